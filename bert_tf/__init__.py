@@ -1,0 +1,59 @@
+"""BERT, from raw text to a served model, on TensorFlow, Keras 3 and Apache Beam.
+
+The names below load on first use, so that `import bert_tf` is free and a Keras backend other than TensorFlow
+can use the model alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BertConfig": "bert_tf.config",
+    "ConfigError": "bert_tf.config",
+    "DataConfig": "bert_tf.config",
+    "RunConfig": "bert_tf.config",
+    "TrainingConfig": "bert_tf.config",
+    "BertTokenizer": "bert_tf.text.tokenizer",
+    "Vocabulary": "bert_tf.text.vocabulary",
+    "load_vocabulary": "bert_tf.text.vocabulary",
+    "save_vocabulary": "bert_tf.text.vocabulary",
+    "pack": "bert_tf.text.packing",
+    "Manifest": "bert_tf.data.manifest",
+    "read_manifest": "bert_tf.data.manifest",
+    "pretraining_dataset": "bert_tf.data.input_pipeline",
+    "BertEmbeddings": "bert_tf.layers",
+    "MaskedLMHead": "bert_tf.layers",
+    "NextSentenceHead": "bert_tf.layers",
+    "BertBackbone": "bert_tf.models",
+    "BertPretrainer": "bert_tf.models",
+    "BertTextClassifier": "bert_tf.models",
+    "Preset": "bert_tf.models",
+    "load_backbone": "bert_tf.models",
+    "load_preset": "bert_tf.models",
+    "save_preset": "bert_tf.models",
+    "LinearWarmupDecay": "bert_tf.training.optimization",
+    "TrainResult": "bert_tf.training.fit",
+    "evaluate_pretraining": "bert_tf.training.fit",
+    "finetune": "bert_tf.training.fit",
+    "pretrain": "bert_tf.training.fit",
+    "weights_sha256": "bert_tf.training.fit",
+    "export_preset": "bert_tf.export.saved_model",
+    "predict": "bert_tf.export.client",
+    "serve": "bert_tf.export.server",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
