@@ -1,0 +1,139 @@
+"""Strict reading, writing and overriding of frozen dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """A configuration that breaks a rule; the message names the field, the rule and what was received."""
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Returns the dataclass `config` as plain nested dictionaries."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configuration") -> T:
+    """Builds dataclass `cls` from `mapping`.
+
+    Args:
+        cls: a dataclass type; nested dataclass fields are built the same way.
+        mapping: field names to values.
+        source: what the mapping came from (a path, a flag); named in errors.
+
+    Returns:
+        An instance of `cls`.
+
+    Raises:
+        ConfigError: for an unknown key (the nearest known one is suggested) or a value of another type.
+    """
+    if not isinstance(mapping, Mapping):
+        raise ConfigError(f"{source}: expected a JSON object. Received: {mapping!r}")
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    values = {}
+    for key, value in mapping.items():
+        if key not in fields:
+            raise ConfigError(f"{source}: unknown key `{key}`{_suggest(key, fields)}.")
+        values[key] = _convert(value, fields[key], f"{source}: `{key}`")
+    try:
+        return cls(**values)
+    except (TypeError, ConfigError) as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def load_json(cls: type[T], path: str | Path) -> T:
+    """Reads a dataclass of type `cls` from the JSON file at `path`. Raises ConfigError when it does not fit."""
+    return from_dict(cls, read_json_object(path), source=str(path))
+
+
+def read_json_object(path: str | Path) -> dict[str, Any]:
+    """Reads the JSON object in the file at `path`. Raises ConfigError when it is anything else."""
+    try:
+        mapping = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path}: not a readable JSON file: {error}") from error
+    if not isinstance(mapping, dict):
+        raise ConfigError(f"{path}: expected a JSON object. Received: {type(mapping).__name__}")
+    return mapping
+
+
+def save_json(config: Any, path: str | Path) -> None:
+    """Writes a dataclass or dictionary as indented JSON to `path`, whole or not at all."""
+    path = Path(path)
+    mapping = config if isinstance(config, Mapping) else to_dict(config)
+    staging = path.with_name(f".{path.name}.tmp")
+    staging.write_text(json.dumps(mapping, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    staging.replace(path)
+
+
+def with_overrides(config: T, overrides: Iterable[str]) -> T:
+    """Returns `config` with dotted fields replaced.
+
+    Args:
+        config: a dataclass, possibly holding others.
+        overrides: strings such as `training.seed=3`.
+
+    Raises:
+        ConfigError: for a string without `=`, an unknown field or a value of another type.
+    """
+    for override in overrides:
+        path, separator, text = override.partition("=")
+        if not separator or not path:
+            raise ConfigError(f"--set {override}: expected `section.field=value`. Received: {override!r}")
+        config = _replace(config, path.split("."), text, f"--set {override}")
+    return config
+
+
+def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
+    hints = typing.get_type_hints(type(config))
+    fields = {f.name: hints[f.name] for f in dataclasses.fields(config)}
+    name = path[0]
+    if name not in fields:
+        raise ConfigError(f"{source}: unknown field `{name}`{_suggest(name, fields)}.")
+    current = getattr(config, name)
+    if len(path) > 1:
+        if not dataclasses.is_dataclass(current):
+            raise ConfigError(f"{source}: `{name}` has no fields of its own.")
+        return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
+    if dataclasses.is_dataclass(current):
+        raise ConfigError(f"{source}: `{name}` is a section; name one of its fields.")
+    return dataclasses.replace(config, **{name: _convert(_parse(text), fields[name], f"{source}: `{name}`")})
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return from_dict(typing.cast(type, hint), value, where)
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    for option in options:
+        if option is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if option in (int, float, str, bool, types.NoneType) and type(value) is option:
+            return value
+        if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
+            return tuple(value)
+    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    raise ConfigError(f"{where} must be {names}. Received: {value!r}")
+
+
+def _suggest(key: str, known: Iterable[str]) -> str:
+    known = sorted(known)
+    near = difflib.get_close_matches(key, known, n=1)
+    return f" (did you mean `{near[0]}`?)" if near else f" (known: {', '.join(known)})"

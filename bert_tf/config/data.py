@@ -1,0 +1,71 @@
+"""How raw text becomes pre-training examples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bert_tf.config.base import ConfigError
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Pre-training examples (arXiv 1810.04805, appendix A.2).
+
+    Args:
+        max_seq_length: tokens in an example, [CLS] and both [SEP] included.
+        masking: `dynamic` (masks drawn while training, anew in every epoch) or `static` (masks in the records).
+        dupe_factor: passes over the corpus, each with its own pairs (and masks, when static).
+        short_seq_prob: share of target lengths drawn uniformly from 2 to the maximum.
+        random_next_prob: share of pairs whose second segment is drawn from another document.
+        masked_lm_prob: share of tokens to predict.
+        max_predictions_per_seq: upper bound on predictions in one example.
+        mask_share: share of predicted positions that become [MASK].
+        random_share: share that become a random token; the rest stay as they are.
+        validation_fraction: share of documents, chosen by content hash, kept out of training.
+        num_shards: training buckets, one TFRecord file each; 0 derives it from the size of the input.
+        seed: every random choice is a function of it, the document and the copy.
+        lowercase: lower-case and strip accents, as the uncased models do.
+        language: ISO 639-1 code for splitting paragraphs into sentences; `none` keeps one sentence a line.
+    """
+
+    max_seq_length: int = 128
+    masking: str = "dynamic"
+    dupe_factor: int = 1
+    short_seq_prob: float = 0.1
+    random_next_prob: float = 0.5
+    masked_lm_prob: float = 0.15
+    max_predictions_per_seq: int = 20
+    mask_share: float = 0.8
+    random_share: float = 0.1
+    validation_fraction: float = 0.01
+    num_shards: int = 0
+    seed: int = 12345
+    lowercase: bool = True
+    language: str = "en"
+
+    def __post_init__(self) -> None:
+        if self.max_seq_length < 8:
+            raise ConfigError(f"`max_seq_length` must be at least 8. Received: {self.max_seq_length}")
+        if self.masking not in ("dynamic", "static"):
+            raise ConfigError(f"`masking` must be `dynamic` or `static`. Received: {self.masking!r}")
+        for name in ("dupe_factor", "max_predictions_per_seq"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
+        if self.max_predictions_per_seq > self.max_seq_length:
+            raise ConfigError(
+                f"`max_predictions_per_seq` must not exceed `max_seq_length`. "
+                f"Received: {self.max_predictions_per_seq} and {self.max_seq_length}"
+            )
+        for name in ("short_seq_prob", "random_next_prob", "masked_lm_prob", "mask_share", "random_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"`{name}` must be in [0, 1]. Received: {getattr(self, name)}")
+        if self.mask_share + self.random_share > 1.0 + 1e-9:
+            raise ConfigError(
+                f"`mask_share` + `random_share` must not exceed 1. Received: {self.mask_share + self.random_share}"
+            )
+        if not 0.0 <= self.validation_fraction < 1.0:
+            raise ConfigError(f"`validation_fraction` must be in [0, 1). Received: {self.validation_fraction}")
+        if self.num_shards < 0:
+            raise ConfigError(f"`num_shards` must be 0 (derived) or more. Received: {self.num_shards}")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"`seed` must be in [0, 2**63). Received: {self.seed}")

@@ -1,0 +1,158 @@
+"""The shape of a BERT encoder: fields, named sizes, and the original's JSON names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config.base import ConfigError, from_dict, read_json_object
+
+# (num_layers, hidden_dim) of the sizes with a name of their own: arXiv 1810.04805 section 3 for base and
+# large, arXiv 1908.08962 for the small ones. The grid L{2..12} x H{128..768} is named `L4_H256` and so on.
+NAMED_SIZES: dict[str, tuple[int, int]] = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+SIZES: dict[str, tuple[int, int]] = NAMED_SIZES | {
+    f"L{layers}_H{hidden}": (layers, hidden) for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)
+}
+ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
+
+# The field names of the original's bert_config.json. Its "gelu" is the tanh approximation.
+_ORIGINAL_NAMES = {
+    "vocab_size": "vocabulary_size",
+    "hidden_size": "hidden_dim",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "intermediate_dim",
+    "max_position_embeddings": "max_sequence_length",
+    "type_vocab_size": "num_segments",
+    "hidden_dropout_prob": "dropout",
+    "hidden_act": "activation",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "initializer_range": "initializer_range",
+}
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The architecture of one encoder (arXiv 1810.04805, section 3).
+
+    Args:
+        vocabulary_size: number of word pieces.
+        hidden_dim: width H of every layer's output.
+        num_layers: number L of transformer layers.
+        num_heads: attention heads; divides `hidden_dim`.
+        intermediate_dim: width of the feed-forward layer, 4 H in the paper.
+        max_sequence_length: number of learned positions.
+        num_segments: number of segment (token type) embeddings.
+        dropout: rate on embeddings, attention weights and sub-layer outputs.
+        activation: `gelu_approximate` (the original's tanh form), `gelu` (erf), `relu` or `tanh`.
+        layer_norm_epsilon: added to the variance in every layer normalization.
+        initializer_range: standard deviation of the truncated normal initializer.
+        attention: `bidirectional`, or `left_to_right` for the ablation of the paper's Table 5.
+    """
+
+    vocabulary_size: int = 30522
+    hidden_dim: int = 768
+    num_layers: int = 12
+    num_heads: int = 12
+    intermediate_dim: int = 3072
+    max_sequence_length: int = 512
+    num_segments: int = 2
+    dropout: float = 0.1
+    activation: str = "gelu_approximate"
+    layer_norm_epsilon: float = 1e-12
+    initializer_range: float = 0.02
+    attention: str = "bidirectional"
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim",
+                     "max_sequence_length", "num_segments"):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
+        if self.hidden_dim % self.num_heads:
+            raise ConfigError(
+                f"`hidden_dim` must be a multiple of `num_heads`. Received: {self.hidden_dim} and {self.num_heads}"
+            )
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"`dropout` must be in [0, 1). Received: {self.dropout}")
+        if self.activation not in ACTIVATIONS:
+            raise ConfigError(f"`activation` must be one of {ACTIVATIONS}. Received: {self.activation!r}")
+        if self.attention not in ("bidirectional", "left_to_right"):
+            raise ConfigError(f"`attention` must be `bidirectional` or `left_to_right`. Received: {self.attention!r}")
+
+    @classmethod
+    def from_size(cls, size: str, **fields: Any) -> BertConfig:
+        """Returns the config of a named size, with `fields` on top.
+
+        Args:
+            size: a key of `SIZES` (`tiny` … `large`, `L4_H256`).
+            **fields: any other field, for example `vocabulary_size`.
+
+        Raises:
+            ConfigError: for an unknown size.
+        """
+        if size not in SIZES:
+            raise ConfigError(f"unknown model size {size!r}; known: {', '.join(SIZES)}")
+        layers, hidden = SIZES[size]
+        shape: dict[str, Any] = {
+            "num_layers": layers,
+            "hidden_dim": hidden,
+            "num_heads": hidden // 64,
+            "intermediate_dim": 4 * hidden,
+        }
+        return cls(**(shape | fields))
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], source: str = "configuration") -> BertConfig:
+        """Reads our field names or those of the original's `bert_config.json`.
+
+        Raises:
+            ConfigError: for an unknown key, a name given twice, or dropout rates that differ between hidden
+                states and attention (one rate serves both here).
+        """
+        values = dict(mapping)
+        attention_dropout = values.pop("attention_probs_dropout_prob", None)
+        if attention_dropout is not None:
+            hidden_dropout = values.get("hidden_dropout_prob", values.get("dropout", attention_dropout))
+            if attention_dropout != hidden_dropout:
+                raise ConfigError(
+                    f"{source}: `attention_probs_dropout_prob` must equal `hidden_dropout_prob`. "
+                    f"Received: {attention_dropout} and {hidden_dropout}"
+                )
+            values.setdefault("hidden_dropout_prob" if "dropout" not in values else "dropout", attention_dropout)
+        if values.get("hidden_act") == "gelu":
+            values["hidden_act"] = "gelu_approximate"
+        renamed: dict[str, Any] = {}
+        for key, value in values.items():
+            name = _ORIGINAL_NAMES.get(key, key)
+            if name in renamed:
+                raise ConfigError(f"{source}: `{name}` is given twice, once as `{key}`.")
+            renamed[name] = value
+        return from_dict(cls, renamed, source)
+
+    @classmethod
+    def from_name_or_path(cls, name: str, **fields: Any) -> BertConfig:
+        """Returns a named size, or the config read from the JSON file at path `name`.
+
+        `fields` go on top of a named size; a file must agree with them.
+        """
+        if name in SIZES:
+            return cls.from_size(name, **fields)
+        if not Path(name).is_file():
+            raise ConfigError(f"{name!r} is neither a JSON file nor a known model size: {', '.join(SIZES)}")
+        mapping = read_json_object(name)
+        given = {_ORIGINAL_NAMES.get(key, key) for key in mapping}
+        absent = {field: value for field, value in fields.items() if field not in given}
+        config = cls.from_mapping(mapping | absent, source=name)
+        for field, expected in fields.items():
+            if getattr(config, field) != expected:
+                raise ConfigError(f"{name}: `{field}` must be {expected} here. Received: {getattr(config, field)}")
+        return config

@@ -1,0 +1,86 @@
+"""How a model is trained, and the whole of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bert_tf.config.base import ConfigError
+from bert_tf.config.model import BertConfig
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+STRATEGIES = ("none", "mirrored")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Optimization, precision, distribution and bookkeeping of one run.
+
+    The defaults of rate, betas, decay, warm-up and clipping are the paper's for pre-training (A.2 of
+    arXiv 1810.04805).
+
+    Args:
+        steps: optimizer steps in all (pre-training).
+        epochs: passes over the training data (fine-tuning).
+        batch_size: sequences in a global batch, over all replicas.
+        learning_rate: peak rate, reached after `warmup_steps`, then decayed linearly to zero.
+        warmup_steps: steps of linear warm-up; below 0 means a tenth of all steps.
+        weight_decay: decoupled decay of everything but biases and layer normalization.
+        adam_beta_1, adam_beta_2, adam_epsilon: AdamW's constants.
+        clip_norm: global gradient norm; 0 clips nothing.
+        seed: initial weights, dropout, data order and masks follow from it.
+        checkpoint_every: steps between checkpoints.
+        keep_checkpoints: how many of the newest stay.
+        evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
+        evaluate_steps: batches in one evaluation; 0 takes all held-out data.
+        log_every: steps between progress lines and TensorBoard points.
+        precision: `float32`, `bfloat16` or `float16` compute; weights stay float32.
+        strategy: `none` or `mirrored`.
+        num_replicas: replicas under `mirrored`; 0 takes every device.
+    """
+
+    steps: int = 1000
+    epochs: int = 3
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    warmup_steps: int = -1
+    weight_decay: float = 0.01
+    adam_beta_1: float = 0.9
+    adam_beta_2: float = 0.999
+    adam_epsilon: float = 1e-6
+    clip_norm: float = 1.0
+    seed: int = 12345
+    checkpoint_every: int = 1000
+    keep_checkpoints: int = 3
+    evaluate_every: int = 0
+    evaluate_steps: int = 0
+    log_every: int = 50
+    precision: str = "float32"
+    strategy: str = "none"
+    num_replicas: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "epochs", "batch_size", "checkpoint_every", "keep_checkpoints", "log_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"`training.{name}` must be at least 1. Received: {getattr(self, name)}")
+        for name in ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "num_replicas", "seed"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"`training.learning_rate` must be positive. Received: {self.learning_rate}")
+        for name, known in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"`training.{name}` must be one of {', '.join(known)}. Received: {getattr(self, name)!r}"
+                )
+
+    def resolved_warmup(self, total_steps: int) -> int:
+        """Returns the warm-up steps of a run of `total_steps`."""
+        return self.warmup_steps if self.warmup_steps >= 0 else max(1, total_steps // 10)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All of a training run: what `--set section.field=value` can reach."""
+
+    model: BertConfig = field(default_factory=BertConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)

@@ -1,0 +1,130 @@
+"""Configurations are strict, frozen, and round-trip."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_tf.config import (
+    BertConfig,
+    ConfigError,
+    DataConfig,
+    RunConfig,
+    TrainingConfig,
+    from_dict,
+    load_json,
+    save_json,
+    to_dict,
+    with_overrides,
+)
+from bert_tf.config.model import SIZES
+
+
+@pytest.mark.parametrize("config", [BertConfig(), DataConfig(seed=3), TrainingConfig(), RunConfig()])
+def test_json_round_trip(config: object, tmp_path: Path) -> None:
+    save_json(config, tmp_path / "config.json")
+    assert load_json(type(config), tmp_path / "config.json") == config
+
+
+@pytest.mark.parametrize(
+    ("cls", "mapping", "message"),
+    [
+        (BertConfig, {"hiden_dim": 4}, "unknown key `hiden_dim` .did you mean `hidden_dim`"),
+        (BertConfig, {"hidden_dim": "4"}, "`hidden_dim` must be int. Received: '4'"),
+        (BertConfig, {"hidden_dim": True}, "`hidden_dim` must be int. Received: True"),
+        (BertConfig, {"hidden_dim": 10, "num_heads": 3}, "multiple of `num_heads`"),
+        (BertConfig, {"activation": "swish"}, "`activation` must be one of"),
+        (BertConfig, {"num_layers": 0}, "`num_layers` must be at least 1. Received: 0"),
+        (BertConfig, {"dropout": 1.0}, "`dropout`"),
+        (BertConfig, {"attention": "sideways"}, "`attention`"),
+        (DataConfig, {"masking": "both"}, "`masking`"),
+        (DataConfig, {"max_predictions_per_seq": 200}, "must not exceed `max_seq_length`"),
+        (DataConfig, {"mask_share": 0.9, "random_share": 0.2}, "must not exceed 1"),
+        (DataConfig, {"seed": -1}, "`seed`"),
+        (DataConfig, {"validation_fraction": 1.0}, "`validation_fraction`"),
+        (TrainingConfig, {"precision": "fp8"}, "`training.precision`"),
+        (TrainingConfig, {"strategy": "tpu"}, "`training.strategy`"),
+        (TrainingConfig, {"learning_rate": 0.0}, "`training.learning_rate`"),
+        (TrainingConfig, {"batch_size": 0}, "`training.batch_size`"),
+        (RunConfig, {"model": {"hidden": 3}}, "unknown key `hidden`"),
+    ],
+)
+def test_bad_fields_are_named(cls: type, mapping: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        from_dict(cls, mapping)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "\xff"])
+def test_bad_files_are_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match="config.json"):
+        load_json(BertConfig, path)
+
+
+def test_overrides_reach_nested_fields_and_keep_types() -> None:
+    run = with_overrides(RunConfig(), ["training.seed=7", "training.learning_rate=1", "model.attention=left_to_right"])
+    assert (run.training.seed, run.training.learning_rate, run.model.attention) == (7, 1.0, "left_to_right")
+    assert RunConfig().training.seed == 12345
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.seed", "expected `section.field=value`"),
+        ("training.sed=1", "did you mean `seed`"),
+        ("training=1", "`training` is a section"),
+        ("training.seed.x=1", "`seed` has no fields"),
+        ("training.seed=1.5", "`seed` must be int. Received: 1.5"),
+        ("training.batch_size=-4", "`training.batch_size` must be at least 1"),
+    ],
+)
+def test_bad_overrides_are_named(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_overrides(RunConfig(), [override])
+
+
+def test_sizes() -> None:
+    assert len([name for name in SIZES if name.startswith("L")]) == 24
+    base = BertConfig.from_size("base")
+    assert base == BertConfig()
+    large = BertConfig.from_size("large", vocabulary_size=100)
+    assert (large.num_layers, large.hidden_dim, large.num_heads, large.intermediate_dim) == (
+        24,
+        1024,
+        16,
+        4096,
+    )
+    assert BertConfig.from_size("tiny") == BertConfig.from_size("L2_H128")
+    with pytest.raises(ConfigError, match="unknown model size 'huge'"):
+        BertConfig.from_size("huge")
+
+
+def test_original_names_are_read(tmp_path: Path) -> None:
+    original = {
+        "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 128,
+        "initializer_range": 0.02, "intermediate_size": 512, "max_position_embeddings": 512,
+        "num_attention_heads": 2, "num_hidden_layers": 2, "type_vocab_size": 2, "vocab_size": 30522,
+    }  # fmt: skip
+    path = tmp_path / "bert_config.json"
+    path.write_text(json.dumps(original))
+    assert BertConfig.from_name_or_path(str(path)) == BertConfig.from_size("tiny")
+    with pytest.raises(ConfigError, match="`vocabulary_size` must be 99 here. Received: 30522"):
+        BertConfig.from_name_or_path(str(path), vocabulary_size=99)
+    with pytest.raises(ConfigError, match="given twice"):
+        BertConfig.from_mapping(original | {"hidden_dim": 128})
+    with pytest.raises(ConfigError, match="attention_probs_dropout_prob"):
+        BertConfig.from_mapping(original | {"attention_probs_dropout_prob": 0.2})
+    with pytest.raises(ConfigError, match="neither a JSON file nor a known model size"):
+        BertConfig.from_name_or_path("nowhere.json")
+
+
+@pytest.mark.parametrize(("warmup", "expected"), [(-1, 10), (0, 0), (7, 7)])
+def test_warmup_defaults_to_a_tenth(warmup: int, expected: int) -> None:
+    assert TrainingConfig(warmup_steps=warmup).resolved_warmup(100) == expected
+
+
+def test_to_dict_is_plain() -> None:
+    assert json.loads(json.dumps(to_dict(RunConfig())))["model"]["hidden_dim"] == 768
