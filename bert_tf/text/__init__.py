@@ -1,0 +1,1 @@
+"""Text to word pieces, exactly as the original BERT does it."""

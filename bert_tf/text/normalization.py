@@ -1,0 +1,189 @@
+"""Text to words in TensorFlow operations, exactly as the original BERT's basic tokenization does it.
+
+Every code point is looked up in the table that `bert_tf.text.build_table` makes; two rules look at neighbours:
+a capital sigma is lower-cased by its context as `str.lower` does it, and marks that are kept are brought into
+canonical order as NFD does it. Bytes that are no UTF-8 are dropped, as by `bytes.decode("utf-8", "ignore")`.
+
+One input differs from the original: a lone surrogate (U+D800 to U+DFFF), which no UTF-8 can hold, is dropped
+here, where the original keeps it and so makes its word `[UNK]`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.text import build_table
+from bert_tf.text.vocabulary import MASK
+
+# Stands for a literal `[MASK]` between the text and its words: a control character that cleaning drops anyway.
+_MASK_MARK = 1
+
+_CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
+_SPACE = 0x20
+
+
+class Table(NamedTuple):
+    """The table of one mode as tensors, laid out as `build_table.build_arrays` says."""
+
+    pages: tf.Tensor
+    cells: tf.Tensor
+    movable: tf.Tensor
+
+
+class Words(NamedTuple):
+    """The words of a batch of n texts: W words of K characters in all.
+
+    Args:
+        strings: (W,) string, UTF-8.
+        row_splits: (n + 1,) int64, the words of each text.
+        char_splits: (W + 1,) int64, the characters of each word.
+        chars: (K,) int32, the code points.
+        sources: (K,) int64, the index of the character of the decoded batch that each one comes from.
+        text: the decoded batch.
+    """
+
+    strings: tf.Tensor
+    row_splits: tf.Tensor
+    char_splits: tf.Tensor
+    chars: tf.Tensor
+    sources: tf.Tensor
+    text: Text
+
+
+class Text(NamedTuple):
+    """A decoded batch of n texts with N characters in all.
+
+    Args:
+        chars: (N,) int32, code points.
+        row_splits: (n + 1,) int64.
+        flags: (N,) int32, the classes of `build_table`.
+    """
+
+    chars: tf.Tensor
+    row_splits: tf.Tensor
+    flags: tf.Tensor
+
+
+@functools.cache
+def load_table(lowercase: bool) -> Table:
+    """Returns the shipped table as constants on the CPU; made once for each mode."""
+    name = "uncased" if lowercase else "cased"
+    with np.load(build_table.TABLE_PATH) as arrays, tf.init_scope(), tf.device("CPU:0"):
+        return Table(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
+
+
+def unicode_version() -> str:
+    """Returns the Unicode version that the shipped table was built from."""
+    with np.load(build_table.TABLE_PATH) as arrays:
+        return str(arrays["unicode_version"])
+
+
+def mark_masks(texts: tf.Tensor) -> tf.Tensor:
+    """Returns `texts`, (n,) string, with each literal `[MASK]` as a character that `words` can keep."""
+    mark = chr(_MASK_MARK)
+    return tf.strings.regex_replace(tf.strings.regex_replace(texts, mark, ""), r"\[MASK\]", f" {mark} ")
+
+
+def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Words:
+    """Cleans, normalizes and splits texts.
+
+    Args:
+        texts: (n,) string.
+        lowercase: whether to lower-case and to strip accents.
+        masks_marked: whether `texts` come from `mark_masks`; the word `[MASK]` stands for each of its marks.
+
+    Returns:
+        The words, in order.
+    """
+    table = load_table(lowercase)
+    decoded = tf.strings.unicode_decode(texts, "UTF-8")
+    chars, row_splits = decoded.values, decoded.row_splits
+    if lowercase:
+        chars = tf.cond(
+            tf.reduce_any(chars == _CAPITAL_SIGMA),
+            lambda: _lower_final_sigmas(chars, row_splits, table),
+            lambda: chars,
+        )
+    cells = _look_up(chars, table)
+    sequences = cells[:, : build_table.WIDTH]
+    if masks_marked:
+        is_mark = (chars == _MASK_MARK)[:, tf.newaxis]
+        mark = tf.constant([build_table.WORD] + [build_table.NOTHING] * (build_table.WIDTH - 1))
+        sequences = tf.where(is_mark, mark, sequences)
+    kept = tf.where(tf.reshape(sequences != build_table.NOTHING, [-1]))[:, 0]
+    values = tf.gather(tf.reshape(sequences + chars[:, tf.newaxis], [-1]), kept)
+    sources = kept // build_table.WIDTH
+    value_splits = tf.searchsorted(kept, row_splits * build_table.WIDTH, out_type=tf.int64)
+    text = Text(chars, row_splits, cells[:, build_table.WIDTH])
+    if lowercase:
+        values = tf.cond(
+            tf.reduce_any(text.flags & build_table.MOVABLE > 0),
+            lambda: _in_canonical_order(values, value_splits, sources, text.flags, table),
+            lambda: values,
+        )
+    split = _split(values, value_splits, sources, text)
+    if masks_marked:
+        split = split._replace(strings=tf.where(split.strings == chr(_MASK_MARK), MASK, split.strings))
+    return split
+
+
+def _look_up(chars: tf.Tensor, table: Table) -> tf.Tensor:
+    pages = tf.gather(table.pages, chars // build_table.PAGE)
+    return tf.gather(table.cells, pages * build_table.PAGE + chars % build_table.PAGE)
+
+
+def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: Table) -> tf.Tensor:
+    """Returns `chars` with each capital sigma that is final in its word replaced by the small final one."""
+    flags = _look_up(chars, table)[:, build_table.WIDTH]
+    counted = tf.where(flags & build_table.IGNORED == 0)[:, 0]
+    # Edges that are never cased, so that the first and last character have neighbours.
+    positions = tf.concat([[-1], counted, [tf.size(chars, out_type=tf.int64)]], 0)
+    is_cased = tf.pad(tf.gather(flags, counted) & build_table.CASED > 0, [[1, 1]])
+    sigmas = tf.where(chars == _CAPITAL_SIGMA)[:, 0]
+    at = tf.searchsorted(positions, sigmas)
+    row = tf.searchsorted(row_splits, sigmas, side="right")
+    in_row = tf.gather(positions, at - 1) >= tf.gather(row_splits, row - 1)
+    after_in_row = tf.gather(positions, at + 1) < tf.gather(row_splits, row)
+    is_final = (in_row & tf.gather(is_cased, at - 1)) & ~(after_in_row & tf.gather(is_cased, at + 1))
+    finals = tf.boolean_mask(sigmas, is_final)
+    return tf.tensor_scatter_nd_update(chars, finals[:, tf.newaxis], tf.fill(tf.shape(finals), _FINAL_SIGMA))
+
+
+def _in_canonical_order(
+    values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, flags: tf.Tensor, table: Table
+) -> tf.Tensor:
+    """Returns `values` with every run of combining marks sorted by class; equal classes keep their order."""
+    marks, classes = table.movable[:, 0], table.movable[:, 1]
+    at = tf.minimum(tf.searchsorted(marks, values), tf.size(marks) - 1)
+    order = tf.where(tf.gather(marks, at) == values, tf.gather(classes, at), 0)
+    barriers = tf.cumsum(tf.cast(flags & build_table.BARRIER > 0, tf.int32))
+    run = tf.cumsum(tf.cast((order == 0) | _starts(value_splits), tf.int32)) + tf.gather(barriers, sources)
+    # Combining classes are below 256.
+    key = tf.cast(run, tf.int64) * 256 + tf.cast(order, tf.int64)
+    return tf.gather(values, tf.argsort(key, stable=True))
+
+
+def _starts(splits: tf.Tensor) -> tf.Tensor:
+    """Returns for every value, as bool, whether a row begins with it."""
+    size = splits[-1]
+    begins = tf.scatter_nd(splits[:, tf.newaxis], tf.ones_like(splits), size[tf.newaxis] + 1)
+    return begins[:-1] > 0
+
+
+def _split(values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, text: Text) -> Words:
+    """Returns the words that spaces, `WORD` characters and the ends of texts leave."""
+    stands_alone = values >= build_table.WORD
+    is_space = values == _SPACE
+    breaks_after = tf.concat([[True], (stands_alone | is_space)[:-1]], 0)[: tf.size(values)]
+    begins = stands_alone | breaks_after | _starts(value_splits)
+    kept = tf.where(~is_space)[:, 0]
+    chars = tf.gather(values, kept) % build_table.WORD
+    first_chars = tf.where(tf.gather(begins, kept))[:, 0]
+    char_splits = tf.concat([first_chars, tf.shape(kept, out_type=tf.int64)], 0)
+    row_splits = tf.searchsorted(first_chars, tf.searchsorted(kept, value_splits, out_type=tf.int64), out_type=tf.int64)
+    strings = tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(chars, char_splits, validate=False), "UTF-8")
+    return Words(strings, row_splits, char_splits, chars, tf.gather(sources, kept), text)

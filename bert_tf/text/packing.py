@@ -1,0 +1,52 @@
+"""One or two segments of ids to the rows that the model takes: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from bert_tf.text.vocabulary import Vocabulary
+
+
+def pack(
+    segments: Sequence[tf.RaggedTensor],
+    vocabulary: Vocabulary,
+    max_sequence_length: int,
+    fixed_length: bool = False,
+) -> dict[str, tf.Tensor]:
+    """Truncates, joins and pads; usable inside a graph.
+
+    A pair that is too long loses tokens from the end of its longer segment, from `b` when both are as long:
+    what remains is what the original's `_truncate_seq_pair` leaves.
+
+    Args:
+        segments: one or two of ragged (B, None) int32.
+        vocabulary: gives `[CLS]`, `[SEP]` and `[PAD]`.
+        max_sequence_length: tokens in a row at most, the special ones counted.
+        fixed_length: whether rows are padded to `max_sequence_length` instead of to the longest.
+
+    Returns:
+        `token_ids`, `segment_ids` (0 for `[CLS] a [SEP]` and padding, 1 for `b [SEP]`) and `padding_mask` (1
+        where there is a token), each (B, S) int32.
+
+    Raises:
+        ValueError: for another number of segments, or a length that leaves a segment no token.
+    """
+    if len(segments) not in (1, 2):
+        raise ValueError(f"`segments` must be one or two. Received: {len(segments)}")
+    num_special = 1 + len(segments)
+    if max_sequence_length < num_special + len(segments):
+        raise ValueError(
+            f"`max_sequence_length` must be at least {num_special + len(segments)} for {len(segments)} "
+            f"segment(s). Received: {max_sequence_length}"
+        )
+    trimmed = tf_text.RoundRobinTrimmer(max_sequence_length - num_special).trim(list(segments))
+    token_ids, segment_ids = tf_text.combine_segments(trimmed, vocabulary.cls_id, vocabulary.sep_id)
+    shape = [None, max_sequence_length if fixed_length else None]
+    return {
+        "token_ids": token_ids.to_tensor(vocabulary.pad_id, shape=shape),
+        "segment_ids": tf.cast(segment_ids.to_tensor(shape=shape), tf.int32),
+        "padding_mask": tf.ones_like(token_ids).to_tensor(shape=shape),
+    }

@@ -1,0 +1,146 @@
+"""The word pieces of a model: the lines of `vocab.txt`, whose numbers are the ids."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Word pieces in the order of their ids.
+
+    Args:
+        tokens: the pieces; those that continue a word begin with `##`. All of `SPECIAL_TOKENS` are among them.
+
+    Raises:
+        ValueError: for a missing special token, a piece given twice or an empty one; the message counts pieces
+            from 1, as lines of a file.
+    """
+
+    tokens: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        lines: dict[str, int] = {}
+        for line, token in enumerate(self.tokens, start=1):
+            if not token.strip(" \t\r\n"):
+                raise ValueError(f"line {line}: a word piece must not be blank. Received: {token!r}")
+            if "\n" in token:
+                raise ValueError(f"line {line}: a word piece must not hold a line end. Received: {token!r}")
+            if lines.setdefault(token, line) != line:
+                raise ValueError(
+                    f"line {line}: word pieces must be distinct. Received: {token!r}, also on line {lines[token]}"
+                )
+        missing = [token for token in SPECIAL_TOKENS if token not in lines]
+        if missing:
+            raise ValueError(
+                f"a vocabulary must hold {', '.join(SPECIAL_TOKENS)}. "
+                f"Received: {len(self.tokens)} word pieces without {', '.join(missing)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    def id_of(self, token: str) -> int:
+        """Returns the id of a piece. Raises ValueError when the vocabulary lacks it."""
+        try:
+            return self._ids[token]
+        except KeyError:
+            raise ValueError(f"`token` must be in the vocabulary. Received: {token!r}") from None
+
+    @property
+    def pad_id(self) -> int:
+        """The id of `[PAD]`."""
+        return self.id_of(PAD)
+
+    @property
+    def unk_id(self) -> int:
+        """The id of `[UNK]`."""
+        return self.id_of(UNK)
+
+    @property
+    def cls_id(self) -> int:
+        """The id of `[CLS]`."""
+        return self.id_of(CLS)
+
+    @property
+    def sep_id(self) -> int:
+        """The id of `[SEP]`."""
+        return self.id_of(SEP)
+
+    @property
+    def mask_id(self) -> int:
+        """The id of `[MASK]`."""
+        return self.id_of(MASK)
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """The ids of `SPECIAL_TOKENS`, in that order."""
+        return tuple(self.id_of(token) for token in SPECIAL_TOKENS)
+
+    @functools.cached_property
+    def is_continuation(self) -> np.ndarray:
+        """Whether each piece continues a word, bool [V], read-only."""
+        flags = np.array([token.startswith(CONTINUATION) for token in self.tokens], np.bool_)
+        flags.setflags(write=False)
+        return flags
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 in hexadecimal of the file that `save_vocabulary` writes."""
+        return hashlib.sha256(self._text().encode("utf-8")).hexdigest()
+
+    def _text(self) -> str:
+        return "\n".join(self.tokens) + "\n"
+
+
+def load_vocabulary(path: str | Path) -> Vocabulary:
+    """Reads a vocabulary of one word piece a line.
+
+    Args:
+        path: a UTF-8 file; line ends may be those of Windows, blanks around a piece are dropped.
+
+    Returns:
+        The vocabulary.
+
+    Raises:
+        ValueError: when the file is missing, empty or not UTF-8, has a blank or repeated line, or lacks a
+            special token; the message names the file and the line.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: a vocabulary file must be readable. Received: {error}") from error
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}: line {line}: must be UTF-8. Received: {error}") from error
+    if not text:
+        raise ValueError(f"{path}: a vocabulary must not be empty. Received: 0 bytes")
+    # Not str.splitlines: pieces may be U+2028 and the like.
+    lines = text.removesuffix("\n").split("\n")
+    try:
+        return Vocabulary(tuple(line.strip(" \t\r") for line in lines))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
+    """Writes one word piece a line, whole or not at all."""
+    path = Path(path)
+    staging = path.with_name(f".{path.name}.tmp")
+    staging.write_bytes(vocabulary._text().encode("utf-8"))
+    staging.replace(path)

@@ -1,0 +1,100 @@
+"""Pieces say where in the original text they come from."""
+
+from __future__ import annotations
+
+import bert_oracle
+import pytest
+from hypothesis import assume, given, settings
+from text_samples import conformance_texts, small_vocabulary, texts
+
+from bert_tf.text.build_table import MOVABLE, _flags
+from bert_tf.text.tokenizer import BertTokenizer
+
+MODES = {"uncased": True, "cased": False}
+
+
+@pytest.fixture(scope="module", params=MODES.values(), ids=MODES.keys())
+def tokenizer(request) -> BertTokenizer:
+    return BertTokenizer(small_vocabulary(), request.param)
+
+
+def places(tokenizer: BertTokenizer, text: str) -> list[tuple[str, str]]:
+    ids, starts, limits = tokenizer.tokenize_with_offsets([text])
+    return [(piece, text[a:b]) for piece, a, b in zip(tokenizer.tokens(ids.values), starts, limits, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The unaffable", [("the", "The"), ("un", "un"), ("##aff", "aff"), ("##able", "able")]),
+        ("  Cafe\u0301!", [("cafe", "Cafe\u0301"), ("!", "!")]),
+        ("café\u0301\u0323 x", [("cafe", "café\u0301\u0323"), ("x", "x")]),
+        ("un\u0301aff\u0301able", [("un", "un\u0301"), ("##aff", "aff\u0301"), ("##able", "able")]),
+        ("\u0301the", [("the", "the")]),
+        ("ß", [("ß", "ß")]),
+        ("İ!", [("i", "İ"), ("!", "!")]),
+        ("中文", [("中", "中"), ("文", "文")]),
+        ("the中", [("the", "the"), ("中", "中")]),
+        ("th\u200be\u200b the", [("the", "th\u200be"), ("the", "the")]),
+        ("\ufeffthe \0\0un", [("the", "the"), ("un", "un")]),
+        ("ＵＬ", [("ｕ", "Ｕ"), ("##ｌ", "Ｌ")]),
+        ("ﬁ ﬁ", [("ﬁ", "ﬁ"), ("ﬁ", "ﬁ")]),
+        ("𝐀 the𝐀", [("𝐀", "𝐀"), ("the", "the"), ("##𝐀", "𝐀")]),
+        ("a\u2028b\u3000c", [("a", "a"), ("b", "b"), ("c", "c")]),
+        ("é 가", [("e", "é"), ("ᄀ", "가"), ("##ᅡ", "가")]),
+        # Unknown words, with and without known first pieces, take the whole word.
+        ("the unq\u0301, é", [("the", "the"), ("[UNK]", "unq\u0301"), (",", ","), ("e", "é")]),
+        ("the unq the", [("the", "the"), ("[UNK]", "unq"), ("the", "the")]),
+        ("é " + "a" * 201 + ".", [("e", "é"), ("[UNK]", "a" * 201), (".", ".")]),
+        ("a" * 201 + ".", [("[UNK]", "a" * 201), (".", ".")]),
+        ("ΑΣ", [("α", "Α"), ("##ς", "Σ")]),
+    ],
+)
+def test_uncased_places(text, expected):
+    assert places(BertTokenizer(small_vocabulary()), text) == expected
+
+
+def test_marks_of_the_next_text_are_not_taken():
+    tokenizer = BertTokenizer(small_vocabulary())
+    ids, starts, limits = tokenizer.tokenize_with_offsets(["é", "\u0301\u0301", "\u0301a\u0301"])
+    assert ids.row_splits.tolist() == [0, 1, 1, 2]
+    assert (starts.tolist(), limits.tolist()) == ([0, 1], [1, 3])
+
+
+def test_an_accent_that_is_kept_is_a_piece():
+    tokenizer = BertTokenizer(small_vocabulary(), lowercase=False)
+    assert places(tokenizer, "e\u0301 a") == [("e", "e"), ("##\u0301", "\u0301"), ("a", "a")]
+
+
+def check(tokenizer: BertTokenizer, text: str) -> None:
+    ids, starts, limits = tokenizer.tokenize_with_offsets([text])
+    assert (starts[1:] >= starts[:-1]).all()
+    assert (limits[1:] >= limits[:-1]).all()
+    assert (starts >= 0).all() and (starts < limits).all() and (limits <= len(text)).all()
+    for token, start, limit in zip(tokenizer.tokens(ids.values), starts, limits, strict=True):
+        source = text[start:limit]
+        words = bert_oracle.words(source, tokenizer.lowercase)
+        if token == "[UNK]":
+            assert len(words) == 1
+            continue
+        piece = token.removeprefix("##") if token != "##" else token
+        # A syllable of Hangul or a note comes apart, so that a piece may be a part of it only.
+        apart = any(len("".join(bert_oracle.words(char, tokenizer.lowercase))) > 1 for char in source)
+        assert words == [piece] or (apart and piece in words[0])
+
+
+def has_context(text: str) -> bool:
+    return "Σ" in text or any(_flags(ord(char)) & MOVABLE for char in text)
+
+
+@pytest.mark.parametrize("text", [text for text in conformance_texts() if not has_context(text)])
+def test_places_in_conformance_texts(tokenizer, text):
+    check(tokenizer, text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts=texts())
+def test_places_in_random_texts(tokenizer, texts):
+    text = " ".join(texts)
+    assume(not has_context(text))
+    check(tokenizer, text)
