@@ -1,0 +1,1 @@
+"""Records, pairs, masks and the input pipeline."""

@@ -1,0 +1,192 @@
+"""Which sentences make a pair: the drawing part of `pairs`, over flat arrays of a bucket."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.randomness import integers, stream_keys, uniform
+
+# Counters of the draws in a chunk's stream. From TRUNCATION on they belong to `segments`.
+_SHORT, _TARGET, _RANDOM, _SPLIT, _PARTNER, _START = range(6)
+TRUNCATION = 8
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Documents as flat arrays.
+
+    Args:
+        ids: uint64 [D], document ids.
+        token_ids: int32 [T].
+        offsets: int64 [N+1], where each sentence begins in `token_ids`, and T.
+        first: int64 [D+1], the first sentence of each document, and N.
+    """
+
+    ids: np.ndarray
+    token_ids: np.ndarray
+    offsets: np.ndarray
+    first: np.ndarray
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Token ranges of both segments of n pairs, before truncation, sorted by key.
+
+    Args:
+        a_start, a_end, b_start, b_end: int64 [n], half-open ranges of `Bucket.token_ids`.
+        is_random: bool [n].
+        keys: uint64 [n].
+    """
+
+    a_start: np.ndarray
+    a_end: np.ndarray
+    b_start: np.ndarray
+    b_end: np.ndarray
+    is_random: np.ndarray
+    keys: np.ndarray
+
+
+def make_bucket(ids: np.ndarray, token_ids: np.ndarray, sentence_lengths: Sequence[np.ndarray]) -> Bucket:
+    """Returns the bucket of documents `ids` whose tokens are concatenated in `token_ids`."""
+    counts = [len(lengths) for lengths in sentence_lengths]
+    return Bucket(ids, token_ids, _splits(np.concatenate(sentence_lengths)), _splits(np.array(counts)))
+
+
+def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, seed: int, copy: int) -> Bucket:
+    """Cuts the sentence of every one-sentence document in two, at a random start of a word.
+
+    Args:
+        bucket: documents of at least one sentence.
+        is_continuation: bool [V], which word pieces continue a word.
+        seed, copy: key of the draw, with the document id.
+
+    Returns:
+        The bucket with these documents as two sentences; those of a single word stay as they are.
+    """
+    lone = np.flatnonzero(np.diff(bucket.first) == 1)
+    if not len(lone):
+        return bucket
+    begin = bucket.offsets[bucket.first[lone]]
+    end = bucket.offsets[bucket.first[lone + 1]]
+    words = np.cumsum(~is_continuation[bucket.token_ids])
+    choices = words[end - 1] - words[begin]
+    lone, begin, choices = (x[choices > 0] for x in (lone, begin, choices))
+    # The counter -1 keeps this stream apart from those of the sentences, which are numbered from 0.
+    keys = stream_keys(seed, bucket.ids[lone], copy, -1)
+    cuts = np.searchsorted(words, words[begin] + 1 + integers(keys, 0, choices))
+    added = np.zeros(len(bucket.first), np.int64)
+    added[lone + 1] = 1
+    offsets = np.sort(np.concatenate([bucket.offsets, cuts]))
+    return Bucket(bucket.ids, bucket.token_ids, offsets, bucket.first + np.cumsum(added))
+
+
+def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, int]:
+    """Draws both segments of every pair.
+
+    All draws of a chunk come from a stream named by (seed, document id, copy, number of its first sentence).
+
+    Returns:
+        The chunks sorted by key, and how many were skipped for want of a second segment.
+    """
+    documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
+    number = np.arange(len(documents)) - bucket.first[documents]
+    keys = stream_keys(config.seed, bucket.ids[documents], copy, number)
+    targets = _target_lengths(keys, config)
+    random = uniform(keys, _RANDOM) < config.random_next_prob
+    if len(bucket.ids) == 1:
+        random[:] = False
+    begin, start, middle, stop, skipped = _walk(bucket, targets, random, uniform(keys, _SPLIT))
+    order = np.argsort(keys[begin], kind="stable")
+    begin, start, middle, stop = (x[order] for x in (begin, start, middle, stop))
+    is_random = stop < 0
+    partner_start, partner_stop = _partners(
+        bucket,
+        documents[begin],
+        keys[begin],
+        targets[begin] - (bucket.offsets[middle] - bucket.offsets[start]),
+    )
+    chunks = Chunks(
+        a_start=bucket.offsets[start],
+        a_end=bucket.offsets[middle],
+        b_start=bucket.offsets[np.where(is_random, partner_start, middle)],
+        b_end=bucket.offsets[np.where(is_random, partner_stop, stop)],
+        is_random=is_random,
+        keys=keys[begin],
+    )
+    return chunks, skipped
+
+
+def _target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
+    longest = config.max_seq_length - 3
+    short = uniform(keys, _SHORT) < config.short_seq_prob
+    return np.where(short, 2 + integers(keys, _TARGET, longest - 1), longest)
+
+
+def _walk(
+    bucket: Bucket, targets: np.ndarray, random: np.ndarray, split: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """Goes through the sentences of every document.
+
+    Args:
+        bucket: N sentences.
+        targets: int64 [N], the target length of a chunk that begins at a sentence.
+        random: bool [N], whether its second segment comes from elsewhere.
+        split: float64 [N], in [0, 1), where its first segment ends.
+
+    Returns:
+        int64 [n] each, as sentence numbers: where the chunk begins, where the first segment begins and ends,
+        where the second ends (-1 for a random one); and the number of chunks skipped.
+    """
+    offsets, first, goals = bucket.offsets.tolist(), bucket.first.tolist(), targets.tolist()
+    randoms, splits = random.tolist(), split.tolist()
+    rows: list[tuple[int, int, int, int]] = []
+    skipped = 0
+    for low, high in pairwise(first):
+        begin = low
+        while begin < high:
+            goal = goals[begin]
+            stop = bisect_left(offsets, offsets[begin] + goal, begin + 1, high)
+            after, start = stop, begin
+            if randoms[begin] or high - low == 1:
+                middle = begin + 1 + int(splits[begin] * (stop - begin - 1))
+                after, stop = middle, -1
+            else:
+                if stop - begin == 1 and stop < high:
+                    stop += 1
+                elif stop - begin == 1:
+                    start = min(max(low, bisect_right(offsets, offsets[stop] - goal) - 1), begin - 1)
+                middle = start + 1 + int(splits[begin] * (stop - start - 1))
+            if stop < 0 and len(first) == 2:
+                skipped += 1
+            else:
+                rows.append((begin, start, middle, stop))
+            begin = after
+    begins, starts, middles, stops = np.array(rows, np.int64).reshape(-1, 4).T
+    return begins, starts, middles, stops, skipped
+
+
+def _partners(
+    bucket: Bucket, documents: np.ndarray, keys: np.ndarray, wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws another document for every chunk, a sentence of it, and goes on until `wanted` tokens are there.
+
+    Returns:
+        int64 [n] each, the first sentence and the one after the last; meaningless in a bucket of one document.
+    """
+    others = max(len(bucket.ids) - 1, 1)
+    partner = integers(keys, _PARTNER, others)
+    partner = np.minimum(partner + (partner >= documents), len(bucket.ids) - 1)
+    low, high = bucket.first[partner], bucket.first[partner + 1]
+    start = low + integers(keys, _START, high - low)
+    reached = np.searchsorted(bucket.offsets, bucket.offsets[start] + np.maximum(wanted, 1))
+    return start, np.minimum(reached, high)
+
+
+def _splits(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)

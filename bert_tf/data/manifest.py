@@ -1,0 +1,200 @@
+"""The manifest of a data directory: what is in it, how it was made, and the checks before it is used.
+
+A data directory holds `manifest.json`, `vocab.txt` and the shards. The manifest is written last, so a directory
+without one is unfinished.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
+from bert_tf.config.data import DataConfig
+from bert_tf.data.records import ShardInfo
+from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME
+from bert_tf.data.staging import staged_file
+from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
+
+_VERSIONED = ("bert-tf", "apache-beam", "google-crc32c", "numpy", "sentencex", "tensorflow", "tensorflow-text")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What stands in `manifest.json`.
+
+    Args:
+        config: how the data was made, seed included; `num_shards` as resolved.
+        vocabulary_sha256: `Vocabulary.fingerprint`.
+        vocabulary_size: number of pieces.
+        shards: for each of `schema.SPLITS` its shards in order.
+        counts: totals, for example documents, sentences, tokens, examples, single_sentence_documents.
+        rejected: documents left out, by reason.
+        label_histogram: examples by label, `next` and `random`.
+        unk_rate: share of [UNK] among all tokens of the corpus.
+        fill: mean share of `max_seq_length` that an example fills.
+        versions: libraries that took part, see `library_versions`.
+        unicode_version: of the normalization table.
+        schema_version: of records and manifest.
+    """
+
+    config: DataConfig
+    vocabulary_sha256: str
+    vocabulary_size: int
+    shards: dict[str, tuple[ShardInfo, ...]]
+    counts: dict[str, int]
+    rejected: dict[str, int] = field(default_factory=dict)
+    label_histogram: dict[str, int] = field(default_factory=dict)
+    unk_rate: float = 0.0
+    fill: float = 0.0
+    versions: dict[str, str] = field(default_factory=dict)
+    unicode_version: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    def examples(self, split: str) -> int:
+        """Returns the number of examples in `split`."""
+        return sum(shard.examples for shard in self.shards.get(split, ()))
+
+
+def library_versions() -> dict[str, str]:
+    """Returns the installed versions of the libraries that decide the bytes of the data."""
+    versions = {}
+    for name in _VERSIONED:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    return versions
+
+
+def write_manifest(manifest: Manifest, directory: str | Path) -> Path:
+    """Writes `manifest.json` into `directory`, whole or not at all, and returns its path."""
+    path = Path(directory) / MANIFEST_NAME
+    fields = {"schema_version": manifest.schema_version} | to_dict(manifest)
+    with staged_file(path) as file:
+        file.write((json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def read_manifest(directory: str | Path) -> Manifest:
+    """Reads `manifest.json` of a data directory.
+
+    Raises:
+        ConfigError: where it is missing, unreadable, of another schema version, or a field is unknown, missing or
+            of another type; names file and field.
+    """
+    path = Path(directory) / MANIFEST_NAME
+    if not path.is_file():
+        raise ConfigError(f"{path} is missing: {directory} is no data directory, or its making did not finish.")
+    fields = read_json_object(path)
+    version = fields.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ConfigError(f"{path}: `schema_version` must be {SCHEMA_VERSION}. Received: {version!r}")
+    known = {f.name for f in dataclasses.fields(Manifest)}
+    if unknown := sorted(fields.keys() - known):
+        raise ConfigError(f"{path}: unknown field. Received: {', '.join(unknown)}")
+    if missing := sorted(known - fields.keys()):
+        raise ConfigError(f"{path}: missing field: {', '.join(missing)}")
+    types = {"vocabulary_sha256": str, "vocabulary_size": int, "unicode_version": str}
+    for name, kind in types.items():
+        if type(fields[name]) is not kind:
+            raise ConfigError(f"{path}: `{name}` must be {kind.__name__}. Received: {fields[name]!r}")
+    for name in ("unk_rate", "fill"):
+        if type(fields[name]) not in (int, float):
+            raise ConfigError(f"{path}: `{name}` must be a number. Received: {fields[name]!r}")
+    for name in ("counts", "rejected", "label_histogram"):
+        _check_values(fields[name], int, f"{path}: `{name}`")
+    _check_values(fields["versions"], str, f"{path}: `versions`")
+    config = from_dict(DataConfig, fields["config"], f"{path}: `config`")
+    shards = _read_shards(fields["shards"], f"{path}: `shards`")
+    return Manifest(**(fields | {"config": config, "shards": shards}))
+
+
+def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
+    """Checks that data and model speak of the same word pieces.
+
+    Raises:
+        ValueError: where size or fingerprint differ.
+    """
+    if (len(vocabulary), vocabulary.fingerprint) != (manifest.vocabulary_size, manifest.vocabulary_sha256):
+        raise ValueError(
+            f"the data was made with a vocabulary of {manifest.vocabulary_size} pieces and SHA-256 "
+            f"{manifest.vocabulary_sha256}. Received: one of {len(vocabulary)} and {vocabulary.fingerprint}"
+        )
+
+
+def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = False) -> None:
+    """Checks that every shard is there and has its size.
+
+    Args:
+        directory: the data directory.
+        manifest: of the same.
+        checksums: compare SHA-256 too, which reads all data.
+
+    Raises:
+        ValueError: for the first shard that does not match; names it.
+    """
+    for shard in (shard for split in manifest.shards.values() for shard in split):
+        path = Path(directory) / shard.name
+        if not path.is_file():
+            raise ValueError(f"{path} is missing, but the manifest lists it.")
+        if (size := path.stat().st_size) != shard.bytes:
+            raise ValueError(f"{path}: must have {shard.bytes} bytes by the manifest. Received: {size}")
+        if checksums:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest != shard.sha256:
+                raise ValueError(f"{path}: SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
+
+
+def open_data(
+    directory: str | Path, vocabulary: Vocabulary | None = None, checksums: bool = False
+) -> tuple[Manifest, Vocabulary]:
+    """Reads and checks a data directory: manifest, its copy of the vocabulary, and the shards.
+
+    Args:
+        directory: made by `beam_pipelines.create_pretraining_data`.
+        vocabulary: of the model to be trained, to be compared with the data's; `None` compares nothing.
+        checksums: see `verify_shards`.
+
+    Returns:
+        The manifest and the data's vocabulary.
+
+    Raises:
+        ValueError: where something is missing or does not fit.
+    """
+    manifest = read_manifest(directory)
+    own = load_vocabulary(Path(directory) / VOCABULARY_NAME)
+    for pieces in (own, vocabulary):
+        if pieces is not None:
+            try:
+                check_vocabulary(manifest, pieces)
+            except ValueError as error:
+                raise ValueError(f"{directory}: {error}") from error
+    verify_shards(directory, manifest, checksums)
+    return manifest, own
+
+
+def _read_shards(value: Any, where: str) -> dict[str, tuple[ShardInfo, ...]]:
+    if not isinstance(value, Mapping) or set(value) != set(SPLITS):
+        raise ConfigError(f"{where} must have the splits {', '.join(SPLITS)}. Received: {value!r}")
+    shards = {}
+    for split, infos in value.items():
+        if not isinstance(infos, list):
+            raise ConfigError(f"{where}: `{split}` must be a list. Received: {infos!r}")
+        shards[split] = tuple(from_dict(ShardInfo, info, f"{where}: `{split}`") for info in infos)
+        for shard in shards[split]:
+            if Path(shard.name).name != shard.name:
+                raise ConfigError(f"{where}: `{split}`: `name` must be a file name. Received: {shard.name!r}")
+    return shards
+
+
+def _check_values(value: Any, kind: type, where: str) -> None:
+    if not isinstance(value, Mapping) or any(type(item) is not kind for item in value.values()):
+        raise ConfigError(f"{where} must be an object of {kind.__name__} values. Received: {value!r}")

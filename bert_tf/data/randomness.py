@@ -1,0 +1,92 @@
+"""A counter-based random generator: every draw is a pure function of a key and a counter.
+
+The generator is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+2014; the finalizer is Stafford's variant 13): draw number `c` of key `k` is `mix64(k + (c + 1) * GAMMA)`. It has
+no state, so workers, batches and restarts cannot change what is drawn. `tf_randomness` does the same arithmetic
+on tensors, bit for bit. It is not for cryptography.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+GAMMA = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, made odd
+MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+SHIFTS = (30, 27, 31)
+# Added to the parts of a stream's name, where the seed has GAMMA: a part equal to the seed must not cancel it.
+PART = 0xD1342543DE82EF95
+
+
+def mix64(x: ArrayLike) -> np.ndarray:
+    """Returns SplitMix64's finalizer of `x`, a bijection of 64-bit words.
+
+    Args:
+        x: integers of any shape, taken modulo 2**64.
+
+    Returns:
+        uint64 of the shape of `x`.
+    """
+    words = _words(x)
+    # Wrapping around is the arithmetic meant here; numpy warns of it for scalars.
+    with np.errstate(over="ignore"):
+        words = (words ^ (words >> np.uint64(SHIFTS[0]))) * np.uint64(MULTIPLIERS[0])
+        words = (words ^ (words >> np.uint64(SHIFTS[1]))) * np.uint64(MULTIPLIERS[1])
+        return words ^ (words >> np.uint64(SHIFTS[2]))
+
+
+def stream_keys(seed: ArrayLike, *parts: ArrayLike) -> np.ndarray:
+    """Returns the key of the stream that `seed` and `parts` name.
+
+    Args:
+        seed: integers; arrays of keys are keys to derive others from.
+        *parts: integers that broadcast with `seed` and with each other.
+
+    Returns:
+        uint64 of the broadcast shape. For one `seed`, different values of the last part give different keys.
+    """
+    with np.errstate(over="ignore"):
+        keys = mix64(_words(seed) + np.uint64(GAMMA))
+        for part in parts:
+            keys = mix64(keys ^ mix64(_words(part) + np.uint64(PART)))
+    return keys
+
+
+def random_bits(keys: ArrayLike, counters: ArrayLike) -> np.ndarray:
+    """Returns draw number `counters` of the streams `keys`: uint64 of the broadcast shape."""
+    with np.errstate(over="ignore"):
+        return mix64(_words(keys) + (_words(counters) + np.uint64(1)) * np.uint64(GAMMA))
+
+
+def uniform(keys: ArrayLike, counters: ArrayLike) -> np.ndarray:
+    """Returns draws in [0, 1): float64 of the broadcast shape, multiples of 2**-53."""
+    return (random_bits(keys, counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def integers(keys: ArrayLike, counters: ArrayLike, bound: ArrayLike) -> np.ndarray:
+    """Returns integers in [0, bound).
+
+    The upper 32 bits of a draw are multiplied by `bound` and shifted down (without rejection): no value is more
+    likely than another by more than a factor of 1 + bound / 2**32.
+
+    Args:
+        keys, counters: integers that broadcast with each other.
+        bound: integers from 1 to 2**32 that broadcast with them.
+
+    Returns:
+        int64 of the broadcast shape.
+
+    Raises:
+        ValueError: for a bound outside [1, 2**32].
+    """
+    bounds = np.asarray(bound)
+    if bounds.size and (bounds.min() < 1 or bounds.max() > 2**32):
+        raise ValueError(f"`bound` must be in [1, 2**32]. Received: {bounds.min()} to {bounds.max()}")
+    upper = random_bits(keys, counters) >> np.uint64(32)
+    return ((upper * bounds.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+
+
+def _words(x: ArrayLike) -> np.ndarray:
+    if isinstance(x, int):
+        return np.asarray(x & 0xFFFFFFFFFFFFFFFF, np.uint64)
+    return np.asarray(x).astype(np.uint64)

@@ -1,0 +1,67 @@
+"""Every record and tensor of the pre-training data: the one place where names, shapes and dtypes stand.
+
+Shape legend: B batch, S sequence, P predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Raised whenever a reader of the older form would misread the newer one.
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of a tf.train.Example. `length` is `None` for a variable number of values."""
+
+    name: str
+    length: str | int | None
+    dtype: str = "int64"
+
+
+# `dynamic` records: [CLS] a [SEP] b [SEP] unpadded; the two lengths count [CLS] and the first [SEP] with `a`,
+# the second [SEP] with `b`.
+DYNAMIC_FEATURES = (
+    Feature("input_ids", None),
+    Feature("segment_lengths", 2),
+    Feature("next_sentence_labels", 1),
+)
+
+# `static` records: the seven features of the original's create_pretraining_data.
+STATIC_FEATURES = (
+    Feature("input_ids", "max_seq_length"),
+    Feature("input_mask", "max_seq_length"),
+    Feature("segment_ids", "max_seq_length"),
+    Feature("masked_lm_positions", "max_predictions_per_seq"),
+    Feature("masked_lm_ids", "max_predictions_per_seq"),
+    Feature("masked_lm_weights", "max_predictions_per_seq", "float32"),
+    Feature("next_sentence_labels", 1),
+)
+
+# What the model eats: inputs by name. `padding_mask` is 1 where there is a token.
+TOKEN_IDS = "token_ids"  # (B, S) int32
+SEGMENT_IDS = "segment_ids"  # (B, S) int32
+PADDING_MASK = "padding_mask"  # (B, S) int32
+MASK_POSITIONS = "mask_positions"  # (B, P) int32
+
+# What it gives, and the targets and weights under the same names.
+MLM_LOGITS = "mlm_logits"  # (B, P, V); targets (B, P) int32, weights (B, P) float32
+NSP_LOGITS = "nsp_logits"  # (B, 2); targets (B,) int32 (0 is next, 1 is random), weights (B,) float32
+
+# The one renaming between the original's record features and the model's inputs.
+RECORD_TO_INPUT = {
+    "input_ids": TOKEN_IDS,
+    "input_mask": PADDING_MASK,
+    "segment_ids": SEGMENT_IDS,
+    "masked_lm_positions": MASK_POSITIONS,
+}
+
+SPLITS = ("train", "validation")
+MANIFEST_NAME = "manifest.json"
+VOCABULARY_NAME = "vocab.txt"
+
+
+def shard_name(split: str, index: int, total: int) -> str:
+    """Returns the file name of one shard, for example `train-00003-of-00010.tfrecord`."""
+    return f"{split}-{index:05d}-of-{total:05d}.tfrecord"
