@@ -1,0 +1,1 @@
+"""Apache Beam pipelines: raw corpora to vocabularies and pre-training examples."""

@@ -1,0 +1,102 @@
+"""Reading and writing whole files on any file system Beam knows; local paths are plain paths."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from bert_tf.data.staging import staged_file
+
+T = TypeVar("T")
+_PLAIN = CompressionTypes.UNCOMPRESSED
+
+
+def is_local(path: str) -> bool:
+    """Tells whether `path` is on this machine."""
+    return "://" not in path
+
+
+def join(directory: str, *names: str) -> str:
+    """Returns the path of a file below `directory`."""
+    return FileSystems.join(directory, *names)
+
+
+def split(path: str) -> tuple[str, str]:
+    """Returns the directory (`.` for a bare local name) and the name of the file at `path`."""
+    if is_local(path):
+        return str(Path(path).parent), Path(path).name
+    return FileSystems.split(path)
+
+
+def write(path: str, content: bytes) -> None:
+    """Writes the file at `path`, whole or not at all (object stores show a file once it is closed)."""
+    if is_local(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with staged_file(path) as local:
+            local.write(content)
+    else:
+        with FileSystems.create(path, compression_type=_PLAIN) as remote:
+            remote.write(content)
+
+
+def read(path: str) -> bytes | None:
+    """Returns the content of the file at `path`, None where there is none."""
+    try:
+        if not FileSystems.exists(path):
+            return None
+        with FileSystems.open(path, compression_type=_PLAIN) as file:
+            return file.read()
+    except (FileNotFoundError, BeamIOError):
+        return None
+
+
+def names_in(directory: str) -> dict[str, int]:
+    """Returns the entries of `directory` and their sizes; nothing where it does not exist."""
+    if is_local(directory):
+        entries = sorted(Path(directory).iterdir()) if Path(directory).is_dir() else []
+        return {entry.name: entry.lstat().st_size for entry in entries}
+    found = FileSystems.match([join(directory, "*")])[0].metadata_list
+    return {FileSystems.split(match.path)[1]: match.size_in_bytes for match in found}
+
+
+def delete(paths: Iterable[str]) -> None:
+    """Deletes files and whole directories; what is not there is left out."""
+    there = [path for path in paths if FileSystems.exists(path)]
+    if there:
+        FileSystems.delete(there)
+
+
+def write_in(directory: str, writer: Callable[[Path], T]) -> T:
+    """Calls `writer` with a local directory; what it writes ends up in `directory`.
+
+    Args:
+        directory: where the files are to stand; created when missing.
+        writer: writes files into the directory it is given, each atomically.
+
+    Returns:
+        What `writer` returns.
+    """
+    if is_local(directory):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        return writer(Path(directory))
+    with tempfile.TemporaryDirectory() as staging:
+        result = writer(Path(staging))
+        for file in sorted(Path(staging).iterdir()):
+            write(join(directory, file.name), file.read_bytes())
+    return result
+
+
+def read_in(directory: str, reader: Callable[[Path], T]) -> T:
+    """Calls `reader` with a local directory that holds the small files (not the shards) of `directory`."""
+    if is_local(directory):
+        return reader(Path(directory))
+    with tempfile.TemporaryDirectory() as staging:
+        for name in names_in(directory):
+            if not name.endswith(".tfrecord"):
+                Path(staging, name).write_bytes(read(join(directory, name)) or b"")
+        return reader(Path(staging))

@@ -1,0 +1,1 @@
+"""The steps between a document and a shard."""

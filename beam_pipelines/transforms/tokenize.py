@@ -1,0 +1,126 @@
+"""Raw documents to tokenized ones, each in its bucket."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import numpy as np
+import sentencex
+
+from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.transforms.compact import pack
+from beam_pipelines.transforms.rejections import EMPTY, dead_letters, documents_read
+from bert_tf.config import DataConfig
+from bert_tf.data.pairs import TokenizedDocument, document_id
+from bert_tf.data.randomness import integers, stream_keys, uniform
+from bert_tf.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from bert_tf.text.tokenizer import BertTokenizer
+
+# Names the stream of bucket choices among all that are keyed by (seed, document id).
+_BUCKET_STREAM = 0x6275636B6574
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Where documents go: numbers below `train` are training buckets, the `validation` next ones held out."""
+
+    seed: int
+    train: int
+    validation: int
+    validation_fraction: float
+
+    def __len__(self) -> int:
+        return self.train + self.validation
+
+    def of(self, document_ids: np.ndarray) -> np.ndarray:
+        """Returns the bucket, int64 [n], of each of `document_ids`, int64 [n]."""
+        keys = stream_keys(self.seed, _BUCKET_STREAM, document_ids)
+        held_out = uniform(keys, 0) < self.validation_fraction
+        train = integers(keys, 1, self.train)
+        validation = self.train + integers(keys, 2, max(self.validation, 1))
+        return np.where(held_out, validation, train)
+
+    def name(self, bucket: int) -> tuple[str, int, int]:
+        """Returns (split, index, total) of `bucket`."""
+        if bucket < self.train:
+            return "train", bucket, self.train
+        return "validation", bucket - self.train, self.validation
+
+
+def split_sentences(paragraphs: Iterable[str], language: str) -> list[str]:
+    """Returns the sentences of `paragraphs`; `language` `none` takes each paragraph for one sentence."""
+    if language == "none":
+        return list(paragraphs)
+    return [sentence for paragraph in paragraphs for sentence in sentencex.segment(language, paragraph)]
+
+
+@functools.lru_cache(maxsize=2)
+def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
+    """Returns the one tokenizer of this process; building it takes most of a second."""
+    from bert_tf.text.tokenizer import BertTokenizer  # TensorFlow: needed by workers, not to build a pipeline
+
+    return BertTokenizer(Vocabulary(tokens), lowercase)
+
+
+class TokenizeDocuments(beam.DoFn):
+    """Splits, tokenizes and packs batches of documents.
+
+    Main output: (bucket, packed documents). Output `read`: documents in each batch. Output `rejected`: one JSON
+    object for each rejected document.
+
+    Args:
+        config: language, case and seed.
+        vocabulary: shipped with the pipeline, for workers do not see the driver's disk.
+        buckets: where documents go.
+        finished: buckets whose shards stand already; their documents are counted but not sent on.
+    """
+
+    def __init__(self, config: DataConfig, vocabulary: Vocabulary, buckets: Buckets, finished: frozenset[int]) -> None:
+        self._config = config
+        self._vocabulary = vocabulary
+        self._buckets = buckets
+        self._finished = finished
+
+    def setup(self) -> None:
+        """Builds the tokenizer, once in a process."""
+        self._tokenizer = shared_tokenizer(self._vocabulary.tokens, self._config.lowercase)
+
+    def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
+        """Yields the outputs of one batch."""
+        yield documents_read(batch)
+        rejected = [(document, document.reason) for document in batch if document.reason]
+        good = [document for document in batch if not document.reason]
+        by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
+        tokenized = list(self._tokenized(good))
+        kept = [document for document in tokenized if document is not None]
+        numbers = self._buckets.of(np.array([document.document_id for document in kept], np.int64))
+        for document, bucket in zip(kept, numbers.tolist(), strict=True):
+            by_bucket[bucket].append(document)
+        rejected += [(raw, EMPTY) for raw, document in zip(good, tokenized, strict=True) if document is None]
+        yield from dead_letters(rejected)
+        for bucket, documents in sorted(by_bucket.items()):
+            if bucket not in self._finished:
+                yield bucket, pack(documents, len(self._vocabulary))
+
+    def _tokenized(self, documents: list[RawDocument]) -> Iterator[TokenizedDocument | None]:
+        sentences = [split_sentences(document.paragraphs, self._config.language) for document in documents]
+        values, splits = self._tokenizer.tokenize([sentence for own in sentences for sentence in own])
+        lengths = np.diff(splits).astype(np.int32)
+        first = 0
+        for document, own in zip(documents, sentences, strict=True):
+            last = first + len(own)
+            token_ids = values[splits[first] : splits[last]]
+            own_lengths = lengths[first:last]
+            first = last
+            if not len(token_ids):
+                yield None
+                continue
+            number = document_id("\n".join(document.paragraphs))
+            yield TokenizedDocument(number, token_ids, own_lengths[own_lengths > 0])

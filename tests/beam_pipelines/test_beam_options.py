@@ -1,0 +1,84 @@
+"""Flags: what is refused, what passes to Beam, which runner runs."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_pipelines.options import CorpusOptions, PretrainingDataOptions, VocabularyOptions, data_config, parse
+from beam_pipelines.runners import runner_flags
+from bert_tf.config import ConfigError, DataConfig
+
+REQUIRED = ["--input=a", "--output=b"]
+CLASSES = (CorpusOptions, PretrainingDataOptions)
+LARGE = 1 << 30
+
+
+def test_flags_without_values_give_the_default_config() -> None:
+    args, rest = parse(REQUIRED, "data", CLASSES)
+    assert data_config(args) == DataConfig()
+    assert rest == []
+
+
+def test_beam_flags_pass_through() -> None:
+    beam = ["--runner", "FlinkRunner", "--flink_master=[local]", "--parallelism=2", "--direct_num_workers", "2"]
+    args, rest = parse([*REQUIRED, *beam, "--seed", "7", "--cased"], "data", CLASSES)
+    assert rest == beam
+    assert data_config(args) == DataConfig(seed=7, lowercase=False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--max_seq_len=64", "unknown argument --max_seq_len .*max_seq_length"),
+        ("--maskin=static", "unknown argument --maskin .*--masking"),
+        ("--runer=x", "unknown argument --runer .*--runner"),
+        ("--vocabulary_size=5", "unknown argument --vocabulary_size"),
+        ("stray", "unknown argument stray"),
+        ("--seed=x", "--seed"),
+        ("--format=xml", "--format"),
+        ("--max_rejected_fraction=2", "--max_rejected_fraction must be"),
+        ("--max_document_bytes=0", "--max_document_bytes must be"),
+        ("--direct_num_workers=x", "--direct_num_workers"),
+    ],
+)
+def test_bad_flags_are_refused(flag: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse([*REQUIRED, flag], "data", CLASSES)
+
+
+@pytest.mark.parametrize("missing", ["input", "output"])
+def test_input_and_output_are_required(missing: str) -> None:
+    with pytest.raises(ConfigError, match=f"--{missing} is required"):
+        parse([flag for flag in REQUIRED if missing not in flag], "data", CLASSES)
+
+
+def test_python_docs_need_no_input() -> None:
+    args, _ = parse(["--output=b", "--format=python_docs"], "data", CLASSES)
+    assert args.input == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "expected"),
+    [
+        ([], 0, {"runner": "FnApiRunner", "direct_running_mode": "in_memory", "direct_num_workers": 1}),
+        ([], LARGE, {"runner": "FnApiRunner", "direct_running_mode": "multi_processing"}),
+        (["--direct_num_workers=3"], 0, {"direct_running_mode": "multi_processing", "direct_num_workers": 3}),
+        (["--direct_running_mode", "in_memory"], LARGE, {"direct_running_mode": "in_memory"}),
+        (["--runner=DataflowRunner"], LARGE, {"runner": "DataflowRunner", "direct_num_workers": 1}),
+    ],
+)
+def test_the_runner_fits_the_input(given: list[str], size: int, expected: dict[str, object]) -> None:
+    options = PipelineOptions([*given, *runner_flags(given, size)]).get_all_options()
+    assert {name: options[name] for name in expected} == expected
+
+
+def test_multi_threading_is_refused() -> None:
+    with pytest.raises(ConfigError, match="loses records silently"):
+        runner_flags(["--direct_running_mode=multi_threading"], 0)
+
+
+def test_our_options_share_one_parser_with_all_of_beam() -> None:
+    options = PipelineOptions([*REQUIRED, "--vocabulary_size=9"])
+    assert options.get_all_options()["vocabulary_size"] == 9
+    assert options.view_as(VocabularyOptions).vocabulary_size == 9
