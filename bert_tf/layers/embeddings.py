@@ -1,0 +1,130 @@
+"""Token, position and segment embeddings.
+
+Shape legend: B batch, S sequence, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class BertEmbeddings(keras.layers.Layer):
+    """Sum of token, position and segment embeddings, normalized, with dropout (arXiv 1810.04805, figure 2).
+
+    The tables are looked up, summed and normalized in their own dtype (float32 under `mixed_*` policies, so
+    that the gradient of a frequent token is not summed in half precision); the output has the compute dtype.
+
+    Args:
+        vocabulary_size: V, rows of the token table.
+        hidden_dim: H.
+        max_sequence_length: learned positions; a longer input is an error.
+        num_segments: rows of the segment table.
+        dropout: rate after the normalization.
+        layer_norm_epsilon: added to the variance.
+        initializer_range: standard deviation of the truncated normal that fills the three tables.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        token_ids: (B, S) int32 in [0, V).
+        segment_ids: (B, S) int32 in [0, num_segments).
+        training: whether dropout acts.
+
+    Returns:
+        (B, S, H). No Keras mask is attached, id 0 is a token like any other.
+
+    Raises:
+        ValueError: when S is known and exceeds `max_sequence_length`. Where S is only known while a
+            TensorFlow graph runs, the slice of the position table fails there.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        max_sequence_length: int = 512,
+        num_segments: int = 2,
+        dropout: float = 0.1,
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocabulary_size = vocabulary_size
+        self.hidden_dim = hidden_dim
+        self.max_sequence_length = max_sequence_length
+        self.num_segments = num_segments
+        self.dropout = dropout
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.token_embedding = keras.layers.Embedding(
+            vocabulary_size,
+            hidden_dim,
+            embeddings_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype=self.variable_dtype,
+            name="token_embedding",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.variable_dtype, name="layer_norm"
+        )
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, token_ids_shape, segment_ids_shape):
+        """Creates the tables."""
+        self._check_length(token_ids_shape[1])
+        self.token_embedding.build(token_ids_shape)
+        self.position_embedding = self._add_table("position_embedding", self.max_sequence_length)
+        self.segment_embedding = self._add_table("segment_embedding", self.num_segments)
+        self.layer_norm.build((*token_ids_shape, self.hidden_dim))
+        self.built = True
+
+    def call(self, token_ids, segment_ids, training=None):
+        """Returns the embeddings, (B, S, H)."""
+        self._check_length(token_ids.shape[1])
+        length = ops.shape(token_ids)[1]
+        # A plain `[:length]` would clip a length that is too large instead of failing.
+        table = ops.convert_to_tensor(self.position_embedding)
+        positions = ops.slice(table, (0, 0), (length, self.hidden_dim))
+        # A product with a few one-hot columns has a dense gradient of num_segments rows; a gather has one row
+        # for every token.
+        segments = ops.matmul(
+            ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype), self.segment_embedding
+        )
+        summed = self.token_embedding(token_ids) + segments + ops.expand_dims(positions, axis=0)
+        normalized = ops.cast(self.layer_norm(summed), self.compute_dtype)
+        return self.dropout_layer(normalized, training=training)
+
+    def compute_output_shape(self, token_ids_shape, segment_ids_shape):
+        """Returns (B, S, H)."""
+        self._check_length(token_ids_shape[1])
+        return (*token_ids_shape, self.hidden_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {
+            "vocabulary_size": self.vocabulary_size,
+            "hidden_dim": self.hidden_dim,
+            "max_sequence_length": self.max_sequence_length,
+            "num_segments": self.num_segments,
+            "dropout": self.dropout,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }
+
+    def _add_table(self, name: str, rows: int) -> keras.Variable:
+        return self.add_weight(
+            shape=(rows, self.hidden_dim),
+            initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            name=name,
+            autocast=False,
+        )
+
+    def _check_length(self, length: int | None) -> None:
+        if length is not None and length > self.max_sequence_length:
+            raise ValueError(
+                f"`token_ids` must not be longer than `max_sequence_length` = {self.max_sequence_length}, the "
+                f"number of learned positions. Received: {length}"
+            )

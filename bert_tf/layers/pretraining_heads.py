@@ -1,0 +1,161 @@
+"""What pre-training puts on the encoder: the masked language model and next sentence prediction.
+
+Shape legend: B batch, S sequence, P predictions, H hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_tf.layers.activations import activation_function
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class MaskedLMHead(keras.layers.Layer):
+    """Logits over the vocabulary at the masked positions only.
+
+    The positions are gathered before anything else, so that the vocabulary product, the dearest of the whole
+    model, runs over P rows a sequence and not over S. Output weights are the token embedding's (tied) and
+    count among this layer's weights too.
+
+    Args:
+        token_embedding: the encoder's `keras.layers.Embedding`.
+        activation: the encoder's, a name of `bert_tf.config.model.ACTIVATIONS`.
+        layer_norm_epsilon: the encoder's.
+        initializer_range: standard deviation of the truncated normal initializer.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence_output: (B, S, H).
+        mask_positions: (B, P) int32 in [0, S), not checked here; what pads them is 0, with a loss weight of 0.
+
+    Returns:
+        (B, P, V) float32 whatever the dtype policy; the product itself runs in the compute dtype.
+    """
+
+    def __init__(
+        self,
+        token_embedding: keras.layers.Embedding,
+        activation: str = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.token_embedding = token_embedding
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.dense = keras.layers.Dense(
+            token_embedding.output_dim,
+            activation=activation_function(activation),
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(self, sequence_output_shape, mask_positions_shape):
+        """Creates the transform's weights and the output bias."""
+        hidden_dim = self.token_embedding.output_dim
+        if sequence_output_shape[-1] != hidden_dim:
+            raise ValueError(
+                f"the last axis of `sequence_output` must be as wide as the token embedding, {hidden_dim}. "
+                f"Received: {tuple(sequence_output_shape)}"
+            )
+        if not self.token_embedding.built:
+            self.token_embedding.build()
+        self.dense.build((None, hidden_dim))
+        self.layer_norm.build((None, hidden_dim))
+        self.output_bias = self.add_weight(
+            shape=(self.token_embedding.input_dim,), initializer="zeros", name="output_bias", autocast=False
+        )
+        self.built = True
+
+    def call(self, sequence_output, mask_positions):
+        """Returns the logits, (B, P, V) float32."""
+        batch, sequence = ops.shape(sequence_output)[:2]
+        first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * sequence, axis=1)
+        rows = ops.reshape(ops.cast(mask_positions, "int32") + first_rows, (-1,))
+        hidden = ops.take(ops.reshape(sequence_output, (-1, sequence_output.shape[-1])), rows, axis=0)
+        hidden = self.layer_norm(self.dense(hidden))
+        table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
+        logits = ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32")
+        logits = logits + ops.cast(self.output_bias, "float32")
+        return ops.reshape(logits, (batch, ops.shape(mask_positions)[1], self.token_embedding.input_dim))
+
+    def compute_output_shape(self, sequence_output_shape, mask_positions_shape):
+        """Returns (B, P, V)."""
+        return (*mask_positions_shape, self.token_embedding.input_dim)
+
+    def compute_output_spec(self, sequence_output, mask_positions):
+        """Returns the symbolic output; float32, not the layer's compute dtype."""
+        shape = self.compute_output_shape(sequence_output.shape, mask_positions.shape)
+        return keras.KerasTensor(shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments; Keras restores the shared embedding as the same object."""
+        return super().get_config() | {
+            "token_embedding": keras.saving.serialize_keras_object(self.token_embedding),
+            "activation": self.activation,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MaskedLMHead:
+        """Builds the layer from what `get_config` gave."""
+        embedding = keras.saving.deserialize_keras_object(config["token_embedding"])
+        return cls(**(config | {"token_embedding": embedding}))
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class NextSentenceHead(keras.layers.Layer):
+    """Logits of "is the next sentence" (0) and "is a random sentence" (1), as the original numbers them.
+
+    Args:
+        initializer_range: standard deviation of the truncated normal initializer.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        pooled_output: (B, H).
+
+    Returns:
+        (B, 2) float32, computed in float32 whatever the dtype policy.
+    """
+
+    def __init__(self, initializer_range: float = 0.02, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.initializer_range = initializer_range
+        self.dense = keras.layers.Dense(
+            2,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            dtype="float32",
+            name="dense",
+        )
+
+    def build(self, pooled_output_shape):
+        """Creates the dense layer's weights."""
+        self.dense.build(pooled_output_shape)
+        self.built = True
+
+    def call(self, pooled_output):
+        """Returns the logits, (B, 2) float32."""
+        return self.dense(pooled_output)
+
+    def compute_output_shape(self, pooled_output_shape):
+        """Returns (B, 2)."""
+        return (*pooled_output_shape[:-1], 2)
+
+    def compute_output_spec(self, pooled_output):
+        """Returns the symbolic output; float32, not the layer's compute dtype."""
+        return keras.KerasTensor(self.compute_output_shape(pooled_output.shape), dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {"initializer_range": self.initializer_range}

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from reference_bert import TINY, random_inputs, randomize
+
+from bert_tf.config import ConfigError
+from bert_tf.models import (
+    BertBackbone,
+    BertPretrainer,
+    BertTextClassifier,
+    load_backbone,
+    load_preset,
+    preset_files,
+    presets,
+    save_preset,
+)
+from bert_tf.text.vocabulary import Vocabulary
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY = Vocabulary(SPECIAL + tuple(f"piece{i}" for i in range(TINY.vocabulary_size - 5)))
+BUILD = {
+    "BertBackbone": lambda: BertBackbone(TINY),
+    "BertPretrainer": lambda: BertPretrainer(BertBackbone(TINY)),
+    "BertTextClassifier": lambda: BertTextClassifier(BertBackbone(TINY), num_classes=3, dropout=0.25),
+}
+
+
+def outputs(model):
+    inputs = random_inputs()
+    outputs = model({name: inputs[name] for name in model.input})
+    return [np.asarray(output) for output in keras.tree.flatten(outputs)]
+
+
+def assert_same(first, second):
+    for a, b in zip(outputs(first), outputs(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def saved(tmp_path, kind="BertPretrainer", **arguments):
+    model = BUILD[kind]()
+    randomize(model)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True, **arguments)
+    return model, tmp_path / "preset"
+
+
+@pytest.mark.parametrize("kind", BUILD)
+def test_round_trip(kind, tmp_path):
+    task = {"task": "classify", "labels": ["ä", "b"], "text_columns": 2}
+    model, directory = saved(tmp_path, kind, task=task, info={"step": 3})
+    preset = load_preset(directory)
+    assert (preset.kind, preset.config, preset.vocabulary) == (kind, TINY, VOCABULARY)
+    assert (preset.lowercase, preset.task, preset.info) == (True, task, {"step": 3})
+    assert_same(preset.model, model)
+    assert preset.model.get_config()["name"] == model.get_config()["name"]
+    assert getattr(preset.model, "dropout", None) == getattr(model, "dropout", None)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
+
+
+@pytest.mark.parametrize("kind", BUILD)
+def test_backbone_of_any_kind(kind, tmp_path):
+    model, directory = saved(tmp_path, kind)
+    preset = load_backbone(directory)
+    assert preset.kind == "BertBackbone" and type(preset.model) is BertBackbone and preset.task is None
+    assert_same(preset.model, getattr(model, "backbone", model))
+    assert_same(BertBackbone.from_preset(directory), preset.model)
+    assert BertTextClassifier(preset.model, num_classes=2).backbone is preset.model
+
+
+def test_from_preset_and_save_to_preset(tmp_path):
+    model = BUILD["BertPretrainer"]()
+    model.save_to_preset(tmp_path / "new" / "preset", VOCABULARY, lowercase=False)
+    assert_same(BertPretrainer.from_preset(tmp_path / "new" / "preset"), model)
+    assert load_preset(tmp_path / "new" / "preset").lowercase is False
+    with pytest.raises(ConfigError, match="a preset of a BertTextClassifier. Received: BertPretrainer"):
+        BertTextClassifier.from_preset(tmp_path / "new" / "preset")
+
+
+def test_dtype_of_the_loaded_model(tmp_path):
+    _, directory = saved(tmp_path)
+    model = load_preset(directory, dtype="mixed_bfloat16").model
+    assert model.backbone.dtype_policy.name == "mixed_bfloat16"
+    assert model.get_layer("mlm_logits").compute_dtype == "bfloat16"
+
+
+def test_optimizer_and_dropout_state_are_not_kept(tmp_path):
+    model = BUILD["BertPretrainer"]()
+    model.compile("adam", loss="mse")
+    model.optimizer.build(model.trainable_variables)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
+    names = []
+    with h5py.File(tmp_path / "preset" / "model.weights.h5") as file:
+        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    assert sorted(names) == sorted(weight.path for weight in model.weights)
+
+
+def test_replaces_a_preset_whole(tmp_path):
+    _, directory = saved(tmp_path, "BertTextClassifier", task={"task": "classify"})
+    model = BUILD["BertBackbone"]()
+    save_preset(model, directory, VOCABULARY, True)
+    preset = load_preset(directory)
+    assert preset.kind == "BertBackbone" and preset.task is None
+    assert_same(preset.model, model)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
+
+
+def test_writes_into_an_empty_directory(tmp_path):
+    (tmp_path / "preset").mkdir()
+    saved(tmp_path)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_refuses_a_directory_with_something_else(beside, tmp_path):
+    directory = tmp_path / "preset"
+    if beside:
+        saved(tmp_path)
+    else:
+        directory.mkdir()
+    (directory / "thesis.txt").write_text("ten years")
+    with pytest.raises(ConfigError, match=r"preset: must be missing, empty or a preset.*thesis\.txt"):
+        saved(tmp_path)
+    assert (directory / "thesis.txt").read_text() == "ten years"
+
+
+def test_refuses_a_file(tmp_path):
+    (tmp_path / "preset").write_text("")
+    with pytest.raises(ConfigError, match="Received: a file"):
+        saved(tmp_path)
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failed_save_leaves_the_old_preset(error, tmp_path, monkeypatch):
+    model, directory = saved(tmp_path)
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("bert_tf.models.presets.write_weights", fail)
+    with pytest.raises(type(error)):
+        save_preset(BUILD["BertBackbone"](), directory, VOCABULARY, True)
+    assert_same(load_preset(directory).model, model)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
+
+
+def test_a_failed_rename_brings_the_old_preset_back(tmp_path, monkeypatch):
+    model, directory = saved(tmp_path)
+    rename = Path.rename
+
+    def fail_on_staging(path, target):
+        if path.name.endswith(".staging"):
+            raise OSError("read-only")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_on_staging)
+    with pytest.raises(OSError, match="read-only"):
+        save_preset(BUILD["BertBackbone"](), directory, VOCABULARY, True)
+    assert_same(load_preset(directory).model, model)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
+
+
+def test_killed_between_the_renames(tmp_path, monkeypatch):
+    model, directory = saved(tmp_path)
+    aside = preset_files.set_aside(directory)
+    directory.rename(aside)
+    (tmp_path / ".preset.staging").mkdir()
+    with pytest.raises(ConfigError, match=r"interrupted save stands in .*\.preset\.previous"):
+        load_preset(directory)
+    monkeypatch.setattr("bert_tf.models.presets.write_weights", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_preset(model, directory, VOCABULARY, True)
+    assert_same(load_preset(directory).model, model)
+    monkeypatch.undo()
+    shutil.copytree(directory, aside)
+    save_preset(model, directory, VOCABULARY, True)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", "model.weights.h5"])
+def test_missing_file_is_named(name, tmp_path):
+    _, directory = saved(tmp_path)
+    (directory / name).unlink()
+    with pytest.raises(ConfigError, match=f"preset: not a preset: `{name}` is missing"):
+        load_preset(directory)
+
+
+def edit(path, change):
+    mapping = json.loads(path.read_text())
+    change(mapping)
+    path.write_text(json.dumps(mapping))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda c: c.update(heads=3), "unknown key `heads`"),
+        (lambda c: c["model"].update(num_head=3), r"unknown key `num_head`.*num_heads"),
+        (lambda c: c["model"].update(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
+        (lambda c: c["model"].update(num_layers="2"), "`num_layers` must be int"),
+        (lambda c: c.update(kind="BertSomething"), "`kind` must be one of"),
+        (lambda c: c.update(kind="BertTextClassifier"), "`num_classes` belongs to"),
+        (lambda c: c.update(format_version=2), "`format_version` must be 1. Received: 2"),
+        (lambda c: c.update(info=[]), "`info` must be a JSON object"),
+        (lambda c: c.pop("lowercase"), "lowercase"),
+        (lambda c: c.update(vocabulary_sha256="0"), "vocab.txt: not the vocabulary of config.json"),
+        (lambda c: c["model"].update(vocabulary_size=51), "as many tokens as .* 51. Received: 50"),
+        (lambda c: c["model"].update(num_layers=3), r"weight `layer_3/.*is missing"),
+        (lambda c: c["model"].update(num_layers=1), "it has no weight `layer_2/"),
+        (
+            lambda c: c["model"].update(intermediate_dim=41),
+            r"`layer_1/feedforward_intermediate_dense/kernel` must have shape \(16, 41\). Received: \(16, 40\)",
+        ),
+        (lambda c: c.update(kind="BertBackbone"), "it has no weight `mlm_logits/"),
+    ],
+)
+def test_a_config_that_does_not_fit(change, message, tmp_path):
+    _, directory = saved(tmp_path)
+    edit(directory / "config.json", change)
+    with pytest.raises(ConfigError, match=message) as error:
+        load_preset(directory)
+    assert str(directory) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "task.json"])
+def test_json_that_is_none(name, tmp_path):
+    _, directory = saved(tmp_path, task={})
+    (directory / name).write_text("{")
+    with pytest.raises(ConfigError, match=name):
+        load_preset(directory)
+
+
+def test_truncated_and_damaged_weights(tmp_path):
+    _, directory = saved(tmp_path)
+    path = directory / "model.weights.h5"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ConfigError, match=r"model\.weights\.h5: not a readable HDF5 file"):
+        load_preset(directory)
+    table = np.asarray(load_table(whole, path))
+    damaged = whole.replace(table.tobytes(), (table + 1.0).tobytes())
+    assert damaged != whole
+    path.write_bytes(damaged)
+    with pytest.raises(ConfigError, match=r"model\.weights\.h5: damaged"):
+        load_preset(directory)
+
+
+def load_table(whole, path):
+    path.write_bytes(whole)
+    with h5py.File(path) as file:
+        return file["embeddings/token_embedding/embeddings"][()]
+
+
+def test_vocabulary_must_fit_when_saving(tmp_path):
+    with pytest.raises(ConfigError, match="`vocabulary_size`, 50. Received: 5"):
+        save_preset(BUILD["BertBackbone"](), tmp_path / "preset", Vocabulary(SPECIAL), True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_foreign_model_is_refused(tmp_path):
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(ConfigError, match="`model` must be one of BertBackbone"):
+        save_preset(model, tmp_path / "preset", VOCABULARY, True)
+
+
+def test_the_output_of_a_run_stands_for_its_preset(tmp_path: Path) -> None:
+    assert presets.preset_directory(tmp_path) == tmp_path
+    (tmp_path / "preset").mkdir()
+    (tmp_path / "preset" / "config.json").write_text("{}")
+    assert presets.preset_directory(tmp_path) == tmp_path / "preset"
+    (tmp_path / "config.json").write_text("{}")
+    assert presets.preset_directory(tmp_path) == tmp_path
