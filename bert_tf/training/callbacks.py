@@ -1,0 +1,177 @@
+"""What happens between the steps of `fit`: figures, checkpoints, evaluations, signals."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import keras
+
+from bert_tf.training.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.interruption import Interruption
+from bert_tf.training.losses import TrainingModel
+from bert_tf.training.optimization import last_rate
+from bert_tf.training.run_log import RunLog
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Steps between the events of a run; all follow the last step too. `evaluate` 0 is then only."""
+
+    log: int
+    checkpoint: int
+    evaluate: int
+
+
+class StepEvents(keras.callbacks.Callback):
+    """Counts the steps of a run and does what is due after each.
+
+    The metrics are averaged from one event to the next (of any kind), so that a run resumed at a checkpoint
+    records the same figures as one that was never broken off.
+
+    Args:
+        training: the model being trained, compiled.
+        store: takes the checkpoints.
+        log: takes the figures.
+        evaluate: gives the figures on held-out data; None where there is none.
+        intervals: steps between the events.
+        start_step: finished steps.
+        total_steps: steps of the whole run.
+        interruption: asked after each step.
+        progress: `loss` and `tokens_per_second` of the steps finished before.
+    """
+
+    def __init__(
+        self,
+        training: TrainingModel,
+        store: CheckpointStore,
+        log: RunLog,
+        evaluate: Callable[[], dict[str, float]] | None,
+        intervals: Intervals,
+        start_step: int,
+        total_steps: int,
+        interruption: Interruption,
+        progress: dict[str, float],
+    ) -> None:
+        super().__init__()
+        self.step = start_step
+        self.progress = progress
+        self.evaluation: dict[str, float] | None = None
+        self._training = training
+        self._store = store
+        self._log = log
+        self._evaluate = evaluate
+        self._intervals = intervals
+        self._start_step = start_step
+        self._total_steps = total_steps
+        self._interruption = interruption
+        self._speed = _Speed()
+
+    def on_train_begin(self, logs=None):
+        """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
+        owed = self.step > 0 and self._is_due(self._intervals.evaluate)
+        if owed and self._log.find("validation", self.step) is None:
+            self.evaluate_once()
+        self._start_interval()
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Does what is due after one step."""
+        self.step += 1
+        self._speed.steps += 1
+        if not math.isfinite(logs["loss"]):
+            raise TrainingError(f"step {self.step}: the loss is {logs['loss']}. {self._last_checkpoint()}")
+        save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
+        if save or evaluate or self._is_due(self._intervals.log):
+            self._record()
+            if save:
+                self._store.save(self.step, self.progress)
+            if evaluate and not self._interruption:
+                self.evaluate_once()
+            self._start_interval()
+        if self._interruption:
+            self.stop()
+        if self.step == self._start_step + 1:
+            # Tracing belongs to the first step and says nothing about the speed.
+            self._training.tokens.reset_state()
+            self._speed = _Speed()
+
+    def evaluate_once(self) -> None:
+        """Evaluates into `evaluation`, recording the figures unless those of this step are recorded already."""
+        if self._evaluate is None:
+            return
+        figures = self._evaluate()
+        if self._interruption:
+            return
+        self.evaluation = figures
+        if self._log.find("validation", self.step) is None:
+            self._log.write("validation", self.step, figures)
+
+    def stop(self) -> NoReturn:
+        """Saves, unless that is done for this step, and raises what the signal means."""
+        if not self._store.path(self.step).exists():
+            if self._speed.steps:
+                self._record()
+            self._store.save(self.step, self.progress)
+        print(
+            f"interrupted after step {self.step} of {self._total_steps}; saved as {self._store.path(self.step)}. "
+            "The same command with the same output directory goes on from there.",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._interruption.act()
+
+    def _is_due(self, interval: int) -> bool:
+        return self.step == self._total_steps or (interval > 0 and self.step % interval == 0)
+
+    def _start_interval(self) -> None:
+        self._training.reset_metrics()
+        self._speed.resume()
+
+    def _record(self) -> None:
+        self._speed.pause(float(self._training.tokens.result()))
+        figures = self._training.results() | {
+            "learning_rate": last_rate(self._training.optimizer),
+            "tokens_per_second": self._speed.tokens_per_second,
+        }
+        self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
+        eta = self._speed.seconds_per_step * (self._total_steps - self.step)
+        self._log.write("train", self.step, figures | {"eta_seconds": eta})
+
+    def _last_checkpoint(self) -> str:
+        steps = self._store.steps()
+        return f"The last checkpoint is {self._store.path(steps[-1])}." if steps else "There is no checkpoint."
+
+
+class _Speed:
+    """Tokens and steps a second, what happens between the steps not counted."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.tokens_per_second = 0.0
+        self.seconds_per_step = 0.0
+        self._all_tokens = 0.0
+        self._all_seconds = 0.0
+        self.resume()
+
+    @property
+    def overall(self) -> float:
+        """Tokens a second in all intervals together."""
+        return self._all_tokens / self._all_seconds if self._all_seconds else 0.0
+
+    def resume(self) -> None:
+        """Starts an interval."""
+        self._since = time.perf_counter()
+        self.steps = 0
+
+    def pause(self, tokens: float) -> None:
+        """Ends an interval of `tokens` tokens."""
+        seconds = time.perf_counter() - self._since
+        self._all_tokens += tokens
+        self._all_seconds += seconds
+        if self.steps:
+            self.tokens_per_second = tokens / seconds
+            self.seconds_per_step = seconds / self.steps

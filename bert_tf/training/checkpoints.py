@@ -1,0 +1,243 @@
+"""Checkpoints that resume exactly: every variable of model and optimizer, whole on disk or not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_tf.config import ConfigError
+
+FORMAT = 1
+STATE_NAME = "state.json"
+# What may differ between the run that wrote a checkpoint and the one that goes on from it.
+BOOKKEEPING = frozenset(
+    f"training.{name}"
+    for name in ("log_every", "checkpoint_every", "keep_checkpoints", "evaluate_every", "evaluate_steps")
+)
+
+_STEP_NAME = re.compile(r"step-(\d{8,})")
+_LOGGER = logging.getLogger(__name__)
+
+
+class TrainingError(RuntimeError):
+    """A run that cannot go on; the message says where it stopped and what is left of it."""
+
+
+class CheckpointStore:
+    """The checkpoints of one run: `<directory>/step-00001000/` with one .npz a group and `state.json`.
+
+    Args:
+        directory: created when missing.
+        groups: variables by the name of their file, in an order that is the same in every process.
+        run: all that the run depends on (nested dictionaries); a checkpoint of another run is refused.
+        keep: how many of the newest checkpoints stay.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        groups: Mapping[str, Sequence[keras.Variable]],
+        run: Mapping[str, Any],
+        keep: int,
+    ) -> None:
+        self.directory = directory
+        self._groups = groups
+        # Through JSON, as a checkpoint's own went: tuples become lists on both sides.
+        self._run = json.loads(json.dumps(_flatten(run)))
+        self._keep = keep
+
+    def path(self, step: int) -> Path:
+        """Returns where the checkpoint of `step` stands."""
+        return self.directory / f"step-{step:08d}"
+
+    def steps(self) -> list[int]:
+        """Returns the steps of all checkpoints, oldest first."""
+        names = (_STEP_NAME.fullmatch(path.name) for path in self.directory.glob("step-*"))
+        return sorted(int(name[1]) for name in names if name)
+
+    def save(self, step: int, progress: Mapping[str, float]) -> Path:
+        """Writes the checkpoint of `step` and drops those beyond the newest `keep`.
+
+        Args:
+            step: finished steps.
+            progress: figures to hand back on `restore`.
+
+        Returns:
+            The checkpoint's directory.
+
+        Raises:
+            OSError: when it cannot be written; nothing of it stays.
+            TrainingError: when a weight is not finite; a checkpoint of it would be of no use.
+        """
+        target = self.path(step)
+        staging = target.with_name(f".staging-{target.name}")
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        try:
+            files = {}
+            for name, variables in self._groups.items():
+                _write_arrays(staging / f"{name}.npz", variables, step)
+                files[f"{name}.npz"] = _sha256(staging / f"{name}.npz")
+            state = {
+                "format": FORMAT,
+                "step": step,
+                "run": self._run,
+                "progress": dict(progress),
+                "files": files,
+                "variables": {name: _describe(variables) for name, variables in self._groups.items()},
+            }
+            _write_synced(staging / STATE_NAME, json.dumps(state, indent=1).encode())
+            _sync_directory(staging)
+            staging.rename(target)
+        except OSError as error:
+            reason = f"the checkpoint of step {step} could not be written: {error.strerror}"
+            raise OSError(error.errno, reason, str(target)) from error
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        _sync_directory(self.directory)
+        for old in self.steps()[: -self._keep]:
+            shutil.rmtree(self.path(old))
+        return target
+
+    def restore(self) -> tuple[int, dict[str, float]]:
+        """Brings the variables back to the newest checkpoint that is whole.
+
+        A damaged one is named in a warning and renamed to `step-….damaged`.
+
+        Returns:
+            Its step and the figures given to `save`; 0 and {} when there is none.
+
+        Raises:
+            ConfigError: when the newest whole checkpoint is of another run or another model.
+        """
+        for leftover in self.directory.glob(".staging-step-*"):
+            shutil.rmtree(leftover)
+        for step in reversed(self.steps()):
+            path = self.path(step)
+            try:
+                state = _read_state(path)
+                self._check_run(path, state)
+                arrays = {name: _read_arrays(path, name, state) for name in self._groups}
+            except ConfigError:
+                raise
+            except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+                _LOGGER.warning("%s is damaged (%s): skipped, the next older one is taken.", path, error)
+                _set_aside(path)
+                continue
+            for name, variables in self._groups.items():
+                for variable, array in zip(variables, arrays[name], strict=True):
+                    variable.assign(array)
+            return step, state["progress"]
+        return 0, {}
+
+    def _check_run(self, path: Path, state: Mapping[str, Any]) -> None:
+        theirs = state["run"]
+        for field in sorted(self._run.keys() | theirs.keys()):
+            mine = self._run.get(field)
+            if field not in BOOKKEEPING and mine != theirs.get(field):
+                raise ConfigError(
+                    f"{path}: belongs to a run with another `{field}` ({theirs.get(field)!r}); go on with that "
+                    f"value or take another output directory. Received: {mine!r}"
+                )
+        for name, variables in self._groups.items():
+            here, there = _describe(variables), state["variables"][name]
+            for position in range(max(len(here), len(there))):
+                if here[position : position + 1] != there[position : position + 1]:
+                    raise ConfigError(
+                        f"{path}: variable {position} of {name} is another one there: "
+                        f"{there[position : position + 1]}. Received: {here[position : position + 1]}"
+                    )
+
+
+def _write_arrays(path: Path, variables: Sequence[keras.Variable], step: int) -> None:
+    """Writes an .npz one array at a time, so that the host never holds a second copy of the whole state."""
+    with path.open("wb") as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for position, variable in enumerate(variables):
+                array = keras.ops.convert_to_numpy(variable)
+                if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                    raise TrainingError(
+                        f"step {step}: variable `{variable.path}` has values that are not finite; no checkpoint "
+                        f"of them is written to {path.parent.parent}."
+                    )
+                # A bare ZipInfo has a fixed date: equal states are equal bytes.
+                entry = zipfile.ZipInfo(_array_name(position))
+                with archive.open(entry, "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    state = json.loads((path / STATE_NAME).read_bytes())
+    if state["format"] != FORMAT:
+        raise ConfigError(f"{path / STATE_NAME}: `format` must be {FORMAT}. Received: {state['format']}")
+    return state
+
+
+def _read_arrays(path: Path, name: str, state: Mapping[str, Any]) -> list[np.ndarray]:
+    file = path / f"{name}.npz"
+    if _sha256(file) != state["files"][file.name]:
+        raise ValueError(f"{file.name} does not match its checksum")
+    with zipfile.ZipFile(file) as archive:
+        arrays = []
+        for position in range(len(state["variables"][name])):
+            with archive.open(_array_name(position)) as member:
+                arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+        return arrays
+
+
+def _array_name(position: int) -> str:
+    return f"{position:05d}.npy"
+
+
+def _describe(variables: Sequence[keras.Variable]) -> list[list[Any]]:
+    """Returns shape and dtype of each variable; paths hold counters that depend on what was built before."""
+    return [[list(v.shape), str(keras.backend.standardize_dtype(v.dtype))] for v in variables]
+
+
+def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _set_aside(path: Path) -> None:
+    aside = path.with_name(f"{path.name}.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    path.rename(aside)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,110 @@
+"""Replicas and precision: where a model's variables live and what it computes in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import ConfigError, TrainingConfig
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+@contextlib.contextmanager
+def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
+    """Enters the scope in which model, optimizer and metrics of a run must be built.
+
+    `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical
+    devices, which is for trying and testing: nothing gets faster. All replicas draw the same dropout masks, each
+    for its own rows: Keras's seeds are mirrored like any other variable.
+
+    Args:
+        config: `strategy`, `num_replicas` and `batch_size` are read.
+
+    Yields:
+        The strategy; TensorFlow's default one for `none`.
+
+    Raises:
+        ConfigError: when there are fewer devices than replicas, when TensorFlow has started already and the
+            CPU can no longer be split, or when the batch does not divide by the replicas.
+    """
+    if config.strategy == "none":
+        yield tf.distribute.get_strategy()
+        return
+    devices = _replica_devices(config.num_replicas)
+    if config.batch_size % len(devices):
+        raise ConfigError(
+            f"`training.batch_size` must be a multiple of the number of replicas. "
+            f"Received: {config.batch_size} and {len(devices)}"
+        )
+    strategy = tf.distribute.MirroredStrategy(devices)
+    with strategy.scope():
+        yield strategy
+
+
+def _replica_devices(num_replicas: int) -> list[str]:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    if gpus:
+        if num_replicas > gpus:
+            raise ConfigError(
+                f"`training.num_replicas` must not exceed the number of GPUs. Received: {num_replicas} and {gpus}"
+            )
+        return [f"GPU:{index}" for index in range(num_replicas or gpus)]
+    if num_replicas > 1:
+        _split_cpu(num_replicas)
+    available = len(tf.config.list_logical_devices("CPU"))
+    return [f"CPU:{index}" for index in range(num_replicas or available)]
+
+
+def _split_cpu(count: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    if len(tf.config.get_logical_device_configuration(cpu) or ()) >= count:
+        return
+    try:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"`training.num_replicas`: the CPU can be split into logical devices only before TensorFlow has "
+            f"run anything in this process; start the run in a fresh one. Received: {count}"
+        ) from error
+
+
+@contextlib.contextmanager
+def precision_scope(config: TrainingConfig) -> Iterator[None]:
+    """Sets the Keras dtype policy of `config.precision` for what is built inside, and the former one after.
+
+    Args:
+        config: `precision` is read; weights are float32 under each.
+    """
+    former = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(_POLICIES[config.precision])
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(former)
+
+
+def sum_over_replicas(tensors: list[Any]) -> list[Any]:
+    """Returns each tensor summed over all replicas; the tensors themselves where there is one replica.
+
+    Args:
+        tensors: dense tensors of one replica, of the same shapes in each.
+
+    Returns:
+        Tensors of the same shapes and dtypes, equal in all replicas.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return tensors
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return tensors
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
+
+
+def dense(gradient: Any) -> Any:
+    """Returns a gradient as one tensor, adding up the slices of an embedding look-up's (`keras.ops` cannot)."""
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

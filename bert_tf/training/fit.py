@@ -1,0 +1,267 @@
+"""The one path to `model.fit`: pre-training and fine-tuning, resumed where they were broken off."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import ConfigError, TrainingConfig, to_dict
+from bert_tf.training.callbacks import Intervals, StepEvents
+from bert_tf.training.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.distribution import precision_scope, strategy_scope
+from bert_tf.training.interruption import Interruption
+from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
+from bert_tf.training.optimization import make_optimizer
+from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
+
+CHECKPOINTS_NAME = "checkpoints"
+# All that a run's output directory may hold: what stands here, and what the commands put beside it.
+OUTPUT_NAMES = frozenset({CHECKPOINTS_NAME, HISTORY_NAME, TENSORBOARD_NAME, "run.json", "preset"})
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run gave.
+
+    Args:
+        model: the trained model.
+        step: finished steps.
+        loss: training loss, averaged over the last interval of the log.
+        tokens_per_second: tokens that are no padding, over the time spent in steps but the first.
+        evaluation: figures on held-out data; None where there is none.
+        seconds: wall time of this call.
+    """
+
+    model: keras.Model
+    step: int
+    loss: float
+    tokens_per_second: float
+    evaluation: dict[str, float] | None
+    seconds: float
+
+
+def pretrain(
+    build_model: Callable[[], keras.Model],
+    make_dataset: Callable[[int], tf.data.Dataset],
+    config: TrainingConfig,
+    output: Path,
+    *,
+    validation: Callable[[], tf.data.Dataset] | None = None,
+    identity: Mapping[str, Any] | None = None,
+) -> TrainResult:
+    """Pre-trains for `config.steps` steps, or what is left of them in `output`.
+
+    Args:
+        build_model: builds the model, `mlm_logits` (B, P, V) and `nsp_logits` (B, 2); called once, in the
+            scope of strategy and precision, with all seeds set.
+        make_dataset: gives batches (inputs, targets, weights) from a given step on, without end.
+        config: the run.
+        output: directory of the run: new, empty, or of this very run.
+        validation: gives the held-out batches.
+        identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
+            `config`, it must be equal for a checkpoint in `output` to be taken up.
+
+    Returns:
+        The result; at once, evaluated again, when `output` holds the finished run.
+
+    Raises:
+        ConfigError: for an output directory with something else in it, or a checkpoint of another run.
+        TrainingError: for a loss that is not finite, or data that end too early.
+    """
+    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {})
+    return _fit(build_model, make_dataset, validation, config, Path(output), run)
+
+
+def finetune(
+    build_model: Callable[[], keras.Model],
+    train_dataset: Callable[[int], tf.data.Dataset],
+    dev_dataset: Callable[[], tf.data.Dataset] | None,
+    config: TrainingConfig,
+    output: Path,
+    steps: int,
+    *,
+    identity: Mapping[str, Any] | None = None,
+) -> TrainResult:
+    """Fine-tunes a classifier for `steps` steps, evaluating after each of `config.epochs` epochs.
+
+    Args:
+        build_model: as for `pretrain`; the model gives logits (B, C).
+        train_dataset: gives batches (inputs, labels (B,), weights (B,)) from a given step on.
+        dev_dataset: gives the held-out batches.
+        config: the run; `steps` and `evaluate_every` of it are not read.
+        output: as for `pretrain`.
+        steps: steps in all, `epochs` times the batches of one epoch.
+        identity: as for `pretrain`.
+
+    Returns:
+        The result; its evaluation has `loss` and `accuracy`.
+
+    Raises:
+        ConfigError, TrainingError: as `pretrain` does.
+    """
+    if steps < 1:
+        raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
+    run = _Run(CLASSIFICATION, steps, math.ceil(steps / config.epochs), identity or {})
+    return _fit(build_model, train_dataset, dev_dataset, config, Path(output), run)
+
+
+def evaluate_pretraining(model: keras.Model, dataset: tf.data.Dataset) -> dict[str, float]:
+    """Evaluates a pre-trained model.
+
+    Args:
+        model: gives `mlm_logits` and `nsp_logits`.
+        dataset: batches (inputs, targets, weights), ending.
+
+    Returns:
+        `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted
+        means over all batches.
+    """
+    training = TrainingModel(model, PRETRAINING)
+    training.compile()
+    return _evaluate(training, dataset, Interruption())
+
+
+def weights_sha256(model: keras.Model) -> str:
+    """Returns the SHA-256 over the float32 little-endian bytes of the trainable weights, in order."""
+    digest = hashlib.sha256()
+    for variable in model.trainable_weights:
+        digest.update(keras.ops.convert_to_numpy(variable).astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Run:
+    objective: Objective
+    steps: int
+    evaluate_every: int
+    identity: Mapping[str, Any]
+
+
+def _fit(
+    build_model: Callable[[], keras.Model],
+    make_dataset: Callable[[int], tf.data.Dataset],
+    validation: Callable[[], tf.data.Dataset] | None,
+    config: TrainingConfig,
+    output: Path,
+    run: _Run,
+) -> TrainResult:
+    began = time.perf_counter()
+    _check_output(output)
+    with strategy_scope(config):
+        with precision_scope(config):
+            keras.utils.set_random_seed(config.seed)
+            model = build_model()
+        training = TrainingModel(model, run.objective)
+        training.compile(optimizer=make_optimizer(config, run.steps, model.trainable_variables))
+    store = CheckpointStore(
+        output / CHECKPOINTS_NAME,
+        {"model": model.variables, "optimizer": training.optimizer.variables},
+        {"training": to_dict(config), "steps": run.steps, **run.identity},
+        config.keep_checkpoints,
+    )
+    start_step, progress = store.restore()
+    if start_step:
+        print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
+    log = RunLog(output, start_step, run.steps)
+    interruption = Interruption()
+    events = StepEvents(
+        training,
+        store,
+        log,
+        _evaluator(training, validation, config.evaluate_steps, interruption),
+        Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
+        start_step,
+        run.steps,
+        interruption,
+        progress,
+    )
+    with contextlib.closing(log), interruption.watch():
+        _run_steps(training, make_dataset, events, start_step, run.steps)
+        if interruption:
+            events.stop()
+    return TrainResult(
+        model=model,
+        step=events.step,
+        loss=events.progress["loss"],
+        tokens_per_second=events.progress["tokens_per_second"],
+        evaluation=events.evaluation,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _run_steps(
+    training: TrainingModel,
+    make_dataset: Callable[[int], tf.data.Dataset],
+    events: StepEvents,
+    start_step: int,
+    total_steps: int,
+) -> None:
+    if start_step == total_steps:
+        events.evaluate_once()
+        return
+    training.fit(
+        make_dataset(start_step),
+        steps_per_epoch=total_steps - start_step,
+        shuffle=False,
+        verbose=0,
+        callbacks=[events],
+    )
+    if events.step < total_steps:
+        raise TrainingError(
+            f"step {events.step}: the training data ended before step {total_steps}; they must repeat without end."
+        )
+
+
+def _evaluator(
+    training: TrainingModel,
+    validation: Callable[[], tf.data.Dataset] | None,
+    max_batches: int,
+    interruption: Interruption,
+) -> Callable[[], dict[str, float]] | None:
+    if validation is None:
+        return None
+    make = validation
+
+    @functools.cache
+    def dataset() -> tf.data.Dataset:
+        return make().take(max_batches) if max_batches else make()
+
+    return lambda: _evaluate(training, dataset(), interruption)
+
+
+def _evaluate(training: TrainingModel, dataset: tf.data.Dataset, interruption: Interruption) -> dict[str, float]:
+    def give_way(batch: int, logs: Any) -> None:
+        training.stop_evaluating = bool(interruption)
+
+    watch = keras.callbacks.LambdaCallback(on_test_batch_end=give_way)
+    with warnings.catch_warnings():
+        # Keras takes the end of data of unknown size for an accident.
+        warnings.filterwarnings("ignore", message="Your input ran out of data")
+        training.evaluate(dataset, verbose=0, callbacks=[watch])
+    results = training.results()
+    if "mlm_loss" in results:
+        results["mlm_perplexity"] = math.exp(min(results["mlm_loss"], 700.0))
+    return results
+
+
+def _check_output(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"the output must be a directory. Received: {output}")
+    output.mkdir(parents=True, exist_ok=True)
+    strangers = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
+    if strangers:
+        raise ConfigError(
+            f"{output}: an output directory must be new, empty or of this run; it holds {', '.join(strangers[:5])}"
+        )
