@@ -1,0 +1,1 @@
+"""SavedModels and the local server."""

@@ -1,0 +1,55 @@
+"""What a SavedModel says about itself, read without loading it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+
+SAVED_MODEL_NAME = "saved_model.pb"
+MODEL_CARD = Path("assets.extra") / "model_card.json"
+
+
+def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Raises:
+        ValueError: where there is no readable saved_model.pb.
+    """
+    path = Path(folder) / SAVED_MODEL_NAME
+    saved_model = saved_model_pb2.SavedModel()
+    try:
+        saved_model.ParseFromString(path.read_bytes())
+    except (OSError, DecodeError) as error:
+        raise ValueError(f"{path}: not a readable SavedModel: {error}") from error
+    if not saved_model.meta_graphs:
+        raise ValueError(f"{path}: not a readable SavedModel: it holds no graph")
+    return {
+        name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        for name, definition in saved_model.meta_graphs[0].signature_def.items()
+    }
+
+
+def signature_shapes(folder: str | Path) -> dict[str, dict[str, dict[str, str]]]:
+    """Returns signature -> `inputs` and `outputs` -> name -> for example `int32 [-1, -1]`."""
+    return {
+        name: {
+            side: {
+                key: f"{_dtype(info)} [{', '.join(dim['size'] for dim in info['tensor_shape']['dim'])}]"
+                for key, info in sorted(definition[side].items())
+            }
+            for side in ("inputs", "outputs")
+        }
+        for name, definition in sorted(signature_defs(folder).items())
+        if not name.startswith("__")
+    }
+
+
+def _dtype(info: dict[str, Any]) -> str:
+    return str(info["dtype"]).removeprefix("DT_").lower()

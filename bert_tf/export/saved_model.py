@@ -1,0 +1,148 @@
+"""From a preset to a version of a SavedModel that TF Serving loads as it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from keras.export import ExportArchive
+
+from bert_tf.config import save_json, to_dict
+from bert_tf.data.schema import VOCABULARY_NAME
+from bert_tf.export.metadata import MODEL_CARD, signature_shapes
+from bert_tf.export.recording import record
+from bert_tf.export.signatures import Signatures
+from bert_tf.export.verify import RECORDING, TOLERANCE, write_recording
+from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
+from bert_tf.models import Preset, load_preset
+from bert_tf.text.vocabulary import save_vocabulary
+
+logger = logging.getLogger(__name__)
+
+
+def export_preset(
+    preset_dir: str | Path,
+    model_dir: str | Path,
+    *,
+    version: int | None = None,
+    max_sequence_length: int | None = None,
+    top_k: int = 5,
+) -> Path:
+    """Writes a preset as the next version of a SavedModel with its tokenizer in the graph.
+
+    The version is written beside its place, loaded in a fresh process, held against what the model itself
+    answers, and renamed only when they agree. A process killed on the way leaves nothing but a
+    `.staging-<version>`, which servers do not look at and the next export removes.
+
+    Args:
+        preset_dir: any kind of preset.
+        model_dir: `saved_models/<name>`; made as needed.
+        version: the next free one where None.
+        max_sequence_length: longer texts are cut there, longer ids refused; the task's or the model's where
+            None.
+        top_k: fill-mask: candidates for every [MASK].
+
+    Returns:
+        `<model_dir>/<version>`.
+
+    Raises:
+        ValueError: for an unreadable preset, a length or `top_k` out of range, a version that is there, or a
+            `model_dir` that holds something else.
+        OSError: when the disk is full or will not be written to.
+        RuntimeError: when another export is writing there, or the exported model answers differently.
+    """
+    model_dir = Path(model_dir)
+    check_model_dir(model_dir)
+    if version is not None and version < 1:
+        raise ValueError(f"`version` must be at least 1. Received: {version}")
+    preset = load_preset(preset_dir, dtype="float32")
+    signatures = Signatures(preset, max_sequence_length=max_sequence_length, top_k=top_k)
+    model_dir.mkdir(parents=True, exist_ok=True)
+    with _only_writer(model_dir):
+        for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
+            shutil.rmtree(stale)
+        taken = versions(model_dir)
+        version = max(taken, default=0) + 1 if version is None else version
+        if version in taken:
+            raise ValueError(f"version {version} exists already: {model_dir / str(version)}")
+        card = {"source_preset": str(preset_dir)} | _model_card(preset, signatures)
+        _write_checked(signatures, card, model_dir / f"{STAGING_PREFIX}{version}", model_dir / str(version))
+    logger.info("exported %s as version %d of %s", preset_dir, version, model_dir)
+    return model_dir / str(version)
+
+
+def _write_checked(signatures: Signatures, card: dict[str, Any], staging: Path, target: Path) -> None:
+    try:
+        _write(signatures, staging)
+        save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
+        save_json(card | {"signatures": signature_shapes(staging)} | _verified(staging), staging / MODEL_CARD)
+        staging.rename(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _write(signatures: Signatures, staging: Path) -> None:
+    archive = ExportArchive()
+    archive.track(signatures.model)
+    for name, endpoint in signatures.endpoints.items():
+        archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
+    try:
+        archive.write_out(str(staging), verbose=False)
+    except tf.errors.OpError as error:
+        raise OSError(f"{staging}: cannot be written: {error.message}") from error
+    (staging / RECORDING).parent.mkdir()
+    write_recording(staging / RECORDING, record(signatures))
+
+
+def _verified(staging: Path) -> dict[str, Any]:
+    """Returns the largest differences that a fresh process saw. Raises RuntimeError where one is too large."""
+    command = [sys.executable, "-m", "bert_tf.export.verify", str(staging)]
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if result.returncode != 0:
+        reasons = "\n".join(result.stderr.strip().splitlines()[-20:])
+        raise RuntimeError(
+            f"the exported model, loaded in a fresh process, does not answer as the preset does (exit status "
+            f"{result.returncode}); nothing was exported.\n{reasons}"
+        )
+    return json.loads(result.stdout.splitlines()[-1]) | {"tolerance": TOLERANCE}
+
+
+def _model_card(preset: Preset, signatures: Signatures) -> dict[str, Any]:
+    return {
+        "kind": preset.kind,
+        "model": to_dict(preset.config),
+        "labels": signatures.labels,
+        "lowercase": preset.lowercase,
+        "max_sequence_length": signatures.max_sequence_length,
+        "top_k": signatures.top_k if preset.kind == "BertPretrainer" else None,
+        "vocabulary_sha256": preset.vocabulary.fingerprint,
+        "info": preset.info,
+        "versions": {name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow", "tensorflow-text")},
+    }
+
+
+@contextlib.contextmanager
+def _only_writer(directory: Path) -> Iterator[None]:
+    # A lock on the directory itself leaves no file behind and ends with the process, however that ends.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RuntimeError(f"another export is writing to {directory}") from error
+        yield
+    finally:
+        os.close(descriptor)

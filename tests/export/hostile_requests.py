@@ -1,0 +1,238 @@
+"""Sends hostile tensors to exported models; a program of its own, because a crash must not end the tests.
+
+`python hostile_requests.py CLASSIFIER PAIR_CLASSIFIER PRETRAINER BACKBONE` (version folders) prints one JSON object:
+"route/kind/case" -> {"error": name, "message": ...} or {"shapes": {output: shape}}. Every case goes two ways: through
+the signature that `tf.saved_model.load` gives (what our server does), and through a session fed as TF Serving feeds
+one, without Python's look at the shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+MAX_LENGTH, VOCABULARY_SIZE = 24, 26
+
+
+class Case(NamedTuple):
+    """One request. `error` is a part of the message, or None where there must be an answer of `shapes`."""
+
+    name: str
+    kind: str
+    signature: str
+    inputs: dict[str, np.ndarray]
+    error: str | None = None
+    shapes: dict[str, list[int]] | None = None
+
+
+def _texts(value: Any) -> np.ndarray:
+    return np.array(value, dtype=object)
+
+
+def _ids(**changes: Any) -> dict[str, np.ndarray]:
+    """Two rows of three sound ids, with `changes`."""
+    inputs: dict[str, Any] = {
+        "token_ids": [[2, 5, 3]] * 2,
+        "segment_ids": [[0, 0, 1]] * 2,
+        "padding_mask": [[1, 1, 1]] * 2,
+    }
+    inputs |= changes
+    return {name: np.array(value, np.int32) for name, value in inputs.items()}
+
+
+def _full(shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    return {name: np.ones(shape, np.int32) for name in ("token_ids", "segment_ids", "padding_mask")}
+
+
+def _text_cases(kind: str, signature: str, empty: dict[str, list[int]]) -> list[Case]:
+    three = {name: [3, *shape[1:]] for name, shape in empty.items()}
+    odd = [b"\xff\xfe\x00 cat \xc3", b"\x00", "cat " * 20000]
+    rows: list[tuple[str, Any, str | None, dict[str, list[int]] | None]] = [
+        ("scalar", "cat", "text", None),
+        ("rank 2", [["cat"], ["dog"]], "text", None),
+        ("rank 3", [[["cat"]]], "text", None),
+        ("rank 2 and empty", np.empty((0, 3)), "text", None),
+        ("numbers", np.int32([1]), "string", None),
+        ("empty batch", [], None, empty),
+        ("bytes, nothing and too much", odd, None, three),
+        ("empty strings", ["", " ", "\n"], None, three),
+    ]
+    return [
+        Case(
+            name,
+            kind,
+            signature,
+            {"text": value if getattr(value, "dtype", None) == np.int32 else _texts(value)},
+            error,
+            shapes,
+        )
+        for name, value, error, shapes in rows
+    ]
+
+
+def _pair_cases() -> list[Case]:
+    rows: list[tuple[str, Any, Any, str | None, dict[str, list[int]] | None]] = [
+        ("scalar", ["cat"], "cat", "text_pair", None),
+        ("rank 2", [["cat"]], ["cat"], "text", None),
+        ("unequal", ["cat", "dog"], ["cat"], "text and text_pair must have the same number of elements", None),
+        ("one empty", ["cat"], [], "text and text_pair must have the same number of elements", None),
+        ("empty batch", [], [], None, {"label": [0], "probabilities": [0, 3]}),
+        ("both too long", ["cat " * 99], ["dog " * 99], None, {"label": [1], "probabilities": [1, 3]}),
+    ]
+    return [
+        Case(name, "pair_classifier", "serving_default", {"text": _texts(a), "text_pair": _texts(b)}, error, shapes)
+        for name, a, b, error, shapes in rows
+    ]
+
+
+def _id_cases(kind: str, empty: dict[str, list[int]]) -> list[Case]:
+    two = {name: [2, *shape[1:]] for name, shape in empty.items()}
+    rows: list[tuple[str, dict[str, np.ndarray], str | None, dict[str, list[int]] | None]] = [
+        ("empty batch", _full((0, 4)), None, empty),
+        ("sequence of length 0", _full((2, 0)), "second dimension of token_ids must lie in 1..24", None),
+        ("longer than the model", _full((2, MAX_LENGTH + 1)), "second dimension of token_ids must lie in 1..24", None),
+        ("far longer than the model", _full((1, 100000)), "second dimension of token_ids must lie in 1..24", None),
+        ("negative id", _ids(token_ids=[[2, -1, 3]] * 2), "token_ids must lie in 0..25", None),
+        ("lowest id", _ids(token_ids=[[2, -(2**31), 3]] * 2), "token_ids must lie in 0..25", None),
+        ("id V", _ids(token_ids=[[2, VOCABULARY_SIZE, 3]] * 2), "token_ids must lie in 0..25", None),
+        ("segment 2", _ids(segment_ids=[[0, 0, 2]] * 2), "segment_ids must lie in 0..1", None),
+        ("segment -1", _ids(segment_ids=[[0, 0, -1]] * 2), "segment_ids must lie in 0..1", None),
+        ("mask 2", _ids(padding_mask=[[1, 2, 0]] * 2), "padding_mask must lie in 0..1", None),
+        ("mask -1", _ids(padding_mask=[[1, -1, 0]] * 2), "padding_mask must lie in 0..1", None),
+        ("scalar ids", _ids(token_ids=2), "token_ids", None),
+        ("ids of rank 1", _ids(token_ids=[2, 5, 3]), "token_ids", None),
+        ("ids of rank 3", _ids(token_ids=[[[2, 5, 3]] * 2]), "token_ids", None),
+        ("segments of rank 1", _ids(segment_ids=[0, 0, 0]), "segment_ids", None),
+        ("scalar mask", _ids(padding_mask=1), "padding_mask", None),
+        ("fewer masks", _ids(padding_mask=[[1, 1]] * 2), "padding_mask must have the shape of token_ids", None),
+        ("one row of segments", _ids(segment_ids=[[0, 0, 0]]), "segment_ids must have the shape of token_ids", None),
+        ("no row of segments", _ids(segment_ids=np.zeros((0, 3))), "segment_ids must have the shape", None),
+        ("strings", _ids() | {"token_ids": _texts([["a"]])}, "int32", None),
+        ("nothing but padding", _full((2, 4)) | {"padding_mask": np.zeros((2, 4), np.int32)}, None, two),
+    ]
+    all_cases = [Case(name, kind, "ids", inputs, error, shapes) for name, inputs, error, shapes in rows]
+    if kind == "pretrainer":
+        for case in all_cases:
+            batch = 0 if case.name == "empty batch" else 2
+            case.inputs["mask_positions"] = np.ones((batch, 2), np.int32)
+    return all_cases
+
+
+def _position_cases() -> list[Case]:
+    rows: list[tuple[str, Any, str | None, dict[str, list[int]] | None]] = [
+        ("none at all", np.zeros((2, 0)), None, {"mlm_logits": [2, 0, VOCABULARY_SIZE], "nsp_logits": [2, 2]}),
+        ("position S", [[1, 3]] * 2, "mask_positions must lie in 0..S-1", None),
+        ("position -1", [[1, -1]] * 2, "mask_positions must lie in 0..S-1", None),
+        ("more than S", [[0, 0, 1, 2]] * 2, "mask_positions must have as many rows as token_ids and no more", None),
+        ("one row", [[1]], "mask_positions must have as many rows as token_ids", None),
+        ("rank 1", [1, 1], "mask_positions", None),
+        ("scalar", 1, "mask_positions", None),
+    ]
+    return [
+        Case(f"positions: {name}", "pretrainer", "ids", _ids(mask_positions=value), error, shapes)
+        for name, value, error, shapes in rows
+    ]
+
+
+def cases() -> list[Case]:
+    """All requests."""
+    embedded = {"pooled_output": [0, 16], "mean_output": [0, 16]}
+    classified = {"logits": [0, 3], "probabilities": [0, 3]}
+    return [
+        *_text_cases("classifier", "serving_default", {"label": [0], "probabilities": [0, 3]}),
+        *_text_cases("pretrainer", "serving_default", {"tokens": [0, 0, 5], "scores": [0, 0, 5]}),
+        *_text_cases("pretrainer", "embed", embedded),
+        *_text_cases("backbone", "serving_default", embedded),
+        *_pair_cases(),
+        *_id_cases("classifier", classified),
+        *_id_cases("pair_classifier", classified),
+        *_id_cases("pretrainer", {"mlm_logits": [0, 2, VOCABULARY_SIZE], "nsp_logits": [0, 2]}),
+        *_id_cases("backbone", {**embedded, "sequence_output": [0, 4, 16]}),
+        *_position_cases(),
+        Case(
+            "too many masks at once",
+            "pretrainer",
+            "serving_default",
+            {"text": _texts(["[MASK]" * 22] * 373)},
+            error="[MASK]s in text: rows times the most predictions of a row must be at most 8192",
+        ),
+        Case(
+            "too many positions at once",
+            "pretrainer",
+            "ids",
+            {**_full((400, 24)), "mask_positions": np.ones((400, 24), np.int32)},
+            error="mask_positions: rows times the most predictions of a row must be at most 8192",
+        ),
+        Case(
+            "more masks than fit",
+            "pretrainer",
+            "serving_default",
+            {"text": _texts(["[MASK]" * 1000, "cat"])},
+            shapes={"tokens": [2, MAX_LENGTH - 2, 5], "scores": [2, MAX_LENGTH - 2, 5]},
+        ),
+    ]
+
+
+def _signature_route(folder: str) -> Callable[[Case], dict[str, np.ndarray]]:
+    import tensorflow as tf
+
+    signatures = tf.saved_model.load(folder).signatures
+
+    def ask(case: Case) -> dict[str, np.ndarray]:
+        tensors = {
+            name: tf.constant(value, tf.string if value.dtype == object else None)
+            for name, value in case.inputs.items()
+        }
+        return {name: tensor.numpy() for name, tensor in signatures[case.signature](**tensors).items()}
+
+    return ask
+
+
+def _session_route(folder: str) -> Callable[[Case], dict[str, np.ndarray]]:
+    import tensorflow as tf
+
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        definitions = tf.compat.v1.saved_model.load(session, ["serve"], folder).signature_def
+
+    def tensor(info: Any) -> Any:
+        return session.graph.get_tensor_by_name(info.name)._as_tf_output()
+
+    def ask(case: Case) -> dict[str, np.ndarray]:
+        definition = definitions[case.signature]
+        feeds = {tensor(definition.inputs[name]): value for name, value in case.inputs.items()}
+        names = sorted(definition.outputs)
+        fetches = [tensor(definition.outputs[name]) for name in names]
+        return dict(zip(names, session._call_tf_sessionrun(None, feeds, fetches, [], None), strict=True))
+
+    return ask
+
+
+def main(folders: list[str]) -> None:
+    """Runs every case both ways and prints the results."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    kinds = ("classifier", "pair_classifier", "pretrainer", "backbone")
+    results: dict[str, Any] = {}
+    for kind, folder in zip(kinds, folders, strict=True):
+        for route, connect in (("signature", _signature_route), ("session", _session_route)):
+            ask = connect(folder)
+            for case in cases():
+                if case.kind != kind:
+                    continue
+                key = f"{route}/{kind}/{case.signature}/{case.name}"
+                try:
+                    shapes = {name: list(value.shape) for name, value in ask(case).items()}
+                    results[key] = {"shapes": shapes}
+                except tf.errors.OpError as error:
+                    results[key] = {"error": type(error).__name__, "message": error.message}
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

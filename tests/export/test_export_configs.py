@@ -1,0 +1,112 @@
+"""The files of `saved_models/` against TF Serving's message definitions, and the examples against our models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from starlette.testclient import TestClient
+
+from bert_tf.export.server import create_app
+
+SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
+_TYPES = {"int64": 3, "bool": 8, "string": 9}
+
+# Message -> field -> (number, type); a type ending in `*` is repeated. Only the fields that are used.
+# tensorflow_serving/config/*.proto and servables/tensorflow/session_bundle_config.proto.
+MESSAGES = {
+    "Value": {"value": (1, "int64")},
+    "Latest": {"num_versions": (1, "int64")},
+    "Policy": {"latest": (100, "Latest")},
+    "ModelConfig": {
+        "name": (1, "string"),
+        "base_path": (2, "string"),
+        "model_platform": (4, "string"),
+        "model_version_policy": (7, "Policy"),
+    },
+    "ModelConfigList": {"config": (1, "ModelConfig*")},
+    "ModelServerConfig": {"model_config_list": (1, "ModelConfigList")},
+    "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
+    "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
+    "BatchingParameters": {
+        "max_batch_size": (1, "Value"),
+        "batch_timeout_micros": (2, "Value"),
+        "max_enqueued_batches": (3, "Value"),
+        "num_batch_threads": (4, "Value"),
+        "allowed_batch_sizes": (6, "int64*"),
+        "pad_variable_length_inputs": (7, "bool"),
+    },
+}
+
+
+def _pool() -> descriptor_pool.DescriptorPool:
+    file = descriptor_pb2.FileDescriptorProto(name="serving.proto", syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            added = message.field.add(name=field, number=number, label=3 if kind.endswith("*") else 1)
+            if (bare := kind.rstrip("*")) in _TYPES:
+                added.type = _TYPES[bare]
+            else:
+                added.type, added.type_name = 11, f".{bare}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return pool
+
+
+def parse(file: str, message: str) -> Any:
+    """Reads a configuration strictly: an unknown field or a value of another type is an error."""
+    kind = message_factory.GetMessageClass(_pool().FindMessageTypeByName(message))
+    return text_format.Parse((SAVED_MODELS / file).read_text(encoding="utf-8"), kind())
+
+
+def test_models_are_named_once_and_lie_under_one_root() -> None:
+    models = list(parse("models.config", "ModelServerConfig").model_config_list.config)
+    assert models
+    assert len({model.name for model in models}) == len(models)
+    assert [model.base_path for model in models] == [f"/models/{model.name}" for model in models]
+    assert {model.model_platform for model in models} == {"tensorflow"}
+
+
+def test_batching_keeps_the_rules_of_tf_serving() -> None:
+    batching = parse("batching.config", "BatchingParameters")
+    sizes = list(batching.allowed_batch_sizes)
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == batching.max_batch_size.value
+    assert batching.num_batch_threads.value >= 1
+    assert not batching.pad_variable_length_inputs
+
+
+def test_monitoring_is_on() -> None:
+    prometheus = parse("monitoring.config", "MonitoringConfig").prometheus_config
+    assert prometheus.enable
+    assert prometheus.path.startswith("/")
+
+
+EXAMPLES = {
+    "classify.json": "classifier",
+    "classify_columns.json": "classifier",
+    "ids.json": "classifier",
+    "classify_pairs.json": "pair_classifier",
+    "fill_mask.json": "pretrainer",
+    "fill_mask_ids.json": "pretrainer",
+    "embed.json": "pretrainer",
+}
+
+
+def test_every_example_is_tried() -> None:
+    assert {path.name for path in (SAVED_MODELS / "examples").iterdir()} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES.values())))
+def test_examples_are_answered(kind: str, exported: Callable[[str], Path]) -> None:
+    client = TestClient(create_app(exported(kind).parent))
+    for name in (name for name, of_kind in EXAMPLES.items() if of_kind == kind):
+        body = (SAVED_MODELS / "examples" / name).read_bytes()
+        answer = client.post(f"/v1/models/{kind}:predict", content=body)
+        assert answer.status_code == 200, answer.text
+        assert ("predictions" in answer.json()) == ("instances" in json.loads(body))
