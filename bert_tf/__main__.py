@@ -1,0 +1,7 @@
+"""`python -m bert_tf` is `bert-tf`."""
+
+import sys
+
+from bert_tf.cli import main
+
+sys.exit(main())

@@ -1,0 +1,31 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def existing(path: Path, what: str) -> Path:
+    """Returns `path`. Raises FileNotFoundError naming `what` where there is nothing."""
+    if not path.exists():
+        raise FileNotFoundError(f"{what} {str(path)!r} does not exist")
+    return path
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    """Adds `--preset`."""
+    parser.add_argument("--preset", type=Path, required=True, help="a preset, or the output of a run")
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """Adds `--set`, repeatable and with several values."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="SECTION.FIELD=VALUE",
+        help="override any field of the configuration, for example training.seed=3",
+    )

@@ -1,0 +1,149 @@
+"""`bert-tf demo`: raw text to a served model, every step a real one."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+from pathlib import Path
+from typing import Any
+
+from bert_tf.commands.demo_answers import export_and_ask, say_next_commands, show_filled_masks
+from bert_tf.commands.pipelines import run_pipeline
+from bert_tf.commands.progress import Steps
+from bert_tf.config import BertConfig, RunConfig, TrainingConfig
+
+VOCABULARY_SIZE = 8000
+SEQUENCE_LENGTH = 64
+MODEL_SIZE = "tiny"
+PRETRAINING = TrainingConfig(
+    steps=1500,
+    batch_size=128,
+    learning_rate=2e-3,
+    warmup_steps=150,
+    checkpoint_every=500,
+    evaluate_every=500,
+    evaluate_steps=20, log_every=100,
+)  # fmt: skip
+FINETUNING = TrainingConfig(
+    epochs=3, batch_size=32, learning_rate=3e-4, checkpoint_every=1000, log_every=100, keep_checkpoints=1
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--input", help="glob of your own text; default: the documentation inside Python's sources")
+    parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="default: runs/demo")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Runs the whole path and returns the summary."""
+    from bert_tf.training.allocator import tune_allocator
+
+    tune_allocator()
+    steps = Steps(total=9)
+    output: Path = args.output
+    output.mkdir(parents=True, exist_ok=True)
+    with steps.step("Corpus"):
+        files = _own_files(args.input) if args.input else _write_documentation(output / "corpus", steps)
+    pattern = ",".join(map(str, files))
+    with steps.step(f"Vocabulary of up to {VOCABULARY_SIZE} word pieces (Beam)"):
+        run_pipeline("build_vocabulary", _flags(input=pattern, format="text", vocabulary_size=VOCABULARY_SIZE,
+                                                output=output / "vocab.txt"))  # fmt: skip
+    with steps.step("Pre-training examples (Beam)"):
+        run_pipeline("create_pretraining_data", _flags(
+            input=pattern, format="text", vocabulary=output / "vocab.txt", output=output / "data",
+            max_seq_length=SEQUENCE_LENGTH, max_predictions_per_seq=10, dupe_factor=4, validation_fraction=0.05,
+        ))  # fmt: skip
+    summary = _pretrain(output, steps)
+    with steps.step("Labelled passages: which file is a passage from?"):
+        train, dev = _passages(files, output / "passages")
+        steps.say(f"      {train} to train on, {dev} held out, in {output / 'passages'}")
+    summary |= _classify(output, steps)
+    with steps.step("Words that the pre-trained model fills in"):
+        show_filled_masks(output, steps)
+    with steps.step("Export, and answers from the SavedModel in a fresh process"):
+        version = export_and_ask(output, steps)
+    say_next_commands(output, steps)
+    return {"output": str(output), **summary, "saved_model": str(version)}
+
+
+def _flags(**values: Any) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def _own_files(pattern: str) -> list[Path]:
+    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
+    if not files:
+        raise FileNotFoundError(f"--input {pattern}: matches no file")
+    return files
+
+
+def _write_documentation(directory: Path, steps: Steps) -> list[Path]:
+    from bert_tf.data.docstrings import library_documents
+
+    by_label: dict[str, list[str]] = {}
+    for document in library_documents():
+        by_label.setdefault(document.label, []).append("\n".join(document.paragraphs) + "\n")
+    directory.mkdir(parents=True, exist_ok=True)
+    files = []
+    for label, documents in sorted(by_label.items()):
+        path = directory / f"{label}.txt"
+        text = "\n".join(documents)
+        # An unchanged file keeps its time of change, so that the steps after it can resume.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+        files.append(path)
+    total = sum(map(len, by_label.values()))
+    steps.say(f"      {total} documents of {len(files)} libraries, in {directory}")
+    return files
+
+
+def _pretrain(output: Path, steps: Steps) -> dict[str, Any]:
+    from bert_tf.data.manifest import read_manifest
+    from bert_tf.tasks.pretraining import constant_guess_accuracy, run_evaluation, run_pretraining
+
+    size = read_manifest(output / "data").vocabulary_size
+    model = BertConfig.from_size(MODEL_SIZE, vocabulary_size=size, max_sequence_length=128)
+    with steps.step(f"Pre-training, {PRETRAINING.steps} steps of {PRETRAINING.batch_size} x {SEQUENCE_LENGTH} tokens"):
+        preset, _ = run_pretraining(output / "data", RunConfig(model, PRETRAINING), output / "pretraining")
+    with steps.step("Held-out figures"):
+        figures = run_evaluation(preset, output / "data")
+        guess = constant_guess_accuracy(output / "data", figures["split"])
+        steps.say(
+            f"      masked words: {figures['mlm_accuracy']:.1%} right, {guess:.1%} by always guessing the most "
+            f"frequent\n      next sentence: {figures['nsp_accuracy']:.1%} right, 50 % by guessing"
+        )
+    return {
+        "mlm_accuracy": figures["mlm_accuracy"],
+        "mlm_unigram_accuracy": guess,
+        "mlm_perplexity": figures["mlm_perplexity"],
+        "nsp_accuracy": figures["nsp_accuracy"],
+    }
+
+
+def _passages(files: list[Path], directory: Path) -> tuple[int, int]:
+    from bert_tf.tasks.passages import write_passages
+
+    return write_passages(files, directory)
+
+
+def _classify(output: Path, steps: Steps) -> dict[str, Any]:
+    from bert_tf.tasks.classification import ClassifyTask, finetune_classifier
+
+    task = ClassifyTask(output / "passages", max_sequence_length=SEQUENCE_LENGTH)
+    with steps.step("Fine-tuning a classifier, with and without pre-training"):
+        tuned, scratch = (
+            finetune_classifier(
+                output / "pretraining", task, FINETUNING, output / folder, from_scratch=folder == "classifier_scratch"
+            )
+            for folder in ("classifier", "classifier_scratch")
+        )
+        steps.say(
+            f"      held-out passages: {tuned.accuracy:.1%} right with pre-training, {scratch.accuracy:.1%} without, "
+            f"{tuned.majority:.1%} by always guessing the most frequent label"
+        )
+    return {
+        "classifier_accuracy": tuned.accuracy,
+        "classifier_scratch_accuracy": scratch.accuracy,
+        "classifier_majority": tuned.majority,
+    }

@@ -1,0 +1,25 @@
+"""`bert-tf evaluate`: held-out figures of a pre-trained preset."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from bert_tf.commands.arguments import add_preset, existing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    add_preset(parser)
+    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`")
+    parser.add_argument("--batch_size", type=int, default=32, help="sequences a batch")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Evaluates and returns the summary."""
+    existing(args.preset, "--preset")
+    existing(args.data, "--data")
+    from bert_tf.tasks.pretraining import run_evaluation
+
+    return {"output": str(args.preset), **run_evaluation(args.preset, args.data, args.batch_size)}

@@ -1,0 +1,58 @@
+"""`bert-tf pretrain`: examples to a pre-trained preset."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bert_tf.commands.arguments import add_overrides, existing
+from bert_tf.config import BertConfig, RunConfig, with_overrides
+from bert_tf.recipes.pretraining import RECIPES, recipe
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`")
+    parser.add_argument("--model", help="a named size (tiny … large, L4_H256) or a config.json; default: the recipe's")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
+    parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
+    parser.add_argument("--recipe", default="default", help=", ".join(RECIPES))
+    add_overrides(parser)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Trains, or resumes, and returns the summary."""
+    existing(args.data, "--data")
+    config = configuration(args)
+    from bert_tf.training.allocator import tune_allocator
+
+    tune_allocator()
+    from bert_tf.tasks.pretraining import run_pretraining
+    from bert_tf.training.fit import weights_sha256
+
+    preset, result = run_pretraining(args.data, config, args.output)
+    return {
+        "output": str(args.output),
+        "preset": str(preset),
+        "step": result.step,
+        "loss": result.loss,
+        "tokens_per_second": result.tokens_per_second,
+        "weights_sha256": weights_sha256(result.model),
+        **(result.evaluation or {}),
+    }
+
+
+def configuration(args: argparse.Namespace) -> RunConfig:
+    """Returns the recipe with the data's vocabulary, the model, the steps and the overrides on top."""
+    from bert_tf.data.manifest import read_manifest
+
+    config = recipe(args.recipe)
+    size = read_manifest(args.data).vocabulary_size
+    if args.model:
+        model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
+    else:
+        model = replace(config.model, vocabulary_size=size)
+    training = config.training if args.steps is None else replace(config.training, steps=args.steps)
+    return with_overrides(RunConfig(model=model, training=training), args.overrides)

@@ -1,0 +1,79 @@
+"""`bert-tf tokenize`: text to ids, line by line."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from bert_tf.commands.arguments import existing
+
+_LINES_A_BATCH = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt, one piece a line")
+    parser.add_argument("--cased", action="store_true", help="keep case and accents")
+    parser.add_argument("--graph", action="store_true", help="through a SavedModel instead of Python")
+    parser.add_argument("--input", type=Path, required=True, help="UTF-8 text")
+    parser.add_argument("--output", type=Path, required=True, help="one line of ids for every line of text")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Writes the ids of every line; returns the summary."""
+    from bert_tf.text.tokenizer import BertTokenizer
+    from bert_tf.text.vocabulary import load_vocabulary
+
+    existing(args.input, "--input")
+    tokenizer = BertTokenizer(load_vocabulary(args.vocabulary), lowercase=not args.cased)
+    rows = _graph_rows(tokenizer) if args.graph else _python_rows(tokenizer)
+    staging = args.output.with_name(f".{args.output.name}.tmp")
+    lines = tokens = 0
+    try:
+        with args.input.open(encoding="utf-8", newline="\n") as source, staging.open("w") as target:
+            for batch in _batches(source, args.input):
+                for ids in rows(batch):
+                    target.write(" ".join(map(str, ids)) + "\n")
+                    lines, tokens = lines + 1, tokens + len(ids)
+        staging.replace(args.output)
+    finally:
+        staging.unlink(missing_ok=True)
+    return {"output": str(args.output), "lines": lines, "tokens": tokens}
+
+
+def _batches(source: TextIO, path: Path) -> Iterator[list[str]]:
+    try:
+        while batch := [line.removesuffix("\n") for line in itertools.islice(source, _LINES_A_BATCH)]:
+            yield batch
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error}") from error
+
+
+def _python_rows(tokenizer: Any) -> Any:
+    def rows(batch: list[str]) -> list[list[int]]:
+        values, splits = tokenizer.tokenize(batch)
+        return [values[start:stop].tolist() for start, stop in itertools.pairwise(splits)]
+
+    return rows
+
+
+def _graph_rows(tokenizer: Any) -> Any:
+    """Saves the tokenizer as a SavedModel and answers from the reloaded graph, as a server would."""
+    import tempfile
+
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    module.ids = tf.function(tokenizer.ids, input_signature=[tf.TensorSpec([None], tf.string)])
+    with tempfile.TemporaryDirectory() as directory:
+        tf.saved_model.save(module, directory)
+        loaded = tf.saved_model.load(directory)
+
+    def rows(batch: list[str]) -> list[list[int]]:
+        return loaded.ids(tf.constant(batch)).to_list()
+
+    return rows

@@ -1,0 +1,1 @@
+"""Complete configurations of runs: each says its command, hardware, time and what to expect."""

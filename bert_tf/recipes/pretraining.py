@@ -1,0 +1,58 @@
+"""Pre-training runs by name. `--model`, `--steps` and `--set` go on top of a recipe."""
+
+from __future__ import annotations
+
+from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig
+
+
+def default() -> RunConfig:
+    """BERT's own optimization at batch 32: the choice where no recipe is named."""
+    return RunConfig()
+
+
+def paper() -> RunConfig:
+    """The paper's pre-training at 128 tokens (arXiv 1810.04805, A.2): 900,000 of its million steps.
+
+    Command:  bert-tf pretrain --recipe paper --data DIR --output DIR
+    Hardware: the paper used 4 Cloud TPUs (16 chips) for four days for base; not run here.
+    """
+    return RunConfig(
+        model=BertConfig.from_size("base"),
+        training=TrainingConfig(
+            steps=900_000,
+            batch_size=256,
+            learning_rate=1e-4,
+            warmup_steps=10_000,
+            checkpoint_every=5_000,
+            evaluate_every=50_000,
+        ),
+    )
+
+
+def laptop() -> RunConfig:
+    """A small BERT on two CPU cores: short warm-up and a high rate, which small models stand.
+
+    Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR --steps N
+    """
+    return RunConfig(
+        model=BertConfig.from_size("tiny"),
+        training=TrainingConfig(
+            steps=10_000,
+            batch_size=64,
+            learning_rate=1e-3,
+            warmup_steps=500,
+            checkpoint_every=500,
+            evaluate_every=1_000,
+            evaluate_steps=40,
+        ),
+    )
+
+
+RECIPES = {"default": default, "laptop": laptop, "paper": paper}
+
+
+def recipe(name: str) -> RunConfig:
+    """Returns the recipe called `name`. Raises ConfigError where there is none."""
+    if name not in RECIPES:
+        raise ConfigError(f"unknown recipe {name!r}; known: {', '.join(RECIPES)}")
+    return RECIPES[name]()

@@ -1,0 +1,166 @@
+"""The whole path through the command line on a corpus of a few hundred documents."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_tf.cli import main
+
+TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
+PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")
+Run = Callable[..., dict[str, Any]]
+
+TOPICS = {
+    "sea": ["wave", "boat", "fish", "salt", "deep", "water", "sail", "wind", "tide", "shore", "gull", "net"],
+    "wood": ["tree", "leaf", "moss", "bird", "root", "branch", "path", "deer", "shade", "nest", "green", "bark"],
+}
+MODEL = {"hidden_dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64, "max_sequence_length": 64}
+
+
+def pretraining(folder: Path) -> list[object]:
+    paths = ["--data", folder / "data", "--model", folder / "model.json", "--output", folder / "run"]
+    return ["pretrain", *paths, *PRETRAINING]
+
+
+def sentence(topic: str, chooser: random.Random) -> str:
+    words = chooser.choices(TOPICS[topic], k=chooser.randint(5, 9))
+    return f"The {' '.join(words)}."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus, a labelled set and a model configuration."""
+    folder, chooser = tmp_path_factory.mktemp("path"), random.Random(3)
+    documents = [
+        "\n".join(sentence(topic, chooser) for _ in range(chooser.randint(3, 8)))
+        for topic in TOPICS
+        for _ in range(150)
+    ]
+    (folder / "corpus.txt").write_text("\n\n".join(documents) + "\n")
+    (folder / "task").mkdir()
+    for name, count in (("train.tsv", 96), ("dev.tsv", 40)):
+        rows = [f"{topic}\t{sentence(topic, chooser)}" for _ in range(count // 2) for topic in TOPICS]
+        (folder / "task" / name).write_text("\n".join(["label\ttext", *rows]) + "\n")
+    (folder / "model.json").write_text(json.dumps(MODEL))
+    (folder / "lines.txt").write_text("The boat and the [MASK].\nThe tree and the leaf.\n")
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*argv: object) -> dict[str, Any]:
+        assert main([str(argument) for argument in argv]) == 0, capsys.readouterr().err
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def made(folder: Path) -> Path:
+    """`folder` with vocabulary, data and a pre-trained run."""
+    corpus = ["--input", folder / "corpus.txt", "--format", "text"]
+    for argv in (
+        ["vocab", *corpus, "--vocabulary_size", 120, "--output", folder / "vocab.txt"],
+        ["data", *corpus, "--vocabulary", folder / "vocab.txt", "--output", folder / "data", "--max_seq_length", 32,
+         "--max_predictions_per_seq", 5, "--validation_fraction", 0.2],
+        pretraining(folder),
+        ["finetune", "classify", "--preset", folder / "run", "--data", folder / "task", "--output", folder / "tuned",
+         "--max_seq_length", 32, "--set", *TUNING],
+    ):  # fmt: skip
+        assert main([str(argument) for argument in argv]) == 0
+    return folder
+
+
+def test_data_is_complete(made: Path, run: Run) -> None:
+    summary = run("inspect", made / "data")
+    assert summary["kind"].startswith("pre-training data")
+    assert summary["examples"]["train"] > 100
+    assert summary["examples"]["validation"] > 10
+    assert sum(summary["labels"].values()) == sum(summary["examples"].values())
+
+
+def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> None:
+    argv = pretraining(made)
+    first, second = run(*argv), run(*argv)
+    assert first["step"] == 12
+    assert first["weights_sha256"] == second["weights_sha256"]
+    assert {"loss", "tokens_per_second", "mlm_loss", "nsp_accuracy", "seconds", "output"} <= first.keys()
+
+
+def test_another_configuration_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*map(str, pretraining(made)), "training.seed=9"]) == 1
+    assert "training.seed" in capsys.readouterr().err
+
+
+def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
+    figures = [
+        run("evaluate", "--preset", path, "--data", made / "data") for path in (made / "run", made / "run/preset")
+    ]
+    keys = ("mlm_loss", "mlm_accuracy", "mlm_perplexity", "nsp_accuracy")
+    assert [figures[0][key] for key in keys] == [figures[1][key] for key in keys]
+    assert figures[0]["split"] == "validation"
+    assert 0 < figures[0]["mlm_loss"] < 10
+
+
+def test_evaluate_refuses_another_vocabulary(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = ["--input", made / "corpus.txt", "--format", "text"]
+    assert main([str(a) for a in ["vocab", *corpus, "--vocabulary_size", 60, "--output", tmp_path / "v.txt"]]) == 0
+    assert (
+        main([str(a) for a in ["data", *corpus, "--vocabulary", tmp_path / "v.txt", "--output", tmp_path / "d"]]) == 0
+    )
+    assert main(["evaluate", "--preset", str(made / "run"), "--data", str(tmp_path / "d")]) == 1
+    assert "vocabulary" in capsys.readouterr().err
+
+
+def test_the_classifier_learns(made: Path, run: Run) -> None:
+    argv = ["finetune", "classify", "--preset", made / "run", "--data", made / "task", "--output", made / "tuned",
+            "--max_seq_length", 32, "--set", *TUNING]  # fmt: skip
+    summary = run(*argv)
+    assert summary["dev_examples"] == 40
+    assert summary["metrics"]["accuracy"] > 0.8
+    assert run("inspect", made / "tuned")["task"]["labels"] == ["sea", "wood"]
+
+
+def test_predict_fills_masks_and_classifies(made: Path, run: Run, tmp_path: Path) -> None:
+    filled, classes = tmp_path / "filled.jsonl", tmp_path / "classes.jsonl"
+    run("predict", "--preset", made / "run", "--input", made / "lines.txt", "--output", filled, "--top_k", 3)
+    rows = [json.loads(line) for line in filled.read_text().splitlines()]
+    assert [len(row["masks"]) for row in rows] == [1, 0]
+    assert len(rows[0]["masks"][0]) == 3
+    run("predict", "--preset", made / "tuned", "--input", made / "lines.txt", "--output", classes, "--batch_size", 1)
+    rows = [json.loads(line) for line in classes.read_text().splitlines()]
+    assert [row["label"] for row in rows] == ["sea", "wood"]
+    assert rows[0]["text"] == "The boat and the [MASK]."
+
+
+def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
+    versions = [run("export", "--preset", made / "tuned", "--output", tmp_path / "model")["version"] for _ in range(2)]
+    assert versions == [1, 2]
+    assert "text string[None]" in run("inspect", tmp_path / "model")["signature serving_default"]["inputs"]
+
+
+@pytest.mark.parametrize("cased", [[], ["--cased"]])
+def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run, tmp_path: Path, cased: list) -> None:
+    (tmp_path / "in.txt").write_text("The Wave\n\nÜber tree\u2028leaf 你好\r\nlast", encoding="utf-8")
+    for name, flags in (("python", []), ("graph", ["--graph"])):
+        run("tokenize", "--vocabulary", made / "vocab.txt", "--input", tmp_path / "in.txt", "--output", tmp_path / name,
+            *flags, *cased)  # fmt: skip
+    lines = (tmp_path / "python").read_text().split("\n")
+    assert lines == (tmp_path / "graph").read_text().split("\n")
+    assert len(lines) == 5
+    assert lines[1] == ""
+
+
+def test_nothing_half_written_is_left(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"fine\n" * 100 + b"\xff\n")
+    for command in (["predict", "--preset", made / "tuned"], ["tokenize", "--vocabulary", made / "vocab.txt"]):
+        assert main([str(a) for a in [*command, "--input", bad, "--output", tmp_path / "out"]]) == 1
+        assert "not UTF-8" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]

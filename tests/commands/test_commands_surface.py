@@ -1,0 +1,138 @@
+"""The command line, frozen: a change here is a change of the interface and belongs in the CHANGELOG."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf import cli
+from bert_tf.cli import COMMANDS, Pipeline, build_parser, main
+
+PRESET = "--preset"
+CORPUS = "--cased --format --input --max_document_bytes --max_rejected_fraction --output"
+SURFACE = {
+    "demo": "--input --output",
+    "vocab": f"{CORPUS} --limit_alphabet --min_count --vocabulary_size",
+    "data": f"{CORPUS} --dupe_factor --language --mask_share --masked_lm_prob --masking --max_predictions_per_seq "
+    "--max_seq_length --num_shards --random_next_prob --random_share --seed --short_seq_prob --validation_fraction "
+    "--vocabulary",
+    "pretrain": "--data --model --output --recipe --set --steps",
+    "evaluate": "--batch_size --data --preset",
+    "finetune": "TASK --data --from_scratch --label_column --max_seq_length --output --preset --set --text_columns",
+    "predict": "--batch_size --input --output --preset --top_k",
+    "export": "--max_seq_length --output --preset --top_k --version",
+    "serve": "--host --model --port",
+    "tokenize": "--cased --graph --input --output --vocabulary",
+    "inspect": "path",
+}
+
+
+def flags(parser: argparse.ArgumentParser) -> list[str]:
+    return sorted(
+        option
+        for action in parser._actions
+        if not isinstance(action, argparse._HelpAction)
+        for option in (action.option_strings or [action.metavar or action.dest])
+    )
+
+
+def subparser(name: str) -> argparse.ArgumentParser:
+    actions = build_parser()._subparsers._group_actions[0].choices
+    return actions[name]
+
+
+def test_commands_are_frozen() -> None:
+    assert list(COMMANDS) == list(SURFACE)
+
+
+@pytest.mark.parametrize("name", [name for name in SURFACE if not isinstance(COMMANDS[name], Pipeline)])
+def test_flags_are_frozen(name: str) -> None:
+    assert flags(subparser(name)) == sorted(SURFACE[name].split())
+
+
+@pytest.mark.parametrize("name", ["vocab", "data"])
+def test_pipeline_flags_are_frozen(name: str) -> None:
+    from beam_pipelines import options
+
+    own = {"vocab": options.VocabularyOptions, "data": options.PretrainingDataOptions}[name]
+    parser = argparse.ArgumentParser(add_help=False)
+    for cls in (options.CorpusOptions, own):
+        cls._add_argparse_args(parser)
+    assert flags(parser) == sorted(SURFACE[name].split())
+
+
+@pytest.mark.parametrize("name", [name for name in SURFACE if not isinstance(COMMANDS[name], Pipeline)])
+def test_every_flag_has_help(name: str) -> None:
+    assert all(action.help for action in subparser(name)._actions)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["pretrian"], "invalid choice: 'pretrian'"),
+        (["pretrain", "--dat", "x", "--output", "y"], "required: --data"),
+        (["pretrain", "--data", "x", "--output", "y", "--stepps", "3"], "unrecognized arguments: --stepps 3"),
+        (["finetune", "cola", "--preset", "p", "--data", "d", "--output", "o"], "invalid choice: 'cola'"),
+        (["serve", "--model", "m", "--port", "http"], "invalid int value: 'http'"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == cli.EXIT_USAGE
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["pretrain", "--data", "nowhere", "--output", "y"], "--data 'nowhere' does not exist"),
+        (["evaluate", "--preset", "nowhere", "--data", "y"], "--preset 'nowhere' does not exist"),
+        (["inspect", "nowhere"], "PATH 'nowhere' does not exist"),
+        (["data", "--max_seq_len", "128"], "unknown argument --max_seq_len (did you mean --max_seq_length?)"),
+        (["vocab", "--vocab_size", "128"], "unknown argument --vocab_size"),
+    ],
+)
+def test_an_error_is_one_line_and_status_1(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == cli.EXIT_FAILURE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["--debug", "inspect", "nowhere"])
+
+
+def test_interruption_is_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(arguments: list[str]) -> dict:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert main(["inspect", "."]) == cli.EXIT_INTERRUPTED
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from bert_tf.cli import build_parser; build_parser();"
+        "print([m for m in ('tensorflow', 'keras', 'apache_beam') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_summary_is_the_last_line_of_stdout(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(cli, "_run", lambda arguments: {"output": str(tmp_path), "step": 3})
+    assert main(["inspect", os.fspath(tmp_path)]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary.pop("seconds") >= 0
+    assert summary == {"output": str(tmp_path), "step": 3}
