@@ -1,0 +1,1 @@
+"""Speed, measured beside its peers in the same run."""

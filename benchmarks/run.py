@@ -1,0 +1,23 @@
+"""`python -m benchmarks.run [--output DIR]`: all benchmarks; tables on stdout, JSON in DIR."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+
+def main() -> None:
+    """Runs every benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    args = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["RAYON_NUM_THREADS"] = "1"
+    from benchmarks import tokenizer
+
+    tokenizer.run(args.output)
+
+
+if __name__ == "__main__":
+    main()

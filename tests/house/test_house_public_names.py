@@ -1,0 +1,41 @@
+"""The public surface, frozen: a change here is a change of the API and belongs in the CHANGELOG."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import bert_tf
+
+PUBLIC_NAMES = """
+BertBackbone BertConfig BertEmbeddings BertPretrainer BertTextClassifier BertTokenizer ConfigError DataConfig
+LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig TrainResult TrainingConfig Vocabulary
+evaluate_pretraining export_preset finetune load_backbone load_preset load_vocabulary pack predict pretrain
+pretraining_dataset read_manifest save_preset save_vocabulary serve weights_sha256
+""".split()  # noqa: SIM905
+
+
+def test_public_names_are_frozen() -> None:
+    assert sorted(bert_tf.__all__) == sorted(PUBLIC_NAMES)
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_every_name_resolves_and_is_documented(name: str) -> None:
+    value = getattr(bert_tf, name)
+    assert value.__doc__
+    assert importlib.import_module(value.__module__).__name__.startswith("bert_tf")
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="BertBackbon"):
+        bert_tf.BertBackbon  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "('tensorflow', 'keras', 'apache_beam', 'numpy')"
+    code = f"import sys, bert_tf, bert_tf.config; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
