@@ -62,17 +62,15 @@ def export_and_ask(output: Path, steps: Steps) -> Path:
 
 def say_next_commands(output: Path, steps: Steps) -> None:
     """Prints what to try after the demo."""
-    here = shlex.quote(str(output))
-    program = shlex.quote(str(Path(sys.argv[0]).name))
-    steps.say(
-        f"""
-Try next:
-  tensorboard --logdir {here}                                    the curves of all three runs
-  {program} serve --model {here}/saved_models/classifier         the classifier at localhost:8501
-  {program} inspect {here}/data                                  what the examples hold
-  {program} demo --input 'your/text/*.txt' --output runs/mine    all of this on your own text
-"""
-    )
+    here, program = (shlex.quote(str(path)) for path in (output, Path(sys.argv[0]).name))
+    commands = {
+        f"tensorboard --logdir {here}": "the curves of all three runs",
+        f"{program} serve --model {here}/saved_models/classifier": "the classifier at localhost:8501",
+        f"{program} inspect {here}/data": "what the examples hold",
+        f"{program} demo --input 'your/text/*.txt' --output runs/mine": "all of this on your own text",
+    }
+    width = max(map(len, commands))
+    steps.say("\nTry next:\n" + "\n".join(f"  {command:<{width}}  {what}" for command, what in commands.items()))
 
 
 def _sample(output: Path, count: int) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.commands.arguments import add_overrides, existing
 from bert_tf.config import BertConfig, RunConfig, with_overrides
+from bert_tf.config.training import STRATEGIES
 from bert_tf.recipes.pretraining import RECIPES, recipe
 
 
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
     parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
     parser.add_argument("--recipe", default="default", help=", ".join(RECIPES))
+    parser.add_argument("--strategy", choices=STRATEGIES, help="one device, or a copy of the model on each of several")
     add_overrides(parser)
 
 
@@ -54,5 +56,6 @@ def configuration(args: argparse.Namespace) -> RunConfig:
         model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
-    training = config.training if args.steps is None else replace(config.training, steps=args.steps)
+    given = {"steps": args.steps, "strategy": args.strategy}
+    training = replace(config.training, **{name: value for name, value in given.items() if value is not None})
     return with_overrides(RunConfig(model=model, training=training), args.overrides)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,16 @@ def test_nothing_half_written_is_left(made: Path, tmp_path: Path, capsys: pytest
         assert main([str(a) for a in [*command, "--input", bad, "--output", tmp_path / "out"]]) == 1
         assert "not UTF-8" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+
+
+@pytest.mark.slow
+def test_two_replicas_train_what_one_trains(made: Path, tmp_path: Path) -> None:
+    losses = []
+    for strategy, replicas in (("none", 0), ("mirrored", 2)):
+        output = tmp_path / strategy
+        command = [sys.executable, "-m", "bert_tf", "pretrain", "--data", made / "data", "--model", made / "model.json",
+                   "--output", output, "--strategy", strategy, "--steps", "8", "--set", "training.batch_size=16",
+                   f"training.num_replicas={replicas}", "model.dropout=0.0"]  # fmt: skip
+        result = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+        losses.append(json.loads(result.stdout.splitlines()[-1])["mlm_loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -21,7 +21,7 @@ SURFACE = {
     "data": f"{CORPUS} --dupe_factor --language --mask_share --masked_lm_prob --masking --max_predictions_per_seq "
     "--max_seq_length --num_shards --random_next_prob --random_share --seed --short_seq_prob --validation_fraction "
     "--vocabulary",
-    "pretrain": "--data --model --output --recipe --set --steps",
+    "pretrain": "--data --model --output --recipe --set --steps --strategy",
     "evaluate": "--batch_size --data --preset",
     "finetune": "TASK --data --from_scratch --label_column --max_seq_length --output --preset --set --text_columns",
     "predict": "--batch_size --input --output --preset --top_k",
