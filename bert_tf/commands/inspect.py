@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,7 @@ def _preset(path: Path) -> dict[str, Any]:
     preset = load_preset(path)
     blocks: Counter[str] = Counter()
     for variable in preset.model.trainable_variables:
-        parts = [part for part in variable.path.split("/") if not part.startswith("bert_")]
-        blocks[parts[0]] += int(variable.shape.num_elements())
+        blocks[variable.path.partition("/")[0]] += math.prod(variable.shape)
     return {
         "kind": f"preset of a {preset.kind}",
         "parameters": sum(blocks.values()),
@@ -94,16 +94,12 @@ def _preset(path: Path) -> dict[str, Any]:
 
 
 def _saved_model(path: Path) -> dict[str, Any]:
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+    from bert_tf.export.metadata import signature_shapes
 
-    signatures = tf.saved_model.load(str(path)).signatures
     summary: dict[str, Any] = {"kind": f"SavedModel, version {path.name}"}
-    for name, function in signatures.items():
-        sides = {"inputs": function.structured_input_signature[1], "outputs": function.structured_outputs}
+    for name, sides in signature_shapes(path).items():
         summary[f"signature {name}"] = {
-            side: ", ".join(f"{key} {spec.dtype.name}{list(spec.shape)}" for key, spec in specs.items())
-            for side, specs in sides.items()
+            side: ", ".join(f"{key} {shape}" for key, shape in tensors.items()) for side, tensors in sides.items()
         }
     return summary
 

@@ -100,6 +100,21 @@ def test_another_configuration_is_refused(made: Path, capsys: pytest.CaptureFixt
     assert "training.seed" in capsys.readouterr().err
 
 
+def test_inspect_counts_parameters_and_records(made: Path, run: Run) -> None:
+    summary = run("inspect", made / "run")
+    assert sum(summary["parameters_by_block"].values()) == summary["parameters"]
+    assert {"embeddings", "layer_1", "pooler", "mlm_logits", "nsp_logits"} == set(summary["parameters_by_block"])
+    shard = next((made / "data").glob("train-*.tfrecord"))
+    records = run("inspect", shard)
+    assert records["examples"] == {shard.name: run("inspect", made / "data")["examples"]["train"]}
+    assert set(records["features of the first"]) == {"input_ids", "segment_lengths", "next_sentence_labels"}
+
+
+def test_inspect_refuses_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path)]) == 1
+    assert "neither a data directory" in capsys.readouterr().err
+
+
 def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
     figures = [
         run("evaluate", "--preset", path, "--data", made / "data") for path in (made / "run", made / "run/preset")
@@ -144,7 +159,7 @@ def test_predict_fills_masks_and_classifies(made: Path, run: Run, tmp_path: Path
 def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
     versions = [run("export", "--preset", made / "tuned", "--output", tmp_path / "model")["version"] for _ in range(2)]
     assert versions == [1, 2]
-    assert "text string[None]" in run("inspect", tmp_path / "model")["signature serving_default"]["inputs"]
+    assert "text string [-1]" in run("inspect", tmp_path / "model")["signature serving_default"]["inputs"]
 
 
 @pytest.mark.parametrize("cased", [[], ["--cased"]])
