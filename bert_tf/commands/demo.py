@@ -14,8 +14,8 @@ from bert_tf.config import BertConfig, RunConfig, TrainingConfig
 
 VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
-# Dropout only slows down what is trained for a few minutes: measured, 24.6 % of masked words right without it
-# and 18.6 % with a rate of 0.1 after the same 3,000 steps.
+# Dropout only slows down what is trained for a few minutes: after 3,000 steps of 64 x 64 tokens 24.6 % of the held-out
+# masked words were right without it (learning rate 2e-3), 18.6 % with 0.1 (learning rate 1.5e-3).
 MODEL_SIZE, DROPOUT = "tiny", 0.0
 PRETRAINING = TrainingConfig(
     steps=3000,
