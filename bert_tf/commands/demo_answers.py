@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -62,15 +63,23 @@ def export_and_ask(output: Path, steps: Steps) -> Path:
 
 def say_next_commands(output: Path, steps: Steps) -> None:
     """Prints what to try after the demo."""
-    here, program = (shlex.quote(str(path)) for path in (output, Path(sys.argv[0]).name))
+    here, program = shlex.quote(str(output)), _as_typed("bert-tf")
     commands = {
-        f"tensorboard --logdir {here}": "the curves of all three runs",
+        f"{_as_typed('tensorboard')} --logdir {here}": "the curves of all three runs",
         f"{program} serve --model {here}/saved_models/classifier": "the classifier at localhost:8501",
         f"{program} inspect {here}/data": "what the examples hold",
         f"{program} demo --input 'your/text/*.txt' --output runs/mine": "all of this on your own text",
     }
     width = max(map(len, commands))
     steps.say("\nTry next:\n" + "\n".join(f"  {command:<{width}}  {what}" for command, what in commands.items()))
+
+
+def _as_typed(program: str) -> str:
+    """Returns what calls `program` of this environment: its name where that is found, its path otherwise."""
+    path = Path(sys.executable).parent / program
+    if shutil.which(program) == str(path):
+        return program
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
 def _sample(output: Path, count: int) -> list[tuple[str, str]]:
