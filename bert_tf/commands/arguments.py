@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Iterable
 from pathlib import Path
+
+from bert_tf.config import ConfigError
 
 
 def existing(path: Path, what: str) -> Path:
@@ -29,3 +32,11 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         metavar="SECTION.FIELD=VALUE",
         help="override any field of the configuration, for example training.seed=3",
     )
+
+
+def refuse_overrides(overrides: Iterable[str], fields: Collection[str], reason: str) -> None:
+    """Raises ConfigError for an override of one of `fields`, which the command would not read."""
+    for override in overrides:
+        name = override.partition("=")[0]
+        if name in fields:
+            raise ConfigError(f"--set {override}: `{name}` has no effect here: {reason}.")

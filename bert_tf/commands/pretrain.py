@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, existing
+from bert_tf.commands.arguments import add_overrides, existing, refuse_overrides
 from bert_tf.config import BertConfig, RunConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.recipes.pretraining import RECIPES, recipe
@@ -50,6 +50,7 @@ def configuration(args: argparse.Namespace) -> RunConfig:
     """Returns the recipe with the data's vocabulary, the model, the steps and the overrides on top."""
     from bert_tf.data.manifest import read_manifest
 
+    refuse_overrides(args.overrides, ("training.epochs",), "pre-training counts in steps")
     config = recipe(args.recipe)
     size = read_manifest(args.data).vocabulary_size
     if args.model:

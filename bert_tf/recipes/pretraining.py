@@ -32,7 +32,10 @@ def paper() -> RunConfig:
 def laptop() -> RunConfig:
     """A small BERT on two CPU cores: short warm-up and a high rate, which small models stand.
 
-    Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR --steps N
+    Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR --steps 6000 --set model.dropout=0.0
+    Hardware: two cores of an AMD EPYC, other work beside: 36 minutes, 22 thousand tokens a second.
+    Expected: on 38 MB of Wikipedia with 16,000 word pieces and 128 tokens, held out: 15.6 % of masked words
+        (perplexity 565, still falling), 83.8 % of next sentences.
     """
     return RunConfig(
         model=BertConfig.from_size("tiny"),

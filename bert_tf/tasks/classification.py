@@ -23,6 +23,7 @@ from bert_tf.training.fit import TrainResult, finetune, weights_sha256
 
 # Lengths are padded up to a multiple, so that a run sees few distinct shapes.
 _LENGTH_MULTIPLE = 16
+_DEFAULT_LENGTH = 128
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,28 @@ class ClassifyTask:
         data: folder with `train.tsv` and `dev.tsv`, each with a header line.
         text_columns: one name, or two for pairs.
         label_column: name of the label's column.
-        max_sequence_length: tokens kept of a row.
+        max_sequence_length: tokens kept of a row; None takes 128, or the model's positions where they are fewer.
     """
 
     data: Path
     text_columns: tuple[str, ...] = ("text",)
     label_column: str = "label"
-    max_sequence_length: int = 128
+    max_sequence_length: int | None = None
 
-    def load(self, tokenizer: BertTokenizer) -> tuple[ClassificationData, ClassificationData, tuple[str, ...]]:
+    def length(self, positions: int) -> int:
+        """Returns the tokens kept of a row by a model of `positions`. Raises ValueError where it has too few."""
+        if self.max_sequence_length is None:
+            return min(_DEFAULT_LENGTH, positions)
+        if self.max_sequence_length > positions:
+            raise ValueError(
+                f"`max_seq_length` must not exceed the model's {positions} positions. "
+                f"Received: {self.max_sequence_length}"
+            )
+        return self.max_sequence_length
+
+    def load(
+        self, tokenizer: BertTokenizer, length: int
+    ) -> tuple[ClassificationData, ClassificationData, tuple[str, ...]]:
         """Returns the encoded training and development rows, and the label names in order of their ids."""
         paths = [self.data / name for name in ("train.tsv", "dev.tsv")]
         rows = [read_tsv(path, self.text_columns, self.label_column) for path in paths]
@@ -111,7 +125,7 @@ class ClassifyTask:
         if len(labels) < 2:
             raise ValueError(f"{paths[0]}: at least two labels are needed. Received: {', '.join(labels)}")
         train, dev = (
-            encode(part, label_ids(part, labels, path), tokenizer, self.max_sequence_length)
+            encode(part, label_ids(part, labels, path), tokenizer, length)
             for part, path in zip(rows, paths, strict=True)
         )
         return train, dev, labels
@@ -149,9 +163,8 @@ def finetune_classifier(
         The result on the development rows.
     """
     source = load_backbone(preset)
-    length = min(task.max_sequence_length, source.config.max_sequence_length)
-    tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
-    train, dev, labels = task.load(tokenizer)
+    length = task.length(source.config.max_sequence_length)
+    train, dev, labels = task.load(BertTokenizer(source.vocabulary, source.lowercase), length)
     steps = config.epochs * math.ceil(len(train) / config.batch_size)
     result = finetune(
         _builder(source, len(labels), from_scratch),

@@ -144,6 +144,40 @@ def test_the_classifier_learns(made: Path, run: Run) -> None:
     assert run("inspect", made / "tuned")["task"]["labels"] == ["sea", "wood"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--set", "training.steps=5"], "`training.steps` has no effect here"),
+        (["--set", "model.dropout=0.5"], "unknown field `model`"),
+        (["--max_seq_length", "65"], "must not exceed the model's 64 positions. Received: 65"),
+        (["--text_columns", "a", "b", "c"], "takes one or two names"),
+        (["--label_column", "topic"], "line 1: no column `topic`"),
+    ],
+)
+def test_finetune_refuses_what_it_would_not_do(
+    made: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [
+        "finetune",
+        "classify",
+        "--preset",
+        made / "run",
+        "--data",
+        made / "task",
+        "--output",
+        tmp_path / "o",
+        *flags,
+    ]
+    assert main([str(argument) for argument in argv]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+def test_pretrain_refuses_epochs(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*map(str, pretraining(made)), "training.epochs=3"]) == 1
+    assert "`training.epochs` has no effect here" in capsys.readouterr().err
+
+
 def test_predict_fills_masks_and_classifies(made: Path, run: Run, tmp_path: Path) -> None:
     filled, classes = tmp_path / "filled.jsonl", tmp_path / "classes.jsonl"
     run("predict", "--preset", made / "run", "--input", made / "lines.txt", "--output", filled, "--top_k", 3)
