@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import apache_beam as beam
+
+from beam_pipelines.progress import ProgressLog
+
 # Characters in one batch: large enough that Beam's cost for an element vanishes, small enough to stay in cache.
 BATCH_CHARACTERS = 1_000_000
 OVER_LONG = "over_long"
@@ -21,6 +25,19 @@ class RawDocument(NamedTuple):
     line: int
     paragraphs: tuple[str, ...]
     reason: str = ""
+
+
+class DocumentReader(beam.DoFn):
+    """What the readers of all formats are told.
+
+    Args:
+        max_document_bytes: longer documents are given with the reason `over_long`.
+        progress: where bytes and files read are noted.
+    """
+
+    def __init__(self, max_document_bytes: int, progress: ProgressLog) -> None:
+        self._max_document_bytes = max_document_bytes
+        self._progress = progress
 
 
 def in_batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:

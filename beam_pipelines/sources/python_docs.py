@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import apache_beam as beam
-
-from beam_pipelines.progress import ProgressLog
-from beam_pipelines.sources.documents import OVER_LONG, RawDocument, in_batches
+from beam_pipelines.sources.documents import OVER_LONG, DocumentReader, RawDocument, in_batches
 from bert_tf.data.docstrings import file_documents
 
 
-class ReadSourceFiles(beam.DoFn):
-    """Extracts the documents of a batch of Python source files.
-
-    Args:
-        max_document_bytes: longer documents are given with the reason `over_long`.
-        progress: where bytes read are noted.
-    """
-
-    def __init__(self, max_document_bytes: int, progress: ProgressLog) -> None:
-        self._max_document_bytes = max_document_bytes
-        self._progress = progress
+class ReadSourceFiles(DocumentReader):
+    """Extracts the documents of a batch of Python source files."""
 
     def process(self, files: list[tuple[str, str]]) -> Iterable[list[RawDocument]]:
         """Yields batches of the documents of `files`, which are (label, path) pairs."""

@@ -10,29 +10,18 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.progress import ProgressLog
-from beam_pipelines.sources.documents import OVER_LONG, RawDocument, in_batches
+from beam_pipelines.sources.documents import OVER_LONG, DocumentReader, RawDocument, in_batches
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _READ_BUFFER = 1 << 20
 
 
-class ReadTextFiles(beam.DoFn):
-    """Streams the documents of one file at a time.
-
-    Args:
-        max_document_bytes: longer documents are given with the reason `over_long`.
-        progress: where bytes read are noted.
-    """
-
-    def __init__(self, max_document_bytes: int, progress: ProgressLog) -> None:
-        self._max_document_bytes = max_document_bytes
-        self._progress = progress
+class ReadTextFiles(DocumentReader):
+    """Streams the documents of one file at a time."""
 
     def process(self, path: str) -> Iterable[list[RawDocument]]:
         """Yields batches of the documents of the file at `path`."""

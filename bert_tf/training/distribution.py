@@ -29,10 +29,15 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
         The strategy; TensorFlow's default one for `none`.
 
     Raises:
-        ConfigError: when there are fewer devices than replicas, when TensorFlow has started already and the
-            CPU can no longer be split, or when the batch does not divide by the replicas.
+        ConfigError: when `none` is given several replicas, when there are fewer devices than replicas, when
+            TensorFlow has started already and the CPU can no longer be split, or when the batch does not divide
+            by the replicas.
     """
     if config.strategy == "none":
+        if config.num_replicas > 1:
+            raise ConfigError(
+                f"`training.num_replicas` above 1 needs `training.strategy` = mirrored. Received: {config.num_replicas}"
+            )
         yield tf.distribute.get_strategy()
         return
     devices = _replica_devices(config.num_replicas)

@@ -43,6 +43,12 @@ def test_no_strategy_is_tensorflows_default():
         assert strategy.num_replicas_in_sync == 1
 
 
+def test_several_replicas_without_a_strategy_are_refused():
+    config = TrainingConfig(strategy="none", num_replicas=2)
+    with pytest.raises(ConfigError, match=r"needs `training.strategy` = mirrored. Received: 2"), strategy_scope(config):
+        pass
+
+
 def test_splitting_the_cpu_too_late_is_refused():
     tf.constant(1)
     with (
