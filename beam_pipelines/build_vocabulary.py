@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,70 +14,80 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines import storage
+from beam_pipelines.census import Census
 from beam_pipelines.entry import run_as_program
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.learning import learn, measure
-from beam_pipelines.options import CorpusOptions, VocabularyOptions, parse
+from beam_pipelines.learning import Alphabet, VocabularyReport, choose_alphabet, describe, learn
+from beam_pipelines.options import CorpusOptions, VocabularyOptions, cleaning_config, corpus_of, parse, read_settings
 from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.runners import runner_flags, running_pipeline
-from beam_pipelines.sources.corpus import Corpus, ReadCorpus, find_corpus
-from beam_pipelines.transforms.count_words import CountWords, MergeCounts, unpack_counts
-from beam_pipelines.transforms.rejections import READ, REJECTED, check_rejected, rejected_by_reason
-from beam_pipelines.transforms.reports import read_document_count, write_reports
+from beam_pipelines.runners import is_dry_run, runner_flags, running_pipeline
+from beam_pipelines.sources.corpus import Corpus, ReadCorpus
+from beam_pipelines.transforms.count_words import CountWords, MergeCounts, partition_count, whole_weights
+from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, Tally, write_accounts
 from bert_tf.config import ConfigError
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, save_vocabulary
-
-_DEAD_LETTERS = "dead_letters.jsonl"
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
     """Counts words with Beam, learns the vocabulary here, and writes it.
 
+    Documents that occur several times are counted as often.
+
     Args:
         argv: our flags and Beam's.
 
     Returns:
-        `output`, `seconds`, `vocabulary_size`, `documents_read`, `documents_rejected`, `words`, `fertility` (pieces a
-        word) and `unk_rate` (share of words that hold [UNK]), the last two over the words counted.
+        `output`, `seconds`, `vocabulary_size`, `documents_read`, `documents_rejected`, `words` (as often as they
+        occur), `distinct_words`, `alphabet` (characters), `character_coverage` (share of character occurrences that
+        the alphabet holds), and the fields of `VocabularyReport`, over the words that occur `--min_count` times.
 
     Raises:
         ConfigError: for flags or input that break a rule.
         InputError: for an input that cannot be read in full.
-        PipelineError: when the pipeline fails or rejects too many documents.
+        PipelineError: when the pipeline fails, rejects too many documents, or finds no word.
     """
     started = time.monotonic()
     args, beam_args = parse(argv, "build_vocabulary", (CorpusOptions, VocabularyOptions))
     _check_args(args)
-    corpus = find_corpus(args.format, args.input)
-    options = PipelineOptions([*argv, *runner_flags(beam_args, corpus.work_bytes)])
-    letters = f"{args.output}.{_DEAD_LETTERS}"
-    staging = f"{args.output}.counts"
+    corpus = corpus_of(args)
+    paths = [args.output, *(file.path for file in corpus.files)]
+    options = PipelineOptions([*argv, *runner_flags(beam_args, corpus.work_bytes, paths)])
+    letters, staging = f"{args.output}.dead_letters.jsonl", f"{args.output}.counts"
+    if is_dry_run(options):
+        _run_pipeline(options, args, corpus, staging, letters)
+        print("vocabulary: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
+        return {"output": args.output, "seconds": round(time.monotonic() - started, 3), "dry_run": True}
     storage.delete([staging, letters])
     try:
         _run_pipeline(options, args, corpus, staging, letters)
-        read = read_document_count(staging)
-        rejected = rejected_by_reason(storage.read(letters))
-        check_rejected(read, rejected, args.max_rejected_fraction, letters)
-        counts, words = _read_counts(staging)
+        tally = Tally.load(staging)
+        tally.check_faults(args.max_rejected_fraction, letters)
+        census = Census(staging)
+        vocabulary, alphabet = _learn(census, args, whole_weights(corpus.weights)[1], tally)
+        folder, name = storage.split(args.output)
+        storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
+        report = describe(vocabulary, census.tables(), not args.cased)
     finally:
         storage.delete([staging])
-    if not counts:
-        raise PipelineError(f"the input gave no word ({read} documents were read).")
-    print(f"vocabulary: learning from {len(counts)} distinct words, {words} in all", file=sys.stderr)
-    vocabulary = learn(counts, args.vocabulary_size, args.limit_alphabet or _alphabet_size(args.vocabulary_size))
-    folder, name = storage.split(args.output)
-    storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
-    fertility, unk_rate = measure(counts, vocabulary, not args.cased)
-    print(f"vocabulary: {args.output} holds {len(vocabulary)} pieces", file=sys.stderr)
+    _show(args.output, vocabulary, report)
     return {
         "output": args.output,
         "seconds": round(time.monotonic() - started, 3),
         "vocabulary_size": len(vocabulary),
-        "documents_read": read,
-        "documents_rejected": sum(rejected.values()),
-        "words": words,
-        "fertility": round(fertility, 4),
-        "unk_rate": round(unk_rate, 6),
+        "documents_read": tally.read(),
+        "documents_rejected": sum(tally.left_out().values()),
+        **_figures(census, alphabet, report),
+    }
+
+
+def _figures(census: Census, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
+    return {
+        "words": census.occurrences,
+        "distinct_words": census.distinct,
+        "alphabet": alphabet.characters,
+        "character_coverage": round(alphabet.coverage, 6),
+        **dataclasses.asdict(report),
     }
 
 
@@ -86,46 +96,61 @@ def _check_args(args: argparse.Namespace) -> None:
         raise ConfigError(
             f"--vocabulary_size must be more than {len(SPECIAL_TOKENS)}. Received: {args.vocabulary_size}"
         )
-    for name, least in (("min_count", 1), ("limit_alphabet", 0)):
+    for name, least in (("min_count", 1), ("limit_alphabet", 0), ("max_words", 1)):
         if getattr(args, name) < least:
             raise ConfigError(f"--{name} must be at least {least}. Received: {getattr(args, name)}")
+    if not 0.0 < args.character_coverage <= 1.0:
+        raise ConfigError(f"--character_coverage must be in (0, 1]. Received: {args.character_coverage}")
     if storage.is_local(args.output) and Path(args.output).is_dir():
         raise ConfigError(f"--output {args.output}: is a directory, not a file.")
-
-
-def _alphabet_size(vocabulary_size: int) -> int:
-    return min(1000, max(100, vocabulary_size // 10))
 
 
 def _run_pipeline(
     options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, staging: str, letters: str
 ) -> None:
+    cleaning = cleaning_config(args)
+    weights, unit = whole_weights(corpus.weights)
     with (
-        ProgressReporter("vocabulary", corpus.bytes, len(corpus.files)) as progress,
+        ProgressReporter("vocabulary", len(corpus.files), corpus.text_bytes) as progress,
         running_pipeline(options) as pipeline,
     ):
-        outputs = (
-            pipeline
-            | "ReadCorpus" >> ReadCorpus(corpus, args.max_document_bytes, progress.log)
-            | "CountWords" >> beam.ParDo(CountWords(not args.cased)).with_outputs(READ, REJECTED, main="tables")
-        )
+        documents = pipeline | "ReadCorpus" >> ReadCorpus(corpus, read_settings(args), progress.log)
+        if cleaning.filters:
+            documents |= "Filter" >> beam.ParDo(FilterDocuments(cleaning, corpus.languages))
+        count = CountWords(not args.cased, partition_count(corpus.text_bytes), weights)
+        outputs = documents | "CountWords" >> beam.ParDo(count).with_outputs(TALLY, DEAD_LETTERS, main="tables")
         _ = (
             outputs.tables
             | "GatherTables" >> beam.GroupByKey()
-            | "MergeCounts" >> beam.ParDo(MergeCounts(staging, args.min_count))
+            | "MergeCounts" >> beam.ParDo(MergeCounts(staging, args.min_count * unit))
         )
-        write_reports(outputs, letters, staging)
+        write_accounts(outputs, letters, staging)
 
 
-def _read_counts(staging: str) -> tuple[Counter[str], int]:
-    counts: Counter[str] = Counter()
-    words = 0
-    for name in sorted(storage.names_in(staging)):
-        if name.endswith(".counts"):
-            table, occurrences = unpack_counts(storage.read(storage.join(staging, name)) or b"")
-            counts.update({word.decode("utf-8"): count for word, count in table.items()})
-            words += occurrences
-    return counts, words
+def _learn(census: Census, args: argparse.Namespace, unit: int, tally: Tally) -> tuple[Vocabulary, Alphabet]:
+    counts = census.most_frequent(args.max_words)
+    if not counts:
+        raise PipelineError(
+            f"the input gave no word that occurs --min_count {args.min_count} times "
+            f"({tally.read()} documents were read)."
+        )
+    alphabet = choose_alphabet(census.characters, args.character_coverage, args.limit_alphabet)
+    used = sum(counts.values()) / census.weight
+    print(
+        f"vocabulary: {census.occurrences} words, {census.distinct} distinct; learning from the {len(counts)} most "
+        f"frequent ({used:.2%} of all); {alphabet.characters} characters cover {alphabet.coverage:.4%}",
+        file=sys.stderr,
+    )
+    return learn(counts, args.vocabulary_size, alphabet.pieces, unit), alphabet
+
+
+def _show(output: str, vocabulary: Vocabulary, report: VocabularyReport) -> None:
+    print(
+        f"vocabulary: {output} holds {len(vocabulary)} pieces ({report.continuation_share:.1%} continue words, "
+        f"{report.unused_pieces} are never needed, the longest: {', '.join(report.longest_pieces)}); "
+        f"{report.fertility:.3f} pieces a word, {report.unk_rate:.4%} of words are [UNK]",
+        file=sys.stderr,
+    )
 
 
 def main() -> int:

@@ -4,40 +4,69 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import math
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines import storage
-from beam_pipelines.data_directory import (
-    DEAD_LETTERS,
-    DataDirectory,
-    describe_run,
-    make_manifest,
-)
+from beam_pipelines.data_directory import DEAD_LETTERS, DataDirectory, by_folder, describe_run
 from beam_pipelines.entry import run_as_program
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.options import CorpusOptions, PretrainingDataOptions, data_config, parse
+from beam_pipelines.estimate import estimate, workers_of
+from beam_pipelines.options import (
+    CorpusOptions,
+    PretrainingDataOptions,
+    corpus_of,
+    data_configs,
+    parse,
+    read_settings,
+)
 from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.runners import runner_flags, running_pipeline
-from beam_pipelines.sources.corpus import Corpus, ReadCorpus, find_corpus
+from beam_pipelines.runners import is_dry_run, runner_flags, running_pipeline
+from beam_pipelines.sources.corpus import Corpus, ReadCorpus
+from beam_pipelines.sources.documents import RawDocument, ReadSettings
+from beam_pipelines.summary import RunSummary
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
-from beam_pipelines.transforms.rejections import READ, REJECTED, check_rejected, rejected_by_reason
-from beam_pipelines.transforms.reports import DOCUMENTS_READ, read_document_count, write_reports
+from beam_pipelines.transforms.compact import mark_unwanted
+from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
+from beam_pipelines.transforms.rejections import DEAD_LETTERS as DEAD_LETTER_OUTPUT
+from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, Tally, write_accounts
 from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
 from bert_tf.config import ConfigError, DataConfig
 from bert_tf.data.manifest import Manifest, read_manifest, verify_shards, write_manifest
-from bert_tf.data.schema import VOCABULARY_NAME
+from bert_tf.data.report_page import write_report
+from bert_tf.data.schema import REPORT_NAME, VOCABULARY_NAME
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
-# Text in one bucket: 15 M tokens or so, which with their records take about a gigabyte while a shard is made.
+# Text in one bucket: 15 M tokens or so, which take a few hundred megabytes while their shard is made.
 _BUCKET_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a run reads, makes and owns. `configs` are the examples to make, by folder."""
+
+    corpus: Corpus
+    settings: ReadSettings
+    configs: dict[str, DataConfig]
+    vocabulary: Vocabulary
+    buckets: Buckets
+    directory: DataDirectory
+    max_rejected_fraction: float
+
+    @property
+    def config(self) -> DataConfig:
+        """What the configs of all lengths have in common, and the first length."""
+        return next(iter(self.configs.values()))
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
@@ -47,7 +76,8 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         argv: our flags and Beam's.
 
     Returns:
-        `output`, `seconds`, `documents_read`, `documents_rejected`, `examples`, `shards`, `tokens`.
+        `output`, `seconds`, `documents_read`, `documents_rejected`, `examples`, `shards`, `tokens`; instead of
+        these, with `--estimate` what `Estimate` holds, and with `--dry_run=true` only `dry_run`.
 
     Raises:
         ConfigError: for flags, input or an output directory that break a rule.
@@ -58,29 +88,61 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     args, beam_args = parse(argv, "create_pretraining_data", (CorpusOptions, PretrainingDataOptions))
     if not args.vocabulary:
         raise ConfigError("--vocabulary is required.")
-    vocabulary = load_vocabulary(args.vocabulary)
-    corpus = find_corpus(args.format, args.input)
-    config, buckets = plan(data_config(args), corpus.text_bytes)
-    flags = runner_flags(beam_args, corpus.work_bytes)
-    directory = DataDirectory(args.output, describe_run(corpus, config, vocabulary, args.max_document_bytes), buckets)
-    if directory.claim():
-        manifest = storage.read_in(args.output, read_manifest)
-        if storage.is_local(args.output):
-            verify_shards(args.output, manifest)
-        print(f"data: {args.output} is complete already", file=sys.stderr)
+    it = _planned(args)
+    paths = [args.output, *(file.path for file in it.corpus.files)]
+    flags = runner_flags(beam_args, it.corpus.work_bytes, paths)
+    options = PipelineOptions([*argv, *flags])
+    if args.estimate:
+        foreseen = _estimate(it, [*beam_args, *flags])
+    elif is_dry_run(options):
+        _run_pipeline(options, it, frozenset())
+        print("data: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
+        foreseen = {"dry_run": True}
     else:
-        options = PipelineOptions([*argv, *flags])
-        _run_pipeline(options, args, corpus, config, vocabulary, directory)
-        manifest = _finish(args, config, vocabulary, directory)
-    print(f"data: {args.output} holds {manifest.counts['examples']} examples", file=sys.stderr)
+        return _summary(args.output, _made(options, it), time.monotonic() - started)
+    return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **foreseen}
+
+
+def _planned(args: argparse.Namespace) -> _Run:
+    vocabulary, settings = load_vocabulary(args.vocabulary), read_settings(args)
+    corpus = corpus_of(args)
+    planned = [plan(config, corpus.text_bytes) for config in data_configs(args)]
+    configs, buckets = [config for config, _ in planned], planned[0][1]
+    folders = by_folder(configs)
+    directory = DataDirectory(args.output, describe_run(corpus, configs, vocabulary, settings), buckets, tuple(folders))
+    return _Run(corpus, settings, folders, vocabulary, buckets, directory, args.max_rejected_fraction)
+
+
+def _estimate(it: _Run, flags: Sequence[str]) -> dict[str, Any]:
+    configs = list(it.configs.values())
+    foreseen = estimate(it.corpus, it.settings, configs, it.vocabulary, it.buckets, workers_of(flags))
+    print(foreseen.table(), file=sys.stderr)
+    return foreseen.summary()
+
+
+def _made(options: PipelineOptions, it: _Run) -> list[Manifest]:
+    """Makes what is not there yet."""
+    if it.directory.claim():
+        manifests = _finished_manifests(it)
+        print(f"data: {it.directory.path} is complete already", file=sys.stderr)
+    else:
+        _run_pipeline(options, it, _finished_buckets(it))
+        manifests = _finish(it)
+    _show(it)
+    return manifests
+
+
+def _summary(output: str, manifests: Sequence[Manifest], seconds: float) -> dict[str, Any]:
+    examples = sum(manifest.counts["examples"] for manifest in manifests)
+    print(f"data: {output} holds {examples} examples", file=sys.stderr)
     return {
-        "output": args.output,
-        "seconds": round(time.monotonic() - started, 3),
-        "documents_read": manifest.counts["documents_read"],
-        "documents_rejected": sum(manifest.rejected.values()),
-        "examples": manifest.counts["examples"],
-        "shards": sum(map(len, manifest.shards.values())),
-        "tokens": manifest.counts["tokens"],
+        "output": output,
+        "seconds": round(seconds, 3),
+        "documents_read": manifests[0].counts["documents_read"],
+        "documents_rejected": sum(manifests[0].rejected.values()),
+        "examples": examples,
+        "shards": sum(len(shards) for manifest in manifests for shards in manifest.shards.values()),
+        "tokens": manifests[0].counts["tokens"],
     }
 
 
@@ -101,63 +163,100 @@ def plan(config: DataConfig, text_bytes: int) -> tuple[DataConfig, Buckets]:
     return dataclasses.replace(config, num_shards=train), Buckets(config.seed, train, validation, share)
 
 
-def _run_pipeline(
-    options: PipelineOptions,
-    args: argparse.Namespace,
-    corpus: Corpus,
-    config: DataConfig,
-    vocabulary: Vocabulary,
-    directory: DataDirectory,
-) -> None:
+def _finished_buckets(it: _Run) -> frozenset[int]:
+    """Returns the buckets whose shards stand, and deletes what the run that is to begin writes once more."""
+    directory = it.directory
     finished = frozenset(report.bucket for report in directory.reports(verify=True))
     if finished:
-        print(f"data: {len(finished)} of {len(directory.buckets)} shards stand already", file=sys.stderr)
-    storage.delete([directory.file(DEAD_LETTERS), directory.file(REPORTS, DOCUMENTS_READ)])
-    todo = len(directory.buckets) - len(finished)
+        print(f"data: {len(finished)} of {len(it.buckets)} shards stand already", file=sys.stderr)
+    storage.delete([directory.file(DEAD_LETTERS), directory.file(REPORTS, TALLY_NAME)])
+    return finished
+
+
+def _run_pipeline(options: PipelineOptions, it: _Run, finished: frozenset[int]) -> None:
+    directory = it.directory
+    todo = len(it.buckets) - len(finished)
     with (
-        ProgressReporter("data", corpus.bytes, len(corpus.files), todo) as progress,
+        ProgressReporter("data", len(it.corpus.files), it.corpus.text_bytes, todo) as progress,
         running_pipeline(options) as pipeline,
     ):
-        outputs = (
-            pipeline
-            | "ReadCorpus" >> ReadCorpus(corpus, args.max_document_bytes, progress.log)
-            | "Tokenize"
-            >> beam.ParDo(TokenizeDocuments(config, vocabulary, directory.buckets, finished)).with_outputs(
-                READ, REJECTED, main="documents"
-            )
+        documents = pipeline | "ReadCorpus" >> ReadCorpus(it.corpus, it.settings, progress.log)
+        if it.config.cleaning.filters:
+            documents |= "Filter" >> beam.ParDo(FilterDocuments(it.config.cleaning, it.corpus.languages))
+        tokenize = TokenizeDocuments(it.config, it.corpus.languages, it.vocabulary, it.buckets, finished)
+        outputs = documents | "Tokenize" >> beam.ParDo(tokenize).with_outputs(
+            TALLY, DEAD_LETTER_OUTPUT, main="documents"
         )
-        _ = (
-            outputs.documents
-            | "GatherBuckets" >> beam.GroupByKey()
-            | "BuildShards"
-            >> beam.ParDo(
-                BuildShard(config, vocabulary, directory.buckets, args.output, directory.fingerprint, progress.log)
-            )
-        )
-        write_reports(outputs, directory.file(DEAD_LETTERS), directory.file(REPORTS))
+        chunks = outputs.documents
+        if it.config.cleaning.near_duplicates:
+            chunks = (chunks, _unwanted(documents, it, finished)) | "WithNearDuplicates" >> beam.Flatten()
+        build = BuildShard(
+            it.configs, it.corpus.weights, it.vocabulary, it.buckets, directory.path, directory.fingerprint,
+            progress.log,
+        )  # fmt: skip
+        _ = chunks | "GatherBuckets" >> beam.GroupByKey() | "BuildShards" >> beam.ParDo(build)
+        write_accounts(outputs, directory.file(DEAD_LETTERS), directory.file(REPORTS))
 
 
-def _finish(args: argparse.Namespace, config: DataConfig, vocabulary: Vocabulary, directory: DataDirectory) -> Manifest:
-    """Reconciles what was read with what was written, then writes vocabulary and manifest."""
-    reports = directory.reports(verify=False)
-    read = read_document_count(directory.file(REPORTS))
-    rejected = rejected_by_reason(storage.read(directory.file(DEAD_LETTERS)))
-    manifest = make_manifest(config, vocabulary, directory.buckets, reports, read, rejected)
-    _check_counts(manifest, rejected, args.max_rejected_fraction, directory.file(DEAD_LETTERS))
-    storage.write_in(args.output, lambda folder: save_vocabulary(vocabulary, folder / VOCABULARY_NAME))
-    storage.write_in(args.output, lambda folder: write_manifest(manifest, folder))
+def _unwanted(
+    documents: beam.PCollection[list[RawDocument]], it: _Run, finished: frozenset[int]
+) -> beam.PCollection[tuple[int, bytes]]:
+    find = FindNearDuplicates(it.config.cleaning.near_duplicates, it.config.seed, it.buckets)
+    return documents | "FindNearDuplicates" >> find | "MarkUnwanted" >> beam.ParDo(_MarkUnwanted(finished))
+
+
+class _MarkUnwanted(beam.DoFn):
+    def __init__(self, finished: frozenset[int]) -> None:
+        self._finished = finished
+
+    def process(self, element: tuple[int, bytes]) -> Iterable[tuple[int, bytes]]:
+        bucket, packed_ids = element
+        if bucket not in self._finished:
+            yield bucket, mark_unwanted(packed_ids)
+
+
+def _finished_manifests(it: _Run) -> list[Manifest]:
+    manifests = []
+    for folder in it.configs:
+        path = it.directory.file(folder)
+        manifests.append(storage.read_in(path, read_manifest))
+        if storage.is_local(path):
+            verify_shards(path, manifests[-1])
+    return manifests
+
+
+def _finish(it: _Run) -> list[Manifest]:
+    """Reconciles what was read with what was written, then writes vocabulary and manifests."""
+    directory = it.directory
+    tally = Tally.load(directory.file(REPORTS))
+    summary = RunSummary(it.corpus, it.vocabulary, it.buckets, tally, directory.reports(verify=False))
+    manifests = [summary.manifest(number, config) for number, config in enumerate(it.configs.values())]
+    tally.check_faults(it.max_rejected_fraction, directory.file(DEAD_LETTERS))
+    for manifest in manifests:
+        _check_counts(manifest)
+    for folder, manifest in zip(it.configs, manifests, strict=True):
+        path = directory.file(folder)
+        storage.write_in(path, lambda local: save_vocabulary(it.vocabulary, local / VOCABULARY_NAME))
+        storage.write_in(path, functools.partial(write_manifest, manifest))
     directory.remove_reports()
-    return manifest
+    return manifests
 
 
-def _check_counts(manifest: Manifest, rejected: Counter[str], max_rejected_fraction: float, dead_letters: str) -> None:
+def _show(it: _Run) -> None:
+    """Writes the pages that are not there yet."""
+    for folder in it.configs:
+        path = it.directory.file(folder)
+        if storage.is_local(path) and not Path(path, REPORT_NAME).exists():
+            print(f"data: a report to look at: {write_report(path)}", file=sys.stderr)
+
+
+def _check_counts(manifest: Manifest) -> None:
     read, kept = manifest.counts["documents_read"], manifest.counts["documents"]
     accounted = kept + sum(manifest.rejected.values())
     if read != accounted:
         raise PipelineError(
             f"records were lost or doubled: {read} documents were read, {accounted} are in shards or rejected."
         )
-    check_rejected(read, rejected, max_rejected_fraction, dead_letters)
     if not manifest.examples("train"):
         raise PipelineError(f"the input gave no training example ({read} documents were read).")
 

@@ -6,44 +6,52 @@ import fnmatch
 import hashlib
 import importlib.metadata
 import json
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from beam_pipelines import storage
 from beam_pipelines.sources.corpus import Corpus
+from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig, to_dict
-from bert_tf.data.manifest import Manifest, library_versions
-from bert_tf.data.records import ShardInfo
-from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME
+from bert_tf.data.schema import MANIFEST_NAME, REPORT_NAME, SCHEMA_VERSION, VOCABULARY_NAME, length_folder
 from bert_tf.data.staging import STAGING_PATTERN
-from bert_tf.text.build_table import UNICODE_VERSION
 from bert_tf.text.vocabulary import Vocabulary
 
 RUN_NAME = "run.json"
-DUPLICATE = "duplicate"
 DEAD_LETTERS = "dead_letters.jsonl"
 # Packages whose version may change a byte of the result.
-_PACKAGES = ("tensorflow-text", "sentencex", "numpy")
+_PACKAGES = ("datasketch", "mwparserfromhell", "numpy", "py3langid", "sentencex", "tensorflow-text")
 
 
-def describe_run(corpus: Corpus, config: DataConfig, vocabulary: Vocabulary, max_document_bytes: int) -> dict[str, Any]:
+def describe_run(
+    corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, settings: ReadSettings
+) -> dict[str, Any]:
     """Returns everything the bytes of a data directory depend on, as plain values."""
-    files = [[file.path, file.size, file.modified, file.label] for file in corpus.files]
+    inputs = [to_dict(source) | {"pattern": ""} for source in corpus.inputs]
+    files = [[file.path, file.size, file.modified, file.label, inputs[file.source]] for file in corpus.files]
+    config = to_dict(configs[0])
+    for name in ("max_seq_length", "max_predictions_per_seq"):
+        config[name] = [getattr(own, name) for own in configs]
     return {
-        "config": to_dict(config),
+        "config": config,
         "vocabulary_sha256": vocabulary.fingerprint,
-        "input_format": corpus.format,
         "input_files": len(files),
         "input_sha256": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
-        "max_document_bytes": max_document_bytes,
+        "read_settings": to_dict(settings),
         "schema_version": SCHEMA_VERSION,
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
     }
+
+
+def by_folder(configs: Sequence[DataConfig]) -> dict[str, DataConfig]:
+    """Returns the configs by the folder their shards go to: the directory itself where there is one length only."""
+    if len(configs) == 1:
+        return {"": configs[0]}
+    return {length_folder(config.max_seq_length): config for config in configs}
 
 
 @dataclass(frozen=True)
@@ -54,11 +62,13 @@ class DataDirectory:
         path: any file system Beam knows.
         run: what `describe_run` returns.
         buckets: names the shards.
+        folders: of the shards, see `by_folder`.
     """
 
     path: str
     run: dict[str, Any]
     buckets: Buckets
+    folders: tuple[str, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -67,7 +77,7 @@ class DataDirectory:
 
     def file(self, *names: str) -> str:
         """Returns the path of a file in it."""
-        return storage.join(self.path, *names)
+        return storage.join(self.path, *[name for name in names if name])
 
     def claim(self) -> bool:
         """Takes the directory for this run and deletes what a killed run left half-written.
@@ -81,20 +91,30 @@ class DataDirectory:
         if storage.is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise ConfigError(f"--output {self.path}: is a file, not a directory.")
         there = storage.names_in(self.path)
+        own = {RUN_NAME, DEAD_LETTERS, REPORTS, *self.folders}
+        half_written = self._half_written("", own | self._names_of_data if "" in self.folders else own)
+        for folder in filter(None, self.folders):
+            half_written += self._half_written(folder, self._names_of_data)
+        self._check_same_run(there)
+        storage.delete(half_written)
+        storage.write(self.file(RUN_NAME), (json.dumps(self.run, indent=2) + "\n").encode())
+        return all(MANIFEST_NAME in storage.names_in(self.file(folder)) for folder in self.folders)
+
+    def _half_written(self, folder: str, own: set[str]) -> list[str]:
+        there = storage.names_in(self.file(folder))
         half_written = fnmatch.filter(there, STAGING_PATTERN)
-        foreign = sorted(set(there) - set(half_written) - self._own_names())
+        foreign = sorted(set(there) - set(half_written) - own)
         if foreign:
             raise ConfigError(
-                f"--output {self.path}: holds something else ({', '.join(foreign[:3])}); choose another directory."
+                f"--output {self.file(folder)}: holds something else ({', '.join(foreign[:3])}); choose another "
+                "directory."
             )
-        self._check_same_run(there)
-        storage.delete(self.file(name) for name in half_written)
-        storage.write(self.file(RUN_NAME), (json.dumps(self.run, indent=2) + "\n").encode())
-        return MANIFEST_NAME in there
+        return [self.file(folder, name) for name in half_written]
 
-    def _own_names(self) -> set[str]:
+    @property
+    def _names_of_data(self) -> set[str]:
         shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
-        return shards | {RUN_NAME, DEAD_LETTERS, MANIFEST_NAME, VOCABULARY_NAME, REPORTS}
+        return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME}
 
     def _check_same_run(self, there: Mapping[str, int]) -> None:
         content = storage.read(self.file(RUN_NAME))
@@ -130,55 +150,16 @@ class DataDirectory:
         return sorted(found, key=lambda report: report.bucket)
 
     def _stands(self, report: ShardReport) -> bool:
-        if report.shard is None:
-            return True
-        content = storage.read(self.file(report.shard.name))
-        return content is not None and hashlib.sha256(content).hexdigest() == report.shard.sha256
+        for folder, length in zip(self.folders, report.lengths, strict=True):
+            if length.shard is not None:
+                content = storage.read(self.file(folder, length.shard.name))
+                if content is None or hashlib.sha256(content).hexdigest() != length.shard.sha256:
+                    return False
+        return True
 
     def remove_reports(self) -> None:
         """Deletes the reports; the manifest holds what they said."""
         storage.delete([self.file(REPORTS)])
-
-
-def make_manifest(
-    config: DataConfig,
-    vocabulary: Vocabulary,
-    buckets: Buckets,
-    reports: list[ShardReport],
-    documents_read: int,
-    rejected: Mapping[str, int],
-) -> Manifest:
-    """Sums the reports of all buckets.
-
-    Args:
-        config: `num_shards` as resolved.
-        vocabulary: of the token ids.
-        buckets: tells training buckets from held-out ones.
-        reports: one for each bucket that held a document.
-        documents_read: by the source.
-        rejected: documents in the dead letters, by reason.
-    """
-    counts: Counter[str] = Counter(documents_read=documents_read, documents=0, tokens=0, examples=0)
-    for report in reports:
-        counts.update(report.counts)
-    duplicates = counts.pop("duplicates", 0)
-    shards: dict[str, list[ShardInfo]] = {split: [] for split in SPLITS}
-    for report in reports:
-        if report.shard:
-            shards[buckets.name(report.bucket)[0]].append(report.shard)
-    return Manifest(
-        config=config,
-        vocabulary_sha256=vocabulary.fingerprint,
-        vocabulary_size=len(vocabulary),
-        shards={split: tuple(infos) for split, infos in shards.items()},
-        label_histogram={name: counts.pop(f"label_{name}", 0) for name in ("next", "random")},
-        rejected=dict(rejected) | ({DUPLICATE: duplicates} if duplicates else {}),
-        unk_rate=counts["unknown_tokens"] / max(counts["tokens"], 1),
-        fill=counts["example_tokens"] / max(counts["examples"] * config.max_seq_length, 1),
-        counts={name: int(count) for name, count in sorted(counts.items())},
-        versions=library_versions(),
-        unicode_version=UNICODE_VERSION,
-    )
 
 
 def _differences(older: Any, newer: Mapping[str, Any], prefix: str = "") -> list[str]:

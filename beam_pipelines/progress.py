@@ -28,7 +28,7 @@ class ProgressLog:
     directory: str = ""
 
     def note(self, what: str, amount: int) -> None:
-        """Adds `amount` to the count of `what` (`read` bytes, `files`, `shards`)."""
+        """Adds `amount` to the count of `what`: `files`, `parts`, `parts_read`, `documents`, bytes of `text`, `shards`."""
         if self.directory:
             # Progress must not end a run: the directory is absent on other machines and may share a full disk.
             with contextlib.suppress(OSError), Path(self.directory, f"{os.getpid()}.log").open("a") as file:
@@ -49,14 +49,14 @@ class ProgressReporter:
 
     Args:
         what: the name of the work, for example `data`.
-        total_bytes: bytes on disk to read.
-        total_files: files to read.
-        total_shards: shards to write; 0 where none are.
+        files: files to read.
+        text_bytes: bytes of text in them, estimated.
+        shards: shards to write; 0 where none are.
     """
 
-    def __init__(self, what: str, total_bytes: int, total_files: int, total_shards: int = 0) -> None:
+    def __init__(self, what: str, files: int, text_bytes: int, shards: int = 0) -> None:
         self._what = what
-        self._bytes, self._files, self._shards = total_bytes, total_files, total_shards
+        self._files, self._text_bytes, self._shards = files, text_bytes, shards
         self._folder = tempfile.TemporaryDirectory(prefix="bert_tf_progress_")
         self.log = ProgressLog(self._folder.name)
         self._done = threading.Event()
@@ -85,16 +85,17 @@ class ProgressReporter:
         """Returns the state of the work in one line; `finished` when nothing is left to do (buckets may be empty)."""
         totals = self.log.totals()
         elapsed = max(time.monotonic() - self._started, 1e-3)
-        share = min(1.0, totals["read"] / max(self._bytes, 1))
-        reading = not finished and totals["files"] < self._files
+        reading = totals["files"] < self._files or totals["parts_read"] < totals["parts"]
         stage = "done" if finished else ("reading" if reading else "gathering and writing")
         parts = [
             f"{self._what}: {stage}",
-            f"files {totals['files']}/{self._files}",
-            f"{totals['read'] / 1e6:.1f} of {self._bytes / 1e6:.1f} MB ({totals['read'] / 1e6 / elapsed:.1f} MB/s)",
+            f"parts {totals['parts_read']}/{totals['parts']}",
+            f"{totals['documents']} documents",
+            f"{totals['text'] / 1e6:.1f} MB of text ({totals['text'] / 1e6 / elapsed:.1f} MB/s)",
         ]
         if self._shards:
             parts.append(f"shards {totals['shards']}/{self._shards}")
-        if reading and share > 0.02:
-            parts.append(f"reading ends in {elapsed * (1 - share) / share:.0f} s")
+        share = totals["text"] / max(self._text_bytes, 1)
+        if reading and not finished and 0.02 < share < 1:
+            parts.append(f"reading ends in about {elapsed * (1 - share) / share:.0f} s")
         return ", ".join([*parts, f"{elapsed:.0f} s elapsed"])

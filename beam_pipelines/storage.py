@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from bert_tf.data.staging import staged_file
@@ -51,7 +51,7 @@ def read(path: str) -> bytes | None:
             return None
         with FileSystems.open(path, compression_type=_PLAIN) as file:
             return file.read()
-    except (FileNotFoundError, BeamIOError):
+    except FileNotFoundError:  # deleted in between
         return None
 
 
@@ -66,9 +66,15 @@ def names_in(directory: str) -> dict[str, int]:
 
 def delete(paths: Iterable[str]) -> None:
     """Deletes files and whole directories; what is not there is left out."""
-    there = [path for path in paths if FileSystems.exists(path)]
-    if there:
-        FileSystems.delete(there)
+    for path in paths:
+        if is_local(path):
+            there = [path] if FileSystems.exists(path) else []
+        else:
+            # An object store has no directories: one exists as long as something is in it.
+            matches = FileSystems.match([path, join(path, "**")])
+            there = [found.path for match in matches for found in match.metadata_list]
+        if there:
+            FileSystems.delete(there)
 
 
 def write_in(directory: str, writer: Callable[[Path], T]) -> T:

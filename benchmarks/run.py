@@ -1,4 +1,7 @@
-"""`python -m benchmarks.run [--output DIR]`: all benchmarks; tables on stdout, JSON in DIR."""
+"""`python -m benchmarks.run [--output DIR]`: benchmarks that need no data; tables on stdout, JSON in DIR.
+
+Those of the data pipelines, which need a corpus, are `benchmarks.data`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Runs every benchmark."""
+    """Runs every benchmark that needs no data."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
     args = parser.parse_args()

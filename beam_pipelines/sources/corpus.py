@@ -1,7 +1,10 @@
-"""A corpus by name: what files it has, how large it is, and the transform that reads it."""
+"""A corpus by name: its inputs and their files, how large it is, and the transform that reads it."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,80 +14,162 @@ from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.progress import ProgressLog
-from beam_pipelines.sources.documents import RawDocument
-from beam_pipelines.sources.python_docs import ReadSourceFiles
-from beam_pipelines.sources.text import ReadTextFiles
+from beam_pipelines.sources.books import Books
+from beam_pipelines.sources.documents import Format, InputFile, RawDocument, ReadDocuments, ReadSettings
+from beam_pipelines.sources.jsonl import Jsonl
+from beam_pipelines.sources.parquet import Parquet
+from beam_pipelines.sources.python_docs import PythonDocs
+from beam_pipelines.sources.text import Text
+from beam_pipelines.sources.wikiextractor import WikiExtractor
+from beam_pipelines.sources.wikipedia import Wikipedia
 from bert_tf.config import ConfigError
 from bert_tf.data.docstrings import documentation_files
 
-# Text in a byte of compressed prose (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip; rounded up), and in a
-# byte of Python source (measured on the standard library: 0.1).
-_TEXT_PER_BYTE = {".bz2": 4.0, ".gz": 4.0, ".py": 0.1}
-_SOURCE_FILES_A_BATCH = 64
+FORMATS: dict[str, type[Format]] = {
+    "text": Text,
+    "wikipedia": Wikipedia,
+    "wikiextractor": WikiExtractor,
+    "jsonl": Jsonl,
+    "parquet": Parquet,
+    "books": Books,
+    "python_docs": PythonDocs,
+}
+_PACKAGES = "python_docs"
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|none")
 
 
-@dataclass(frozen=True, order=True)
-class InputFile:
-    """One file: path, size in bytes, time of its last change in seconds, and a label (python_docs)."""
+@dataclass(frozen=True)
+class Input:
+    """One of the inputs of a corpus.
 
-    path: str
-    size: int
-    modified: float
-    label: str = ""
+    Args:
+        pattern: a glob, or the name of a package (python_docs; empty for all of them).
+        format: a key of `FORMATS`.
+        language: ISO 639-1 code for sentence splitting, or `none`.
+        weight: how often its documents are used, as a multiple of `dupe_factor`.
+    """
 
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of text in it, estimated for compressed files and sources."""
-        return int(self.size * _TEXT_PER_BYTE.get(Path(self.path).suffix, 1.0))
+    pattern: str
+    format: str
+    language: str = "en"
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of one corpus, sorted by path, and their format."""
+    """Inputs, in the order they were given, and their files, sorted."""
 
-    format: str
+    inputs: tuple[Input, ...]
     files: tuple[InputFile, ...]
 
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of text, estimated."""
-        return sum(file.text_bytes for file in self.files)
+    def files_of(self, source: int) -> list[InputFile]:
+        """Returns the files of input number `source`."""
+        return [file for file in self.files if file.source == source]
 
     @property
-    def work_bytes(self) -> int:
-        """What decides whether a second process pays: reading text out of sources costs as much as more text."""
-        return max(self.bytes, self.text_bytes)
+    def languages(self) -> tuple[str, ...]:
+        """The language of each input."""
+        return tuple(source.language for source in self.inputs)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each input."""
+        return tuple(source.weight for source in self.inputs)
 
     @property
     def bytes(self) -> int:
         """Bytes on disk."""
         return sum(file.size for file in self.files)
 
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text, estimated."""
+        return sum(self.text_bytes_of(file) for file in self.files)
 
-def find_corpus(format: str, pattern: str) -> Corpus:
-    """Finds the files of a corpus.
+    @property
+    def work_bytes(self) -> int:
+        """What decides whether a second process pays: taking text out of markup costs as much as more text."""
+        return max(self.bytes, self.text_bytes)
+
+    def text_bytes_of(self, file: InputFile) -> int:
+        """Returns the bytes of text in one of its files, estimated."""
+        rates = FORMATS[self.inputs[file.source].format].text_per_byte
+        return int(file.size * rates.get(Path(file.path).suffix, rates[""]))
+
+
+def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weights: str = "1") -> Corpus:
+    """Finds the files of a corpus. A file that several inputs match belongs to the first of them.
 
     Args:
-        format: `text` or `python_docs`.
-        pattern: comma-separated globs, or package names for `python_docs` (empty: all).
+        pattern: comma-separated inputs: globs, or package names for `python_docs` (empty: all).
+        formats, languages, weights: comma-separated, one for each input, or one for all.
 
     Raises:
-        ConfigError: when a glob matches nothing, a directory or an empty file, or a package is not installed.
+        ConfigError: when a list has another length, a value breaks a rule, a glob matches nothing, a directory or an
+            empty file, or a package is not installed.
     """
-    names = [name.strip() for name in pattern.split(",") if name.strip()]
-    if format == "python_docs":
-        sources = documentation_files(names or None)
-        stats = [(label, path, path.stat()) for label, path in sources]
-        files = {InputFile(str(path), stat.st_size, stat.st_mtime, label) for label, path, stat in stats}
-    else:
-        files = {file for name in names for file in _matches(name)}
-    return Corpus(format, tuple(sorted(files)))
+    patterns = _listed(pattern) or [""]
+    lists = {"format": formats, "language": languages, "weights": weights}
+    columns = [_column(name, text, len(patterns)) for name, text in lists.items()]
+    inputs = tuple(
+        Input(pattern, _format(format), _language(language), _weight(weight))
+        for pattern, format, language, weight in zip(patterns, *columns, strict=True)
+    )
+    files: dict[tuple[str, str], InputFile] = {}
+    for number, source in enumerate(inputs):
+        for file in _files(source):
+            files.setdefault((file.path, file.label), dataclasses.replace(file, source=number))
+    return Corpus(inputs, tuple(sorted(files.values())))
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _column(name: str, text: str, inputs: int) -> list[str]:
+    values = _listed(text)
+    if len(values) == 1:
+        return values * inputs
+    if len(values) != inputs:
+        raise ConfigError(f"--{name} must have one entry, or one for each of the {inputs} inputs. Received: {text!r}")
+    return values
+
+
+def _format(name: str) -> str:
+    if name not in FORMATS:
+        raise ConfigError(f"--format must be of {', '.join(FORMATS)}. Received: {name!r}")
+    return name
+
+
+def _language(code: str) -> str:
+    if not _LANGUAGE.fullmatch(code):
+        raise ConfigError(f"--language must be ISO 639 codes such as en, or none. Received: {code!r}")
+    return code
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0.0 < weight < math.inf:
+        raise ConfigError(f"--weights must be positive numbers. Received: {text!r}")
+    return weight
+
+
+def _files(source: Input) -> list[InputFile]:
+    if source.format == _PACKAGES:
+        found = [(label, path, path.stat()) for label, path in documentation_files(_listed(source.pattern) or None)]
+        return [InputFile(str(path), stat.st_size, stat.st_mtime, label) for label, path, stat in found]
+    if not source.pattern:
+        raise ConfigError("--input is required.")
+    return _matches(source.pattern)
 
 
 def _matches(pattern: str) -> list[InputFile]:
     try:
         found = FileSystems.match([pattern])[0].metadata_list
-    except BeamIOError as error:
+    except (BeamIOError, ValueError) as error:
         raise ConfigError(f"--input {pattern}: {error}") from error
     if not found:
         raise ConfigError(f"--input {pattern}: matches no file.")
@@ -102,30 +187,26 @@ class ReadCorpus(beam.PTransform):
     """Reads every document of a corpus, as batches of RawDocument.
 
     Args:
-        corpus: the files.
-        max_document_bytes: longer documents carry the reason `over_long`.
-        progress: where bytes read are noted.
+        corpus: inputs and files.
+        settings: what all formats are told.
+        progress: where parts and bytes read are noted.
     """
 
-    def __init__(self, corpus: Corpus, max_document_bytes: int, progress: ProgressLog) -> None:
+    def __init__(self, corpus: Corpus, settings: ReadSettings, progress: ProgressLog) -> None:
         super().__init__()
         self._corpus = corpus
-        self._max_document_bytes = max_document_bytes
+        self._settings = settings
         self._progress = progress
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """Files, spread over the workers, then read."""
-        reader = ReadTextFiles if self._corpus.format == "text" else ReadSourceFiles
-        return (
-            pipeline
-            | "Files" >> beam.Create(self._elements())
-            | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(reader(self._max_document_bytes, self._progress))
-        )
+        """One reading transform for each format there is."""
+        batches = [
+            pipeline | f"Read_{name}" >> ReadDocuments(FORMATS[name](self._settings), files, self._progress)
+            for name, files in self._by_format()
+        ]
+        return batches[0] if len(batches) == 1 else batches | "AllFormats" >> beam.Flatten()
 
-    def _elements(self) -> Sequence[object]:
-        if self._corpus.format == "text":
-            return [file.path for file in self._corpus.files]
-        pairs = [(file.label, file.path) for file in self._corpus.files]
-        starts = range(0, len(pairs), _SOURCE_FILES_A_BATCH)
-        return [pairs[start : start + _SOURCE_FILES_A_BATCH] for start in starts]
+    def _by_format(self) -> Sequence[tuple[str, list[InputFile]]]:
+        inputs = self._corpus.inputs
+        names = sorted({inputs[file.source].format for file in self._corpus.files})
+        return [(name, [f for f in self._corpus.files if inputs[f.source].format == name]) for name in names]

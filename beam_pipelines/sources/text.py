@@ -1,111 +1,103 @@
-"""Plain text: a sentence or paragraph a line, a blank line between documents; plain, .gz or .bz2."""
+"""Plain text: a sentence or paragraph a line, a blank line between documents; plain, .gz, .bz2 or .zst."""
 
 from __future__ import annotations
 
-import bz2
-import contextlib
-import gzip
-import io
-import zlib
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
-
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from typing import ClassVar
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources.documents import OVER_LONG, DocumentReader, RawDocument, in_batches
+from beam_pipelines.sources import lines
+from beam_pipelines.sources.documents import (
+    EXCERPT_CHARACTERS,
+    OVER_LONG,
+    UNDECODABLE,
+    Format,
+    InputFile,
+    Part,
+    RawDocument,
+    excerpt,
+)
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_READ_BUFFER = 1 << 20
-
-
-class ReadTextFiles(DocumentReader):
-    """Streams the documents of one file at a time."""
-
-    def process(self, path: str) -> Iterable[list[RawDocument]]:
-        """Yields batches of the documents of the file at `path`."""
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw:
-            noted = 0
-            for batch in in_batches(read_documents(path, raw, self._max_document_bytes)):
-                position = raw.tell()
-                self._progress.note("read", position - noted)
-                noted = position
-                yield batch
-        self._progress.note("files", 1)
+# White space around a line, in bytes, that does not count for its length; more than this does.
+_MARGIN = 1 << 16
 
 
-def read_documents(path: str, raw: BinaryIO, max_document_bytes: int) -> Iterator[RawDocument]:
-    """Yields the documents of one file.
+class Text(Format):
+    """Documents are runs of lines that are not blank; a blank line may hold white space (Unicode's).
 
-    Args:
-        path: its name, for errors; `.gz` and `.bz2` are decompressed.
-        raw: its bytes.
-        max_document_bytes: longer documents are given as an excerpt with the reason `over_long`.
-
-    Raises:
-        InputError: for truncated or damaged compression, bytes that are not UTF-8, or a file without text.
+    A document belongs to the part in which the last blank line before it begins, and the first one of a file to the
+    first part, so that every document is read once, and whole, however the file is split.
     """
-    found = False
-    start, size, paragraphs = 0, 0, []  # type: ignore[var-annotated]
-    for number, line in _lines(path, raw, max_document_bytes):
-        text = _decoded(path, number, line, cut=len(line) > max_document_bytes).strip()
-        if not text:
-            if size:
+
+    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
+
+    def split(self, file: InputFile) -> Iterable[Part]:
+        """Yields ranges of bytes; a compressed file stays whole."""
+        return lines.byte_ranges(file)
+
+    def read(self, part: Part) -> Iterator[RawDocument]:
+        """Yields the documents of `part`.
+
+        A document is as long as its lines without the white space around them. One with a line that is not UTF-8 has
+        the reason `undecodable`, and that line's place.
+
+        Raises:
+            InputError: for a file that cannot be read to its end, or that is read whole and holds no text.
+        """
+        limit = self.settings.max_document_bytes
+        longest = limit + _MARGIN
+        document = _Document(part, limit)
+        belongs, found = not part.begin, False
+        for number, offset, line in lines.read_lines(part, longest):
+            cut = len(line) == longest
+            stripped = line if cut else line.strip()
+            text, fault = lines.decoded(stripped)
+            if text or cut:
+                if belongs:
+                    document.add(number, offset, stripped, text, fault)
+                elif offset >= part.end:
+                    return
+                continue
+            if document.size:
                 found = True
-                yield _document(path, start, size, paragraphs, max_document_bytes)
-            start, size, paragraphs = 0, 0, []
-            continue
-        start = start or number
-        size += len(line)
-        if size <= max_document_bytes:
-            paragraphs.append(text)
-        elif not paragraphs:
-            paragraphs.append(text[:200])
-    if size:
-        yield _document(path, start, size, paragraphs, max_document_bytes)
-    elif not found:
-        raise InputError(f"{path}: holds no text.")
+                yield document.finished()
+                document = _Document(part, limit)
+            if part.end and offset >= part.end:
+                return
+            belongs = True
+        if document.size:
+            yield document.finished()
+        elif not found and not part.end:
+            raise InputError(f"{part.path}: holds no text.")
 
 
-def _document(path: str, line: int, size: int, paragraphs: list[str], limit: int) -> RawDocument:
-    if size > limit:
-        return RawDocument(path, line, (paragraphs[0][:200],), OVER_LONG)
-    return RawDocument(path, line, tuple(paragraphs))
+class _Document:
+    """One document while its lines are read; what is over the limit is counted, not kept."""
 
+    def __init__(self, part: Part, limit: int) -> None:
+        self.size = 0
+        self._part = part
+        self._limit = limit
+        self._place = self._bad_place = ""
+        self._paragraphs: list[str] = []
+        self._bad_line = ""
 
-def _lines(path: str, raw: BinaryIO, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Yields (line number, stripped bytes), cut just over `limit` bytes so that memory stays bounded."""
-    number = 0
-    try:
-        with _decompressed(path, raw) as stream:
-            while line := stream.readline(limit + 1):
-                number += 1
-                rest = line
-                while len(rest) > limit and not rest.endswith(b"\n"):
-                    rest = stream.readline(limit + 1)
-                if number == 1:
-                    line = line.removeprefix(_BYTE_ORDER_MARK)
-                yield number, line if len(line) > limit else line.strip()
-    except (EOFError, zlib.error, OSError) as error:
-        raise InputError(f"{path}: damaged or truncated after line {number}: {error}") from error
+    def add(self, number: int, offset: int, line: bytes, text: str, fault: int) -> None:
+        """Adds a line that is not blank, as bytes and text; `fault` is its first byte that is not UTF-8, or -1."""
+        if not self.size:
+            self._place = lines.place(self._part, number, offset)
+        self.size += len(line)
+        if self.size <= self._limit:
+            self._paragraphs.append(text)
+        elif len(self._paragraphs) != 1 or len(self._paragraphs[0]) > EXCERPT_CHARACTERS:
+            self._paragraphs = list(excerpt([*self._paragraphs, text]))
+        if fault >= 0 and not self._bad_place:
+            self._bad_place, self._bad_line = lines.place(self._part, number, offset), lines.around(line, fault)
 
-
-def _decompressed(path: str, raw: BinaryIO) -> contextlib.AbstractContextManager[BinaryIO]:
-    if path.endswith(".bz2"):
-        return io.BufferedReader(bz2.BZ2File(raw), _READ_BUFFER)
-    if path.endswith(".gz"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=raw), _READ_BUFFER)
-    return contextlib.nullcontext(raw)
-
-
-def _decoded(path: str, number: int, line: bytes, cut: bool) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if cut and error.start >= len(line) - 4:  # the cut fell inside a character
-            return line[: error.start].decode("utf-8")
-        raise InputError(
-            f"{path}: line {number} is not UTF-8 (byte {error.start} of the line). "
-            f"Received: {line[error.start : error.start + 4]!r}"
-        ) from error
+    def finished(self) -> RawDocument:
+        """Returns the document, or its excerpt and the reason it is left out for."""
+        if self.size > self._limit:
+            return RawDocument(self._part.path, self._place, excerpt(self._paragraphs), OVER_LONG)
+        if self._bad_place:
+            return RawDocument(self._part.path, self._bad_place, (self._bad_line,), UNDECODABLE)
+        return RawDocument(self._part.path, self._place, tuple(self._paragraphs))

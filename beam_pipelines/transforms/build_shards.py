@@ -1,11 +1,13 @@
-"""A bucket of documents to one shard on disk, with a report of what went into it."""
+"""A bucket of documents to one shard on disk for each length of examples, with a report of what went into them."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -17,12 +19,34 @@ from beam_pipelines.transforms.rejections import NAMESPACE
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
 from bert_tf.data.masking import mask_pairs
-from bert_tf.data.pairs import Pairs, TokenizedDocument, build_pairs, merge_pairs, unique_documents
+from bert_tf.data.pairs import Examples, Pairs, TokenizedDocument, draw_examples, unique_documents
+from bert_tf.data.randomness import stream_keys, uniform
 from bert_tf.data.records import ShardInfo, encode_dynamic, encode_static, write_shard
 from bert_tf.data.schema import shard_name
 from bert_tf.text.vocabulary import Vocabulary
 
 REPORTS = ".reports"
+# Reasons for which a document that was read and tokenized is left out here.
+DUPLICATE, NEAR_DUPLICATE, NOT_DRAWN = "duplicate", "near_duplicate", "not_drawn"
+# Names the stream that rounds weights, among all that are keyed by (seed, document id).
+_WEIGHT_STREAM = 0x776569676874
+# Examples laid out, masked and encoded at once.
+_ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthReport:
+    """The examples of one length.
+
+    Args:
+        shard: None where there is no example.
+        counts: examples, their tokens, labels and so on, to be summed over buckets.
+        example_lengths: examples by number of tokens.
+    """
+
+    shard: ShardInfo | None
+    counts: dict[str, int]
+    example_lengths: list[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +56,18 @@ class ShardReport:
     Args:
         bucket: its number.
         fingerprint: of the run that made it.
-        shard: None where the bucket gave no example.
-        counts: documents, duplicates, sentences, tokens and so on, to be summed over buckets.
+        counts: documents, sentences, tokens and so on, to be summed over buckets.
+        sources: for each source, by its number as text, documents, tokens, and documents left out by reason.
+        document_lengths: documents by the logarithm of their tokens to base 2, rounded down.
+        lengths: one report for each length of examples.
     """
 
     bucket: int
     fingerprint: str
-    shard: ShardInfo | None
     counts: dict[str, int]
+    sources: dict[str, dict[str, int]]
+    document_lengths: list[int]
+    lengths: list[LengthReport]
 
     def to_json(self) -> bytes:
         """Returns the report as JSON."""
@@ -49,8 +77,11 @@ class ShardReport:
     def from_json(cls, content: bytes) -> ShardReport:
         """Reads what `to_json` wrote."""
         fields = json.loads(content)
-        shard = ShardInfo(**fields["shard"]) if fields["shard"] else None
-        return cls(fields["bucket"], fields["fingerprint"], shard, fields["counts"])
+        lengths = [
+            LengthReport(**(length | {"shard": ShardInfo(**length["shard"]) if length["shard"] else None}))
+            for length in fields["lengths"]
+        ]
+        return cls(**(fields | {"lengths": lengths}))
 
 
 def bucket_name(buckets: Buckets, bucket: int) -> str:
@@ -58,11 +89,58 @@ def bucket_name(buckets: Buckets, bucket: int) -> str:
     return shard_name(*buckets.name(bucket))
 
 
-class BuildShard(beam.DoFn):
-    """Writes the shard of one bucket, then its report: a report on disk means a shard on disk.
+@dataclasses.dataclass(frozen=True)
+class Bucketful:
+    """The documents of a bucket that examples are made of.
 
     Args:
-        config: how examples are made.
+        documents: sorted by id.
+        copies: int64 [D], passes each takes part in, at least one.
+        left_out: documents by (source, reason).
+    """
+
+    documents: list[TokenizedDocument]
+    copies: np.ndarray
+    left_out: Counter[tuple[int, str]]
+
+
+def select_documents(
+    documents: Sequence[TokenizedDocument],
+    unwanted: frozenset[int],
+    weights: Sequence[float],
+    config: DataConfig,
+) -> Bucketful:
+    """Chooses among the documents of a bucket.
+
+    Args:
+        documents: all that reached it, in any order.
+        unwanted: ids of near-duplicates.
+        weights: of the sources; a document takes part in `dupe_factor` times the weight of its source passes, a
+            fraction being rounded up with that probability.
+        config: `dupe_factor` and the seed.
+
+    Returns:
+        The documents chosen; equal ones once, and those that no pass draws not at all.
+    """
+    kept, dropped = unique_documents(documents)
+    left_out = Counter((document.source, DUPLICATE) for document in dropped)
+    left_out.update((d.source, NEAR_DUPLICATE) for d in kept if d.document_id in unwanted)
+    kept = [document for document in kept if document.document_id not in unwanted]
+    wanted = config.dupe_factor * np.array([weights[document.source] for document in kept], np.float64)
+    ids = np.array([document.document_id for document in kept], np.int64)
+    rounding = uniform(stream_keys(config.seed, _WEIGHT_STREAM, ids), 0)
+    copies = np.floor(wanted).astype(np.int64) + (rounding < wanted % 1.0)
+    left_out.update((d.source, NOT_DRAWN) for d, count in zip(kept, copies.tolist(), strict=True) if not count)
+    drawn = [document for document, count in zip(kept, copies.tolist(), strict=True) if count]
+    return Bucketful(drawn, copies[copies > 0], left_out)
+
+
+class BuildShard(beam.DoFn):
+    """Writes the shards of one bucket, then its report: a report on disk means shards on disk.
+
+    Args:
+        configs: how examples are made, by the folder they go to.
+        weights: of the sources.
         vocabulary: of the token ids.
         buckets: names the shards.
         output: the data directory.
@@ -72,14 +150,16 @@ class BuildShard(beam.DoFn):
 
     def __init__(
         self,
-        config: DataConfig,
+        configs: dict[str, DataConfig],
+        weights: Sequence[float],
         vocabulary: Vocabulary,
         buckets: Buckets,
         output: str,
         fingerprint: str,
         progress: ProgressLog,
     ) -> None:
-        self._config = config
+        self._configs = configs
+        self._weights = weights
         self._vocabulary = vocabulary
         self._buckets = buckets
         self._output = output
@@ -89,41 +169,88 @@ class BuildShard(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
-        documents, duplicates = unique_documents(list(unpack(chunks)))
-        pairs = merge_pairs(
-            [build_pairs(documents, self._config, self._vocabulary, copy) for copy in range(self._config.dupe_factor)]
-        )
-        counts = self._counts(documents, pairs) | {"duplicates": duplicates}
+        documents, unwanted = unpack(chunks)
+        config = next(iter(self._configs.values()))
+        chosen = select_documents(documents, unwanted, self._weights, config)
+        del documents
         name = bucket_name(self._buckets, bucket)
-        shard = None
-        if len(pairs):
-            records = self._records(pairs)
-            shard = storage.write_in(self._output, lambda directory: write_shard(directory / name, records))
-        report = ShardReport(bucket, self._fingerprint, shard, counts)
+        lengths = [self._build(folder, config, chosen, name) for folder, config in self._configs.items()]
+        report = ShardReport(
+            bucket,
+            self._fingerprint,
+            _counts(chosen, self._vocabulary.unk_id),
+            _by_source(chosen),
+            _histogram(np.array([len(d.token_ids).bit_length() - 1 for d in chosen.documents], np.int64)),
+            lengths,
+        )
         storage.write(storage.join(self._output, REPORTS, f"{Path(name).stem}.json"), report.to_json())
-        for key, count in counts.items():
-            beam.metrics.Metrics.counter(NAMESPACE, key).inc(count)
+        for counts in (report.counts, *(length.counts for length in lengths)):
+            for key, count in counts.items():
+                beam.metrics.Metrics.counter(NAMESPACE, key).inc(count)
         self._progress.note("shards", 1)
         yield name
 
-    def _records(self, pairs: Pairs) -> list[bytes]:
-        if self._config.masking == "dynamic":
-            return encode_dynamic(pairs)
-        return encode_static(pairs, mask_pairs(pairs, self._config, self._vocabulary), self._config)
+    def _build(self, folder: str, config: DataConfig, chosen: Bucketful, name: str) -> LengthReport:
+        examples = draw_examples(chosen.documents, chosen.copies, config, self._vocabulary)
+        rows = _CountedRows(examples, config)
+        shard = None
+        if len(examples):
+            path = storage.join(self._output, folder) if folder else self._output
+            records = _records(rows, config, self._vocabulary)
+            shard = storage.write_in(path, lambda directory: write_shard(directory / name, records))
+        return LengthReport(shard, rows.counts | {"skipped_chunks": examples.skipped}, _histogram(rows.lengths))
 
-    def _counts(self, documents: list[TokenizedDocument], pairs: Pairs) -> dict[str, int]:
-        sentences = [len(document.sentence_lengths) for document in documents]
-        unknown = sum(int(np.count_nonzero(d.token_ids == self._vocabulary.unk_id)) for d in documents)
-        random = int(pairs.next_sentence_labels.sum())
-        return {
-            "documents": len(documents),
-            "single_sentence_documents": sentences.count(1),
-            "sentences": sum(sentences),
-            "tokens": sum(len(document.token_ids) for document in documents),
-            "unknown_tokens": unknown,
-            "examples": len(pairs),
-            "example_tokens": len(pairs.token_ids),
-            "skipped_chunks": pairs.skipped,
-            "label_next": len(pairs) - random,
-            "label_random": random,
-        }
+
+class _CountedRows:
+    """Lays examples out slice by slice and counts what it lays out."""
+
+    def __init__(self, examples: Examples, config: DataConfig) -> None:
+        self._examples = examples
+        self.counts = {"examples": 0, "example_tokens": 0, "label_next": 0, "label_random": 0}
+        self.lengths = np.zeros(0, np.int64)
+        self._labelled = config.next_sentence
+
+    def __iter__(self) -> Iterator[Pairs]:
+        lengths = []
+        for begin in range(0, len(self._examples), _ROWS):
+            rows = self._examples.rows(begin, begin + _ROWS)
+            random = int(rows.next_sentence_labels.sum())
+            lengths.append(np.diff(rows.row_splits))
+            self.counts["examples"] += len(rows)
+            self.counts["example_tokens"] += len(rows.token_ids)
+            self.counts["label_random"] += random
+            self.counts["label_next"] += len(rows) - random if self._labelled else 0
+            yield rows
+        self.lengths = np.concatenate(lengths)
+
+
+def _records(rows: Iterable[Pairs], config: DataConfig, vocabulary: Vocabulary) -> Iterator[bytes]:
+    for pairs in rows:
+        if config.masking == "dynamic":
+            yield from encode_dynamic(pairs)
+        else:
+            yield from encode_static(pairs, mask_pairs(pairs, config, vocabulary), config)
+
+
+def _counts(chosen: Bucketful, unk_id: int) -> dict[str, int]:
+    sentences = [len(document.sentence_lengths) for document in chosen.documents]
+    return {
+        "documents": len(chosen.documents),
+        "single_sentence_documents": sentences.count(1),
+        "sentences": sum(sentences),
+        "tokens": sum(len(document.token_ids) for document in chosen.documents),
+        "unknown_tokens": sum(int(np.count_nonzero(d.token_ids == unk_id)) for d in chosen.documents),
+    }
+
+
+def _by_source(chosen: Bucketful) -> dict[str, Any]:
+    sources: dict[int, Counter[str]] = defaultdict(Counter)
+    for document in chosen.documents:
+        sources[document.source].update(documents=1, tokens=len(document.token_ids))
+    for (source, reason), count in chosen.left_out.items():
+        sources[source][reason] += count
+    return {str(source): dict(sorted(counts.items())) for source, counts in sorted(sources.items())}
+
+
+def _histogram(values: np.ndarray) -> list[int]:
+    return np.bincount(values).tolist()

@@ -10,6 +10,8 @@ from bert_tf.data.pairs import TokenizedDocument
 
 _HEADER = 4  # documents, sentences, tokens, bytes of a token id
 _TOKEN_TYPES = {2: "<u2", 4: "<i4"}
+# Stands for the bytes of a token id in a chunk that names documents instead of holding them.
+_UNWANTED = 0
 
 
 def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
@@ -20,25 +22,42 @@ def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
     tokens = np.concatenate([document.token_ids for document in documents])
     header = np.array([len(documents), len(lengths), len(tokens), width], "<i8")
     ids = np.array([document.document_id for document in documents], "<i8")
-    arrays = (header, ids, np.array(sentences, "<i4"), lengths.astype("<i4"), tokens.astype(_TOKEN_TYPES[width]))
+    sources = np.array([document.source for document in documents], "<i4")
+    counts = np.array(sentences, "<i4")
+    arrays = (header, ids, sources, counts, lengths.astype("<i4"), tokens.astype(_TOKEN_TYPES[width]))
     return b"".join(array.tobytes() for array in arrays)
 
 
-def unpack(chunks: Iterable[bytes]) -> Iterator[TokenizedDocument]:
-    """Yields the documents of packed `chunks`."""
+def mark_unwanted(packed_ids: bytes) -> bytes:
+    """Returns the chunk that says which documents to leave out; `packed_ids` are their ids as `<i8`."""
+    return np.array([len(packed_ids) // 8, 0, 0, _UNWANTED], "<i8").tobytes() + packed_ids
+
+
+def unpack(chunks: Iterable[bytes]) -> tuple[list[TokenizedDocument], frozenset[int]]:
+    """Returns the documents of packed `chunks`, and the ids of those to leave out."""
+    documents: list[TokenizedDocument] = []
+    unwanted: set[int] = set()
     for chunk in chunks:
         count, sentences, tokens, width = np.frombuffer(chunk, "<i8", _HEADER).tolist()
-        offset = 8 * _HEADER
-        ids = np.frombuffer(chunk, "<i8", count, offset)
-        offset += 8 * count
-        per_document = np.frombuffer(chunk, "<i4", count, offset)
-        offset += 4 * count
-        lengths = np.frombuffer(chunk, "<i4", sentences, offset).astype(np.int32)
-        offset += 4 * sentences
-        values = np.frombuffer(chunk, _TOKEN_TYPES[width], tokens, offset).astype(np.int32)
-        sentence_ends = np.cumsum(per_document)[:-1]
-        token_ends = np.concatenate([[0], np.cumsum(lengths)])[sentence_ends]
-        for number, of_document, own in zip(
-            ids.tolist(), np.split(lengths, sentence_ends), np.split(values, token_ends), strict=True
-        ):
-            yield TokenizedDocument(number, own, of_document)
+        if width == _UNWANTED:
+            unwanted.update(np.frombuffer(chunk, "<i8", count, 8 * _HEADER).tolist())
+        else:
+            documents += _documents(chunk, count, sentences, tokens, width)
+    return documents, frozenset(unwanted)
+
+
+def _documents(chunk: bytes, count: int, sentences: int, tokens: int, width: int) -> Iterator[TokenizedDocument]:
+    offset = 8 * _HEADER
+    ids = np.frombuffer(chunk, "<i8", count, offset)
+    offset += 8 * count
+    sources, per_document = np.frombuffer(chunk, "<i4", 2 * count, offset).reshape(2, count)
+    offset += 8 * count
+    lengths = np.frombuffer(chunk, "<i4", sentences, offset).astype(np.int32)
+    offset += 4 * sentences
+    values = np.frombuffer(chunk, _TOKEN_TYPES[width], tokens, offset).astype(np.int32)
+    sentence_ends = np.cumsum(per_document)[:-1]
+    token_ends = np.concatenate([[0], np.cumsum(lengths)])[sentence_ends]
+    for number, source, of_document, own in zip(
+        ids.tolist(), sources.tolist(), np.split(lengths, sentence_ends), np.split(values, token_ends), strict=True
+    ):
+        yield TokenizedDocument(number, own, of_document, source)

@@ -1,10 +1,16 @@
-"""How often every word occurs. Words travel in packed tables: an element for each word would cost more than it."""
+"""How often every word occurs. Words travel in packed tables: an element for each word would cost more than it.
+
+A table holds the words of one partition (a hash of the word), so that no process ever sees all words of a corpus.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -12,42 +18,105 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import storage
-from beam_pipelines.sources.documents import RawDocument
-from beam_pipelines.transforms.rejections import EMPTY, dead_letters, documents_read
+from beam_pipelines.sources.documents import EMPTY, RawDocument
+from beam_pipelines.transforms.rejections import account
 from beam_pipelines.transforms.tokenize import shared_tokenizer
-from bert_tf.text.vocabulary import SPECIAL_TOKENS
+from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS
 
-PARTITIONS = 16
+COUNTS, SUMMARY = ".counts", ".summary.json"
+# The tokenizer gives [UNK] for longer words, so they can teach nothing.
+LONGEST_WORD = 200
 # Distinct words a worker holds before it passes its table on.
 _WORDS_A_TABLE = 500_000
+# Text counted in one partition: at most some 100,000 distinct words for prose, a few dozen megabytes.
+_PARTITION_BYTES = 256 << 20
+_FEWEST_PARTITIONS, _MOST_PARTITIONS = 16, 1024
+# Weights count to four decimals.
+_WEIGHT_UNITS = 10_000
 
 
-def pack_counts(counts: dict[bytes, int], occurrences: int) -> bytes:
-    """Returns a table as bytes: occurrences before any filter, distinct words, counts, words in UTF-8; sorted."""
-    words = sorted(counts)
+def partition_count(text_bytes: int) -> int:
+    """Returns the number of partitions for a corpus of `text_bytes`."""
+    return min(_MOST_PARTITIONS, max(_FEWEST_PARTITIONS, text_bytes // _PARTITION_BYTES))
+
+
+def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
+    """Returns weights of inputs as whole multiples of 1 / unit, and the unit: counts stay exact integers.
+
+    Args:
+        weights: positive; they count to four decimals.
+
+    Returns:
+        The multiples, at least 1, and the unit, 1 where all weights are whole.
+    """
+    multiples = [max(1, round(weight * _WEIGHT_UNITS)) for weight in weights]
+    common = int(np.gcd.reduce([*multiples, _WEIGHT_UNITS]))
+    return tuple(multiple // common for multiple in multiples), _WEIGHT_UNITS // common
+
+
+def pack_counts(counts: Mapping[bytes, int], occurrences: int) -> bytes:
+    """Returns a table as bytes: occurrences before any weight or filter, distinct words, counts, words in UTF-8.
+
+    The most frequent words come first, those of one count by their bytes.
+    """
+    words = sorted(counts, key=lambda word: (-counts[word], word))
     head = np.array([occurrences, len(words), *(counts[word] for word in words)], "<i8")
     return head.tobytes() + b"\n".join(words)
 
 
-def unpack_counts(table: bytes) -> tuple[Counter[bytes], int]:
-    """Returns what `pack_counts` was given."""
+def unpack_counts(table: bytes) -> tuple[dict[bytes, int], int]:
+    """Returns what `pack_counts` was given, in the order of the table."""
     occurrences, distinct = np.frombuffer(table, "<i8", 2).tolist()
     counts = np.frombuffer(table, "<i8", distinct, 16).tolist()
     words = table[16 + 8 * distinct :].split(b"\n") if distinct else []
-    return Counter(dict(zip(words, counts, strict=True))), occurrences
+    return dict(zip(words, counts, strict=True)), occurrences
+
+
+@dataclasses.dataclass(frozen=True)
+class PartitionSummary:
+    """What the driver has to know of a partition before it reads its words.
+
+    Args:
+        occurrences: words, as often as they occur.
+        distinct: different words.
+        weight: weighted count of all words.
+        characters: one-character pieces (`a` begins words, `##a` continues them) to their weighted occurrences.
+        histogram: weighted count to the number of words with it, of the words that were kept.
+    """
+
+    occurrences: int
+    distinct: int
+    weight: int
+    characters: dict[str, int]
+    histogram: dict[int, int]
+
+    def to_json(self) -> bytes:
+        """Returns the summary as JSON."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> PartitionSummary:
+        """Reads what `to_json` wrote."""
+        fields = json.loads(content)
+        fields["histogram"] = {int(count): words for count, words in fields["histogram"].items()}
+        return cls(**fields)
 
 
 class CountWords(beam.DoFn):
     """Counts normalized words over a bundle.
 
-    Main output: (partition, packed table). Outputs `read` and `rejected` as in TokenizeDocuments.
+    Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
 
     Args:
         lowercase: as the tokenizer that will use the vocabulary.
+        partitions: number of partitions.
+        weights: what a word of each input counts, see `whole_weights`.
     """
 
-    def __init__(self, lowercase: bool) -> None:
+    def __init__(self, lowercase: bool, partitions: int, weights: Sequence[int]) -> None:
         self._lowercase = lowercase
+        self._partitions = partitions
+        self._weights = tuple(weights)
 
     def setup(self) -> None:
         """Builds the tokenizer."""
@@ -57,18 +126,15 @@ class CountWords(beam.DoFn):
     def start_bundle(self) -> None:
         """Begins an empty table."""
         self._counts: Counter[bytes] = Counter()
+        self._occurrences = 0
 
     def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
         """Counts one batch."""
-        yield documents_read(batch)
         good = [document for document in batch if not document.reason]
-        words = self._tokenizer.words([paragraph for document in good for paragraph in document.paragraphs])
-        self._counts.update(words.values.tolist())
-        rejected = [(document, document.reason) for document in batch if document.reason]
-        ends = np.cumsum([len(document.paragraphs) for document in good], dtype=np.int64)
-        found = np.diff(words.row_splits[np.concatenate([[0], ends])]).tolist()
-        rejected += [(document, EMPTY) for document, count in zip(good, found, strict=True) if not count]
-        yield from dead_letters(rejected)
+        left_out = [(document, document.reason) for document in batch if document.reason]
+        for weight, documents in itertools.groupby(good, lambda document: self._weights[document.source]):
+            left_out += [(document, EMPTY) for document in self._count(list(documents), weight)]
+        yield from account(batch, left_out)
         if len(self._counts) > _WORDS_A_TABLE:
             yield from self._tables()
 
@@ -77,21 +143,37 @@ class CountWords(beam.DoFn):
         for table in self._tables():
             yield GlobalWindows.windowed_value(table)
 
+    def _count(self, documents: list[RawDocument], weight: int) -> list[RawDocument]:
+        """Counts documents of one weight; returns those without a word."""
+        words = self._tokenizer.words([paragraph for document in documents for paragraph in document.paragraphs])
+        self._occurrences += len(words.values)
+        if weight == 1:
+            self._counts.update(words.values.tolist())
+        else:
+            own = Counter(words.values.tolist())
+            self._counts.update({word: weight * count for word, count in own.items()})
+        ends = np.cumsum([len(document.paragraphs) for document in documents], dtype=np.int64)
+        found = np.diff(words.row_splits[np.concatenate([[0], ends])]).tolist()
+        return [document for document, count in zip(documents, found, strict=True) if not count]
+
     def _tables(self) -> Iterator[tuple[int, bytes]]:
         parts: dict[int, dict[bytes, int]] = defaultdict(dict)
         for word, count in self._counts.items():
-            parts[zlib.crc32(word) % PARTITIONS][word] = count
-        self._counts = Counter()
+            parts[zlib.crc32(word) % self._partitions][word] = count
+        occurrences = self._occurrences
+        self._counts, self._occurrences = Counter(), 0
         for partition, counts in sorted(parts.items()):
-            yield partition, pack_counts(counts, sum(counts.values()))
+            # The words of a table as often as they occur are known for all partitions together only.
+            yield partition, pack_counts(counts, occurrences)
+            occurrences = 0
 
 
 class MergeCounts(beam.DoFn):
-    """Adds up the tables of one partition and writes the sum as a file.
+    """Adds up the tables of one partition and writes the sum as a file, with a summary beside it.
 
     Args:
-        directory: where the files go, `00000.counts` and so on.
-        min_count: rarer words are left out.
+        directory: where the files go, `00000.counts`, `00000.summary.json` and so on.
+        min_count: words with a smaller (weighted) count are left out, but for the summary's totals.
     """
 
     def __init__(self, directory: str, min_count: int) -> None:
@@ -102,9 +184,28 @@ class MergeCounts(beam.DoFn):
         """Yields the path of the file of one partition."""
         partition, tables = element
         total: Counter[bytes] = Counter()
+        occurrences = 0
         for table in tables:
-            total.update(unpack_counts(table)[0])
+            counts, own = unpack_counts(table)
+            total.update(counts)
+            occurrences += own
         kept = {word: count for word, count in total.items() if count >= self._min_count}
-        path = storage.join(self._directory, f"{partition:05d}.counts")
-        storage.write(path, pack_counts(kept, sum(total.values())))
+        path = storage.join(self._directory, f"{partition:05d}{COUNTS}")
+        storage.write(path, pack_counts(kept, occurrences))
+        summary = PartitionSummary(
+            occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
+        )
+        storage.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
         yield path
+
+
+def _characters(counts: Mapping[bytes, int]) -> dict[str, int]:
+    first: Counter[str] = Counter()
+    later: Counter[str] = Counter()
+    for word, count in counts.items():
+        text = word.decode("utf-8")
+        if len(text) <= LONGEST_WORD:
+            first[text[0]] += count
+            for character in text[1:]:
+                later[character] += count
+    return dict(first) | {CONTINUATION + character: count for character, count in later.items()}

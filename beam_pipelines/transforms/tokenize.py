@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,9 @@ import apache_beam as beam
 import numpy as np
 import sentencex
 
-from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.sources.documents import EMPTY, RawDocument
 from beam_pipelines.transforms.compact import pack
-from beam_pipelines.transforms.rejections import EMPTY, dead_letters, documents_read
+from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
 from bert_tf.data.pairs import TokenizedDocument, document_id
 from bert_tf.data.randomness import integers, stream_keys, uniform
@@ -72,18 +72,26 @@ def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
 class TokenizeDocuments(beam.DoFn):
     """Splits, tokenizes and packs batches of documents.
 
-    Main output: (bucket, packed documents). Output `read`: documents in each batch. Output `rejected`: one JSON
-    object for each rejected document.
+    Main output: (bucket, packed documents). The other outputs are those of `rejections.account`.
 
     Args:
-        config: language, case and seed.
+        config: case and seed.
+        languages: for sentence splitting, by source.
         vocabulary: shipped with the pipeline, for workers do not see the driver's disk.
         buckets: where documents go.
         finished: buckets whose shards stand already; their documents are counted but not sent on.
     """
 
-    def __init__(self, config: DataConfig, vocabulary: Vocabulary, buckets: Buckets, finished: frozenset[int]) -> None:
+    def __init__(
+        self,
+        config: DataConfig,
+        languages: Sequence[str],
+        vocabulary: Vocabulary,
+        buckets: Buckets,
+        finished: frozenset[int],
+    ) -> None:
         self._config = config
+        self._languages = languages
         self._vocabulary = vocabulary
         self._buckets = buckets
         self._finished = finished
@@ -94,33 +102,47 @@ class TokenizeDocuments(beam.DoFn):
 
     def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
         """Yields the outputs of one batch."""
-        yield documents_read(batch)
-        rejected = [(document, document.reason) for document in batch if document.reason]
+        left_out = [(document, document.reason) for document in batch if document.reason]
         good = [document for document in batch if not document.reason]
         by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
-        tokenized = list(self._tokenized(good))
+        tokenized = tokenize_documents(good, self._languages, self._tokenizer)
+        left_out += [(raw, EMPTY) for raw, document in zip(good, tokenized, strict=True) if document is None]
+        yield from account(batch, left_out)
         kept = [document for document in tokenized if document is not None]
         numbers = self._buckets.of(np.array([document.document_id for document in kept], np.int64))
         for document, bucket in zip(kept, numbers.tolist(), strict=True):
             by_bucket[bucket].append(document)
-        rejected += [(raw, EMPTY) for raw, document in zip(good, tokenized, strict=True) if document is None]
-        yield from dead_letters(rejected)
         for bucket, documents in sorted(by_bucket.items()):
             if bucket not in self._finished:
                 yield bucket, pack(documents, len(self._vocabulary))
 
-    def _tokenized(self, documents: list[RawDocument]) -> Iterator[TokenizedDocument | None]:
-        sentences = [split_sentences(document.paragraphs, self._config.language) for document in documents]
-        values, splits = self._tokenizer.tokenize([sentence for own in sentences for sentence in own])
-        lengths = np.diff(splits).astype(np.int32)
-        first = 0
-        for document, own in zip(documents, sentences, strict=True):
-            last = first + len(own)
-            token_ids = values[splits[first] : splits[last]]
-            own_lengths = lengths[first:last]
-            first = last
-            if not len(token_ids):
-                yield None
-                continue
-            number = document_id("\n".join(document.paragraphs))
-            yield TokenizedDocument(number, token_ids, own_lengths[own_lengths > 0])
+
+def tokenize_documents(
+    documents: Sequence[RawDocument], languages: Sequence[str], tokenizer: BertTokenizer
+) -> list[TokenizedDocument | None]:
+    """Splits documents into sentences and these into word pieces.
+
+    Args:
+        documents: n documents.
+        languages: for sentence splitting, by source.
+        tokenizer: gives the pieces, of all documents at once.
+
+    Returns:
+        n tokenized documents, None where there is no piece.
+    """
+    sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
+    values, splits = tokenizer.tokenize([sentence for own in sentences for sentence in own])
+    lengths = np.diff(splits).astype(np.int32)
+    tokenized: list[TokenizedDocument | None] = []
+    first = 0
+    for document, own in zip(documents, sentences, strict=True):
+        last = first + len(own)
+        token_ids = values[splits[first] : splits[last]]
+        own_lengths = lengths[first:last]
+        first = last
+        if not len(token_ids):
+            tokenized.append(None)
+            continue
+        number = document_id("\n".join(document.paragraphs))
+        tokenized.append(TokenizedDocument(number, token_ids, own_lengths[own_lengths > 0], document.source))
+    return tokenized

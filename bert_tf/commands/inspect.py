@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import existing
+from bert_tf.data.schema import MANIFEST_NAME
+
+# The folders that `schema.length_folder` names.
+_LENGTHS = "length-*"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Prints the description to stdout; returns the summary."""
     path = existing(args.path, "PATH")
+    folders = data_directories(path)
+    if folders:
+        return {"output": str(path), **_data(folders)}
     summary = describe(path)
     for name, value in summary.items():
         if isinstance(value, dict):
@@ -30,16 +37,21 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return {"output": str(path), **summary}
 
 
+def data_directories(path: Path) -> list[Path]:
+    """Returns the data directories at `path`: itself, or its folders where a run made examples of several lengths."""
+    if (path / MANIFEST_NAME).is_file():
+        return [path]
+    return [folder for folder in path.glob(_LENGTHS) if folder.is_dir()]
+
+
 def describe(path: Path) -> dict[str, Any]:
-    """Returns what `path` holds, by name; `kind` says what it is.
+    """Returns what `path`, no data directory, holds, by name; `kind` says what it is.
 
     Raises:
         ValueError: where it is nothing that this project makes.
     """
     if path.is_file() and path.suffix == ".tfrecord":
         return _records([path])
-    if (path / "manifest.json").is_file():
-        return _data(path)
     if (path / "config.json").is_file() or (path / "preset" / "config.json").is_file():
         return _preset(path)
     folders = [path, *sorted((p for p in path.glob("*") if p.name.isdigit()), key=lambda p: -int(p.name))]
@@ -52,25 +64,18 @@ def describe(path: Path) -> dict[str, Any]:
     raise ValueError(f"{path}: neither a data directory, preset, run, SavedModel nor TFRecord file")
 
 
-def _data(path: Path) -> dict[str, Any]:
-    from bert_tf.config import to_dict
-    from bert_tf.data.manifest import open_data
+def _data(folders: list[Path]) -> dict[str, Any]:
+    """Prints the report of every folder; returns its summary, or those of several by their names."""
+    from bert_tf.data.report import describe_data
+    from bert_tf.data.report_words import in_words
 
-    manifest, _ = open_data(path, checksums=True)
-    return {
-        "kind": "pre-training data, every checksum matches",
-        "examples": {split: manifest.examples(split) for split in manifest.shards},
-        "shards": {split: len(shards) for split, shards in manifest.shards.items()},
-        "bytes": sum(shard.bytes for shards in manifest.shards.values() for shard in shards),
-        "counts": manifest.counts,
-        "rejected": manifest.rejected,
-        "labels": manifest.label_histogram,
-        "unk_rate": manifest.unk_rate,
-        "fill": manifest.fill,
-        "vocabulary_size": manifest.vocabulary_size,
-        "config": to_dict(manifest.config),
-        "versions": manifest.versions,
-    }
+    reports = {folder.name: describe_data(folder, checksums=True) for folder in folders}
+    reports = dict(sorted(reports.items(), key=lambda item: item[1].manifest.config.max_seq_length))
+    kind = "pre-training data, every checksum matches"
+    for name, report in reports.items():
+        print(f"{name}: {kind}\n\n{in_words(report)}\n")
+    summaries = {name: report.summary() for name, report in reports.items()}
+    return {"kind": kind, **(next(iter(summaries.values())) if len(summaries) == 1 else summaries)}
 
 
 def _preset(path: Path) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Frozen dataclasses that say everything about a run; JSON on disk, `--set a.b=c` on the command line."""
 
 from bert_tf.config.base import ConfigError, from_dict, load_json, save_json, to_dict, with_overrides
+from bert_tf.config.cleaning import CleaningConfig
 from bert_tf.config.data import DataConfig
 from bert_tf.config.model import BertConfig
 from bert_tf.config.training import RunConfig, TrainingConfig
 
 __all__ = [
     "BertConfig",
+    "CleaningConfig",
     "ConfigError",
     "DataConfig",
     "RunConfig",

@@ -129,6 +129,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             return value
         if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
             return tuple(value)
+        if typing.get_origin(option) is dict and isinstance(value, dict):
+            return value
     names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
     raise ConfigError(f"{where} must be {names}. Received: {value!r}")
 

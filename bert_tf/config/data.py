@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bert_tf.config.base import ConfigError
+from bert_tf.config.cleaning import CleaningConfig
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,16 @@ class DataConfig:
         max_predictions_per_seq: upper bound on predictions in one example.
         mask_share: share of predicted positions that become [MASK].
         random_share: share that become a random token; the rest stay as they are.
+        mask_unit: what is masked together: `piece`, `whole_word` (all pieces of a word) or `span` (several words).
+        max_ngram: most words in a span; n words have a probability proportional to 1/n (arXiv 1909.11942, 3.1).
+        next_sentence: pairs for next sentence prediction; else one segment of consecutive sentences.
         validation_fraction: share of documents, chosen by content hash, kept out of training.
         num_shards: training buckets, one TFRecord file each; 0 derives it from the size of the input.
         seed: every random choice is a function of it, the document and the copy.
         lowercase: lower-case and strip accents, as the uncased models do.
-        language: ISO 639-1 code for splitting paragraphs into sentences; `none` keeps one sentence a line.
+        language: ISO 639-1 code for splitting paragraphs into sentences; `none` keeps one sentence a line. Several,
+            comma-separated, belong to the inputs in order.
+        cleaning: which documents are left out.
     """
 
     max_seq_length: int = 128
@@ -37,18 +43,24 @@ class DataConfig:
     max_predictions_per_seq: int = 20
     mask_share: float = 0.8
     random_share: float = 0.1
+    mask_unit: str = "piece"
+    max_ngram: int = 3
+    next_sentence: bool = True
     validation_fraction: float = 0.01
     num_shards: int = 0
     seed: int = 12345
     lowercase: bool = True
     language: str = "en"
+    cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
         if self.max_seq_length < 8:
             raise ConfigError(f"`max_seq_length` must be at least 8. Received: {self.max_seq_length}")
         if self.masking not in ("dynamic", "static"):
             raise ConfigError(f"`masking` must be `dynamic` or `static`. Received: {self.masking!r}")
-        for name in ("dupe_factor", "max_predictions_per_seq"):
+        if self.mask_unit not in ("piece", "whole_word", "span"):
+            raise ConfigError(f"`mask_unit` must be `piece`, `whole_word` or `span`. Received: {self.mask_unit!r}")
+        for name in ("dupe_factor", "max_predictions_per_seq", "max_ngram"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
         if self.max_predictions_per_seq > self.max_seq_length:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,46 @@ class Chunks:
     is_random: np.ndarray
     keys: np.ndarray
 
+    def __getitem__(self, rows: slice | np.ndarray) -> Chunks:
+        return Chunks(*(getattr(self, name)[rows] for name in _CHUNK_FIELDS))
+
+    def shifted(self, base: int) -> Chunks:
+        """Returns the same ranges of a text in which theirs begins at token `base`."""
+        return dataclasses.replace(
+            self,
+            a_start=self.a_start + base,
+            a_end=self.a_end + base,
+            b_start=self.b_start + base,
+            b_end=self.b_end + base,
+        )
+
+
+_CHUNK_FIELDS = tuple(field.name for field in dataclasses.fields(Chunks))
+
+
+def merged(parts: Sequence[Chunks]) -> Chunks:
+    """Returns the chunks of all `parts`, sorted by key."""
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return Chunks(empty, empty, empty, empty, empty.astype(bool), empty.astype(np.uint64))
+    chunks = Chunks(*(np.concatenate([getattr(part, name) for part in parts]) for name in _CHUNK_FIELDS))
+    return chunks[np.argsort(chunks.keys, kind="stable")]
+
+
+def base_key(config: DataConfig) -> np.ndarray:
+    """Returns the key that all draws of examples of one length derive from: uint64 scalar.
+
+    Examples of several lengths made together are then those that would have been made apart.
+    """
+    return stream_keys(config.seed, config.max_seq_length)
+
+
+def sentence_keys(bucket: Bucket, config: DataConfig, copy: int) -> np.ndarray:
+    """Returns a key for every sentence of the bucket, named by document id, copy and number: uint64 [N]."""
+    documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
+    number = np.arange(len(documents)) - bucket.first[documents]
+    return stream_keys(base_key(config), bucket.ids[documents], copy, number)
+
 
 def make_bucket(ids: np.ndarray, token_ids: np.ndarray, sentence_lengths: Sequence[np.ndarray]) -> Bucket:
     """Returns the bucket of documents `ids` whose tokens are concatenated in `token_ids`."""
@@ -58,13 +99,14 @@ def make_bucket(ids: np.ndarray, token_ids: np.ndarray, sentence_lengths: Sequen
     return Bucket(ids, token_ids, _splits(np.concatenate(sentence_lengths)), _splits(np.array(counts)))
 
 
-def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, seed: int, copy: int) -> Bucket:
+def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndarray, copy: int) -> Bucket:
     """Cuts the sentence of every one-sentence document in two, at a random start of a word.
 
     Args:
         bucket: documents of at least one sentence.
         is_continuation: bool [V], which word pieces continue a word.
-        seed, copy: key of the draw, with the document id.
+        key: uint64 scalar; with document id and `copy` it names the draw.
+        copy: number of the pass.
 
     Returns:
         The bucket with these documents as two sentences; those of a single word stay as they are.
@@ -78,7 +120,7 @@ def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, seed: int, c
     choices = words[end - 1] - words[begin]
     lone, begin, choices = (x[choices > 0] for x in (lone, begin, choices))
     # The counter -1 keeps this stream apart from those of the sentences, which are numbered from 0.
-    keys = stream_keys(seed, bucket.ids[lone], copy, -1)
+    keys = stream_keys(key, bucket.ids[lone], copy, -1)
     cuts = np.searchsorted(words, words[begin] + 1 + integers(keys, 0, choices))
     added = np.zeros(len(bucket.first), np.int64)
     added[lone + 1] = 1
@@ -89,15 +131,14 @@ def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, seed: int, c
 def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, int]:
     """Draws both segments of every pair.
 
-    All draws of a chunk come from a stream named by (seed, document id, copy, number of its first sentence).
+    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
 
     Returns:
         The chunks sorted by key, and how many were skipped for want of a second segment.
     """
     documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
-    number = np.arange(len(documents)) - bucket.first[documents]
-    keys = stream_keys(config.seed, bucket.ids[documents], copy, number)
-    targets = _target_lengths(keys, config)
+    keys = sentence_keys(bucket, config, copy)
+    targets = target_lengths(keys, config)
     random = uniform(keys, _RANDOM) < config.random_next_prob
     if len(bucket.ids) == 1:
         random[:] = False
@@ -122,8 +163,9 @@ def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, 
     return chunks, skipped
 
 
-def _target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
-    longest = config.max_seq_length - 3
+def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
+    """Draws the length, special tokens not counted, that each chunk is to reach: int64 of the shape of `keys`."""
+    longest = config.max_seq_length - (3 if config.next_sentence else 2)
     short = uniform(keys, _SHORT) < config.short_seq_prob
     return np.where(short, 2 + integers(keys, _TARGET, longest - 1), longest)
 

@@ -61,7 +61,7 @@ def pretraining_dataset(
     Returns:
         A dataset of (inputs, targets, weights). Inputs: int32 (B, S) `token_ids`, `segment_ids`, `padding_mask`
         and int32 (B, P) `mask_positions`; targets: `mlm_logits` int32 (B, P) and `nsp_logits` int32 (B,); weights: the
-        same keys and shapes, float32. All shapes are static.
+        same keys and shapes, float32 (0 for `nsp_logits` where the data has single segments). All shapes are static.
 
     Raises:
         ValueError: for a directory whose files do not fit its manifest, an empty split, too few examples for a
@@ -149,7 +149,7 @@ def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, v
         PADDING_MASK: tf.cast(there, tf.int32),
         MASK_POSITIONS: masked.mask_positions,
     }
-    return _batch(inputs, masked.mask_ids, masked.mask_weights, features["next_sentence_labels"])
+    return _batch(inputs, masked.mask_ids, masked.mask_weights, features["next_sentence_labels"], config)
 
 
 def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
@@ -159,16 +159,20 @@ def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vo
     with tf.control_dependencies(_id_assertions(features["input_ids"], vocabulary)):
         inputs = {name: tf.cast(features[feature], tf.int32) for feature, name in RECORD_TO_INPUT.items()}
     targets = tf.cast(features["masked_lm_ids"], tf.int32)
-    return _batch(inputs, targets, features["masked_lm_weights"], features["next_sentence_labels"])
+    return _batch(inputs, targets, features["masked_lm_weights"], features["next_sentence_labels"], config)
 
 
-def _batch(inputs: dict[str, tf.Tensor], ids: tf.Tensor, weights: tf.Tensor, labels: tf.Tensor) -> Batch:
-    """Returns the batch of targets `ids` (B, P) and `labels` (B, 1)."""
+def _batch(
+    inputs: dict[str, tf.Tensor], ids: tf.Tensor, weights: tf.Tensor, labels: tf.Tensor, config: DataConfig
+) -> Batch:
+    """Returns the batch of targets `ids` (B, P) and `labels` (B, 1), which weigh nothing where there are no pairs."""
     labels = tf.cast(labels[:, 0], tf.int32)
+    label_weights = tf.fill(tf.shape(labels), 1.0 if config.next_sentence else 0.0)
+    label_weights.set_shape(labels.shape)
     return (
         inputs,
         {MLM_LOGITS: ids, NSP_LOGITS: labels},
-        {MLM_LOGITS: weights, NSP_LOGITS: tf.ones_like(labels, tf.float32)},
+        {MLM_LOGITS: weights, NSP_LOGITS: label_weights},
     )
 
 

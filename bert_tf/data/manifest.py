@@ -22,7 +22,37 @@ from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULAR
 from bert_tf.data.staging import staged_file
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
-_VERSIONED = ("bert-tf", "apache-beam", "google-crc32c", "numpy", "sentencex", "tensorflow", "tensorflow-text")
+_VERSIONED = (
+    "bert-tf", "apache-beam", "datasketch", "google-crc32c", "mwparserfromhell", "numpy", "py3langid", "pyarrow",
+    "sentencex", "tensorflow", "tensorflow-text",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input of a corpus, and what became of it.
+
+    Args:
+        input: as it was given: a glob, or the name of a package.
+        format, language, weight: as they were given for it.
+        files: how many there are.
+        bytes: their size on disk.
+        documents_read: documents found in them.
+        documents: those examples were made of.
+        tokens: pieces in these.
+        left_out: the others, by reason.
+    """
+
+    input: str
+    format: str
+    language: str
+    weight: float
+    files: int
+    bytes: int
+    documents_read: int = 0
+    documents: int = 0
+    tokens: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,6 +66,9 @@ class Manifest:
         shards: for each of `schema.SPLITS` its shards in order.
         counts: totals, for example documents, sentences, tokens, examples, single_sentence_documents.
         rejected: documents left out, by reason.
+        sources: the inputs, in the order they were given.
+        histograms: `example_lengths`, examples by number of tokens from 0 to `max_seq_length`; `document_lengths`,
+            documents by the logarithm of their tokens to base 2, rounded down.
         label_histogram: examples by label, `next` and `random`.
         unk_rate: share of [UNK] among all tokens of the corpus.
         fill: mean share of `max_seq_length` that an example fills.
@@ -50,6 +83,8 @@ class Manifest:
     shards: dict[str, tuple[ShardInfo, ...]]
     counts: dict[str, int]
     rejected: dict[str, int] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    histograms: dict[str, list[int]] = field(default_factory=dict)
     label_histogram: dict[str, int] = field(default_factory=dict)
     unk_rate: float = 0.0
     fill: float = 0.0
@@ -113,7 +148,9 @@ def read_manifest(directory: str | Path) -> Manifest:
     _check_values(fields["versions"], str, f"{path}: `versions`")
     config = from_dict(DataConfig, fields["config"], f"{path}: `config`")
     shards = _read_shards(fields["shards"], f"{path}: `shards`")
-    return Manifest(**(fields | {"config": config, "shards": shards}))
+    sources = _read_sources(fields["sources"], f"{path}: `sources`")
+    _check_histograms(fields["histograms"], f"{path}: `histograms`")
+    return Manifest(**(fields | {"config": config, "shards": shards, "sources": sources}))
 
 
 def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
@@ -193,6 +230,23 @@ def _read_shards(value: Any, where: str) -> dict[str, tuple[ShardInfo, ...]]:
             if Path(shard.name).name != shard.name:
                 raise ConfigError(f"{where}: `{split}`: `name` must be a file name. Received: {shard.name!r}")
     return shards
+
+
+def _read_sources(value: Any, where: str) -> tuple[Source, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} must be a list. Received: {value!r}")
+    sources = tuple(from_dict(Source, item, f"{where}: {number}") for number, item in enumerate(value))
+    for number, source in enumerate(sources):
+        _check_values(source.left_out, int, f"{where}: {number}: `left_out`")
+    return sources
+
+
+def _check_histograms(value: Any, where: str) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} must be an object. Received: {value!r}")
+    for name, counts in value.items():
+        if not isinstance(counts, list) or any(type(count) is not int for count in counts):
+            raise ConfigError(f"{where}: `{name}` must be a list of whole numbers. Received: {counts!r}")
 
 
 def _check_values(value: Any, kind: type, where: str) -> None:

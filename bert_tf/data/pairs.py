@@ -1,4 +1,4 @@
-"""Sentence pairs for next sentence prediction, built over one bucket of documents.
+"""Examples over one bucket of documents: sentence pairs for next sentence prediction, or single segments.
 
 The algorithm is that of the paper (arXiv 1810.04805, A.2) and its `create_pretraining_data`: sentences of a document
 are gathered until a target length is reached; a random prefix of them is the first segment; the second is the rest
@@ -13,6 +13,8 @@ unused rest goes back. Two things differ, both for the sake of the labels and of
 So *random* has the probability `random_next_prob` for every pair, with two exceptions: a document of a single word is
 always *random*, and where a bucket holds one document all pairs are *next* (a single word alone is skipped and
 counted in `Pairs.skipped`). The target length is drawn for every chunk; the original draws it once a document.
+
+Single segments are described in `singles`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ import numpy as np
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data import chunks as chunking
-from bert_tf.data.segments import assemble, ranges
+from bert_tf.data.segments import assemble_pairs, assemble_singles
+from bert_tf.data.singles import draw_singles
 from bert_tf.text.vocabulary import Vocabulary
 
 
@@ -37,6 +40,7 @@ class TokenizedDocument:
         document_id: 63-bit content hash, see `document_id`.
         token_ids: int32 [T], no special tokens.
         sentence_lengths: int32 [n], n >= 1, all >= 1, of sum T.
+        source: number of the input it came from.
 
     Raises:
         ValueError: where these rules are broken.
@@ -45,6 +49,7 @@ class TokenizedDocument:
     document_id: int
     token_ids: np.ndarray
     sentence_lengths: np.ndarray
+    source: int = 0
 
     def __post_init__(self) -> None:
         lengths = self.sentence_lengths
@@ -59,13 +64,14 @@ class TokenizedDocument:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Packed pairs, ragged and flat: `[CLS] a [SEP] b [SEP]`, unpadded.
+    """Packed pairs, ragged and flat: `[CLS] a [SEP] b [SEP]`, unpadded; or single segments, `[CLS] a [SEP]`.
 
     Args:
         token_ids: int32 [T], all pairs one after the other.
         row_splits: int64 [n+1], where each pair begins and the last ends.
-        segment_lengths: int32 [n, 2]; the first counts [CLS] and the first [SEP], the second the second [SEP].
-        next_sentence_labels: int32 [n], 0 next, 1 random.
+        segment_lengths: int32 [n, 2]; the first counts [CLS] and the first [SEP], the second the second [SEP], or
+            is 0.
+        next_sentence_labels: int32 [n], 0 next, 1 random; 0 for single segments.
         keys: uint64 [n], keys of the pairs' random streams; rows are sorted by them.
         skipped: chunks that gave no pair for want of a second segment.
     """
@@ -87,56 +93,102 @@ def document_id(text: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[TokenizedDocument], int]:
-    """Returns the documents sorted by id, each id once, and how many were dropped as duplicates."""
-    unique = {document.document_id: document for document in documents}
-    return [unique[key] for key in sorted(unique)], len(documents) - len(unique)
+def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[TokenizedDocument], list[TokenizedDocument]]:
+    """Returns the documents sorted by id, each id once, and those dropped; of equal ones the lowest source is kept."""
+    ranked = sorted(documents, key=lambda document: (document.document_id, document.source))
+    kept: list[TokenizedDocument] = []
+    dropped: list[TokenizedDocument] = []
+    for document in ranked:
+        same = bool(kept) and kept[-1].document_id == document.document_id
+        (dropped if same else kept).append(document)
+    return kept, dropped
+
+
+class Examples:
+    """The examples of a bucket, drawn but not laid out: rows are made when they are asked for.
+
+    Args:
+        token_ids: int32 [T], what the ranges of `chunks` are cut from.
+        chunks: n ranges, sorted by key.
+        config: length and kind of the rows.
+        vocabulary: gives [CLS] and [SEP].
+        skipped: see `Pairs`.
+    """
+
+    def __init__(
+        self, token_ids: np.ndarray, chunks: chunking.Chunks, config: DataConfig, vocabulary: Vocabulary, skipped: int
+    ) -> None:
+        self._token_ids = token_ids
+        self._chunks = chunks
+        self._config = config
+        self._vocabulary = vocabulary
+        self.skipped = skipped
+
+    def __len__(self) -> int:
+        return len(self._chunks.keys)
+
+    def rows(self, begin: int = 0, end: int | None = None) -> Pairs:
+        """Returns the rows from `begin` to `end` (all by default), sorted by key."""
+        chunks = self._chunks[begin:end]
+        assemble = assemble_pairs if self._config.next_sentence else assemble_singles
+        token_ids, row_splits, segment_lengths = assemble(
+            self._token_ids, chunks, self._config.max_seq_length, self._vocabulary.cls_id, self._vocabulary.sep_id
+        )
+        labels = chunks.is_random.astype(np.int32)
+        return Pairs(token_ids, row_splits, segment_lengths, labels, chunks.keys, self.skipped)
+
+
+def draw_examples(
+    documents: Sequence[TokenizedDocument], copies: np.ndarray, config: DataConfig, vocabulary: Vocabulary
+) -> Examples:
+    """Draws all examples of one bucket, in a random order that depends on nothing but content and seed.
+
+    Args:
+        documents: as `unique_documents` gives them.
+        copies: int64 [D], how many passes take each document in; each pass draws other examples.
+        config: lengths, probabilities and the seed.
+        vocabulary: gives [CLS], [SEP] and the pieces that continue a word.
+
+    Returns:
+        Examples of at most `config.max_seq_length` tokens: pairs with both segments never empty or, where
+        `config.next_sentence` is off, single segments.
+    """
+    draw = _draw_pairs if config.next_sentence else draw_singles
+    texts: list[np.ndarray] = []
+    parts: list[chunking.Chunks] = []
+    base = skipped = 0
+    bucket = None
+    for copy in range(int(copies.max(initial=0))):
+        taken = np.flatnonzero(copies > copy)
+        if bucket is None or len(taken) != len(bucket.ids):
+            base += len(texts[-1]) if texts else 0
+            bucket = _make_bucket([documents[index] for index in taken.tolist()])
+            texts.append(bucket.token_ids)
+        chunks, without = draw(bucket, config, vocabulary, copy)
+        parts.append(chunks.shifted(base))
+        skipped += without
+    token_ids = np.concatenate([np.zeros(0, np.int32), *texts])
+    return Examples(token_ids, chunking.merged(parts), config, vocabulary, skipped)
 
 
 def build_pairs(
-    documents: Sequence[TokenizedDocument], config: DataConfig, vocabulary: Vocabulary, copy: int = 0
+    documents: Sequence[TokenizedDocument], config: DataConfig, vocabulary: Vocabulary, copies: int = 1
 ) -> Pairs:
-    """Builds the pairs of one bucket, in a random order that depends on nothing but content and seed.
+    """Returns all rows of `draw_examples` for `documents` in any order, each in `copies` passes."""
+    unique, _ = unique_documents(documents)
+    return draw_examples(unique, np.full(len(unique), copies, np.int64), config, vocabulary).rows()
 
-    Args:
-        documents: the bucket in any order; of several with one id one counts.
-        config: lengths, probabilities and the seed.
-        vocabulary: gives [CLS], [SEP] and the pieces that continue a word.
-        copy: number of the pass over the corpus (`config.dupe_factor` in all); each draws other pairs.
 
-    Returns:
-        At most `config.max_seq_length` tokens a pair, both segments never empty.
-    """
-    documents, _ = unique_documents(documents)
-    if not documents:
-        empty = np.zeros(0, np.int32)
-        return Pairs(empty, np.zeros(1, np.int64), empty.reshape(0, 2), empty, np.zeros(0, np.uint64))
-    bucket = chunking.make_bucket(
+def _make_bucket(documents: Sequence[TokenizedDocument]) -> chunking.Bucket:
+    return chunking.make_bucket(
         np.array([document.document_id for document in documents], np.uint64),
         np.concatenate([document.token_ids for document in documents]).astype(np.int32, copy=False),
         [document.sentence_lengths for document in documents],
     )
-    bucket = chunking.cut_lone_sentences(bucket, vocabulary.is_continuation, config.seed, copy)
-    chunks, skipped = chunking.draw_chunks(bucket, config, copy)
-    token_ids, row_splits, segment_lengths = assemble(
-        bucket.token_ids, chunks, config.max_seq_length, vocabulary.cls_id, vocabulary.sep_id
-    )
-    labels = chunks.is_random.astype(np.int32)
-    return Pairs(token_ids, row_splits, segment_lengths, labels, chunks.keys, skipped)
 
 
-def merge_pairs(parts: Sequence[Pairs]) -> Pairs:
-    """Returns all rows of `parts` (the copies of one bucket, at least one) as one, sorted by key."""
-    keys = np.concatenate([part.keys for part in parts])
-    order = np.argsort(keys, kind="stable")
-    lengths = np.concatenate([np.diff(part.row_splits) for part in parts])
-    starts = np.cumsum(lengths) - lengths
-    token_ids = np.concatenate([part.token_ids for part in parts])
-    return Pairs(
-        token_ids=token_ids[ranges(starts[order], lengths[order])],
-        row_splits=np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
-        segment_lengths=np.concatenate([part.segment_lengths for part in parts])[order],
-        next_sentence_labels=np.concatenate([part.next_sentence_labels for part in parts])[order],
-        keys=keys[order],
-        skipped=sum(part.skipped for part in parts),
-    )
+def _draw_pairs(
+    bucket: chunking.Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int
+) -> tuple[chunking.Chunks, int]:
+    bucket = chunking.cut_lone_sentences(bucket, vocabulary.is_continuation, chunking.base_key(config), copy)
+    return chunking.draw_chunks(bucket, config, copy)

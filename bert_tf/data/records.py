@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -82,8 +84,8 @@ def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[byte
         there = position < lengths[rows, None]
         columns = {
             "input_ids": _fixed(masked.token_ids[rows]),
-            "input_mask": _fixed(there.astype(np.int64)),
-            "segment_ids": _fixed((there & (position >= pairs.segment_lengths[rows, :1])).astype(np.int64)),
+            "input_mask": _fixed(there.view(np.uint8)),
+            "segment_ids": _fixed((there & (position >= pairs.segment_lengths[rows, :1])).view(np.uint8)),
             "masked_lm_positions": _fixed(masked.mask_positions[rows]),
             "masked_lm_ids": _fixed(masked.mask_ids[rows]),
             "masked_lm_weights": _fixed(masked.mask_weights[rows]),
@@ -93,25 +95,27 @@ def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[byte
     return records
 
 
-def write_shard(path: str | Path, records: Sequence[bytes]) -> ShardInfo:
+def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
     """Writes a TFRecord file, beside and then renamed.
 
     Args:
         path: the file; its directory exists.
-        records: serialized records, in this order.
+        records: serialized records, in this order; asked for as they are written.
 
     Returns:
         What the manifest has to know of it.
     """
     path = Path(path)
-    digest, size = hashlib.sha256(), 0
+    digest, size, examples = hashlib.sha256(), 0, 0
+    remaining = iter(records)
     with staged_file(path) as file:
-        for begin in range(0, len(records), _CHUNK):
-            data = b"".join(map(_framed, records[begin : begin + _CHUNK]))
+        while chunk := list(itertools.islice(remaining, _CHUNK)):
+            data = b"".join(map(_framed, chunk))
             file.write(data)
             digest.update(data)
             size += len(data)
-    return ShardInfo(path.name, len(records), size, digest.hexdigest())
+            examples += len(chunk)
+    return ShardInfo(path.name, examples, size, digest.hexdigest())
 
 
 def read_shard(path: str | Path) -> Iterator[bytes]:
@@ -144,8 +148,13 @@ def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:
 
 
 def _framed(record: bytes) -> bytes:
-    length = struct.pack("<Q", len(record))
-    return b"".join((length, _FOOTER.pack(_masked_crc(length)), record, _FOOTER.pack(_masked_crc(record))))
+    return b"".join((_frame_header(len(record)), record, _FOOTER.pack(_masked_crc(record))))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _frame_header(length: int) -> bytes:
+    packed = struct.pack("<Q", length)
+    return packed + _FOOTER.pack(_masked_crc(packed))
 
 
 def _masked_crc(data: bytes) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Raised whenever a reader of the older form would misread the newer one.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Feature:
 
 
 # `dynamic` records: [CLS] a [SEP] b [SEP] unpadded; the two lengths count [CLS] and the first [SEP] with `a`,
-# the second [SEP] with `b`.
+# the second [SEP] with `b`. Single segments are [CLS] a [SEP], of a second length 0 and the label 0.
 DYNAMIC_FEATURES = (
     Feature("input_ids", None),
     Feature("segment_lengths", 2),
@@ -60,8 +60,14 @@ RECORD_TO_INPUT = {
 SPLITS = ("train", "validation")
 MANIFEST_NAME = "manifest.json"
 VOCABULARY_NAME = "vocab.txt"
+REPORT_NAME = "report.html"
 
 
 def shard_name(split: str, index: int, total: int) -> str:
     """Returns the file name of one shard, for example `train-00003-of-00010.tfrecord`."""
     return f"{split}-{index:05d}-of-{total:05d}.tfrecord"
+
+
+def length_folder(max_seq_length: int) -> str:
+    """Returns the folder of the examples of one length, where several lengths were made together."""
+    return f"length-{max_seq_length}"

@@ -1,4 +1,4 @@
-"""Truncates segments and lays pairs out as flat tokens: the assembling part of `pairs`."""
+"""Truncates segments and lays examples out as flat tokens: the assembling part of `pairs`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.nd
     return kept_a, kept_b
 
 
-def assemble(
+def assemble_pairs(
     token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lays out `[CLS] a [SEP] b [SEP]` for every chunk, segments truncated to fit.
@@ -61,6 +61,23 @@ def assemble(
     rows[ranges(begins + 1, a)] = token_ids[ranges(a_start, a)]
     rows[ranges(begins + a + 2, b)] = token_ids[ranges(b_start, b)]
     segment_lengths = np.stack([a + 2, b + 1], axis=1).astype(np.int32)
+    return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
+
+
+def assemble_singles(
+    token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lays out `[CLS] a [SEP]` for every chunk; as `assemble_pairs`, but that the first segments fit as they are."""
+    lengths = chunks.a_end - chunks.a_start
+    if lengths.max(initial=0) > max_seq_length - 2:
+        raise ValueError(f"a segment must have at most {max_seq_length - 2} tokens. Received: {lengths.max()}")
+    ends = np.cumsum(lengths + 2)
+    begins = ends - (lengths + 2)
+    rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
+    rows[begins] = cls_id
+    rows[ends - 1] = sep_id
+    rows[ranges(begins + 1, lengths)] = token_ids[ranges(chunks.a_start, lengths)]
+    segment_lengths = np.stack([lengths + 2, np.zeros_like(lengths)], axis=1).astype(np.int32)
     return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.masking import ACTION, MASK_STREAM, REPLACEMENT, SCORE, prediction_counts, replacement_ids
 from bert_tf.data.tf_randomness import integers, random_bits, stream_keys, uniform
+from bert_tf.data.tf_word_masking import choose_words, ragged_rows, smallest
 from bert_tf.text.vocabulary import Vocabulary
 
 
@@ -38,26 +38,25 @@ def mask_rows(
         token_ids: int32 (B, S), ids below the size of the vocabulary.
         lengths: int32 (B,), tokens before padding.
         keys: uint64 (B,), one random stream a row.
-        config: P, the probability and the shares.
-        vocabulary: the special tokens and the number of pieces.
+        config: P, the probability, the shares and what is masked together.
+        vocabulary: the special tokens and the pieces.
 
     Returns:
         The masked rows.
     """
     width, slots = config.max_seq_length, config.max_predictions_per_seq
     streams = stream_keys(keys, MASK_STREAM)[:, tf.newaxis]
-    special = np.zeros(len(vocabulary), bool)
-    special[list(vocabulary.special_ids)] = True
-    candidates = (tf.range(width) < lengths[:, tf.newaxis]) & ~tf.gather(special, token_ids)
+    candidates = tf.range(width) < lengths[:, tf.newaxis]
+    for special in vocabulary.special_ids:
+        candidates &= token_ids != special
     scores = random_bits(streams, 3 * tf.range(width, dtype=tf.int64) + SCORE)
-    scores = tf.where(candidates, scores, tf.constant(2**64 - 1, tf.uint64))
-    chosen = tf.math.top_k(tf.bitwise.invert(scores), k=slots).indices
-    counts = tf.minimum(
-        tf.gather(tf.constant(prediction_counts(config), tf.int32), lengths),
-        tf.reduce_sum(tf.cast(candidates, tf.int32), axis=1),
-    )
-    used = tf.range(slots) < counts[:, tf.newaxis]
-    positions = tf.sort(tf.where(used, chosen, width), axis=1)
+    counts = tf.gather(tf.constant(prediction_counts(config), tf.int32), lengths)
+    if config.mask_unit == "piece":
+        positions = _choose_pieces(candidates, scores, counts, slots)
+    else:
+        continues = tf.gather(vocabulary.is_continuation, token_ids)
+        positions = choose_words(candidates, continues, scores, counts, config)
+    used = positions < width
     positions = tf.where(used, positions, 0)
     originals = tf.gather(token_ids, positions, batch_dims=1)
     new = _replacements(streams, positions, originals, config, vocabulary)
@@ -71,6 +70,14 @@ def mask_rows(
     )
 
 
+def _choose_pieces(candidates: tf.Tensor, scores: tf.Tensor, counts: tf.Tensor, slots: int) -> tf.Tensor:
+    """Returns the positions of the `counts` candidates of smallest score: int32 (B, P), ascending, then S."""
+    limits = tf.gather(smallest(scores, candidates, slots), counts - 1, batch_dims=1)
+    where = tf.where(candidates & (scores <= limits[:, tf.newaxis]))
+    ragged = ragged_rows(tf.cast(where[:, 1], tf.int32), where[:, 0], scores)
+    return ragged.to_tensor(scores.shape[1], shape=[scores.shape[0], slots])
+
+
 def _replacements(
     streams: tf.Tensor,
     positions: tf.Tensor,
@@ -78,7 +85,7 @@ def _replacements(
     config: DataConfig,
     vocabulary: Vocabulary,
 ) -> tf.Tensor:
-    """Returns what stands at every position (B, P) after masking: int32 (B, P)."""
+    """Returns what stands at every position."""
     pool = replacement_ids(vocabulary)
     counters = 3 * tf.cast(positions, tf.int64)
     action = uniform(streams, counters + ACTION)

@@ -3,6 +3,9 @@
 The bytes are those of `tf.train.Example(...).SerializeToString(deterministic=True)`: packed values, features
 sorted by name (the wire format: https://protobuf.dev/programming-guides/encoding/; the messages: TensorFlow's
 `example.proto` and `feature.proto`). Message objects of Python, one a record, would take ten times as long.
+
+Records are laid out as the rows of one byte matrix in which every part has as much room as the longest needs, with
+a second matrix that tells the bytes in use; picking these gives all records, one after the other.
 """
 
 from __future__ import annotations
@@ -16,7 +19,11 @@ import numpy as np
 _FEATURES = _ENTRY = _KEY = _VALUES = 0x0A
 _VALUE = 0x12
 _LISTS = {"f": 0x12, "i": 0x1A}  # Feature.float_list, Feature.int64_list
-_EDGES = 2 ** (7 * np.arange(1, 9, dtype=np.int64))
+
+
+# Bytes (n, w) and which of them are used, of the same shape or one that broadcasts.
+_Block = tuple[np.ndarray, np.ndarray]
+_USED = np.ones((1, 1), bool)
 
 
 @dataclass(frozen=True)
@@ -44,87 +51,90 @@ def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
     Raises:
         ValueError: for a negative value or a record without a value.
     """
-    parts = [_Part(name, columns[name]) for name in sorted(columns)]
-    body = sum(1 + _varint_sizes(part.entry) + part.entry for part in parts)
-    sizes = 1 + _varint_sizes(body) + body
-    ends = np.cumsum(sizes)
-    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    cursor = _put_header(out, ends - sizes, _FEATURES, body)
-    for part in parts:
-        cursor = part.put(out, cursor)
-    data = out.tobytes()
-    stops = ends.tolist()
+    blocks: list[_Block] = []
+    body = np.zeros(1, np.int64)
+    for name in sorted(columns):
+        entry, sizes = _entry(name, columns[name])
+        blocks += entry
+        body = body + sizes
+    blocks = [*_header(_FEATURES, body), *blocks]
+    rows = len(body)
+    widths = [block.shape[1] for block, _ in blocks]
+    matrix, used = np.empty((rows, sum(widths)), np.uint8), np.empty((rows, sum(widths)), bool)
+    right = 0
+    for (block, in_use), width in zip(blocks, widths, strict=True):
+        left, right = right, right + width
+        matrix[:, left:right], used[:, left:right] = block, in_use
+    data = matrix[used].tobytes()
+    stops = np.cumsum(np.count_nonzero(used, axis=1)).tolist()
     return [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)] if stops else []
 
 
-class _Part:
-    """A map entry of every record: the sizes of its nested messages, and how to write them."""
-
-    def __init__(self, name: str, column: Column) -> None:
-        values, counts = column.values, column.counts
-        if len(counts) and counts.min() < 1:
-            raise ValueError(f"feature `{name}`: every record needs a value. Received: {counts.min()} values")
-        encoded = np.frombuffer(name.encode(), np.uint8)
-        head = np.empty(10, np.uint8)
-        (size,) = _put_header(head, np.zeros(1, np.int64), _KEY, np.array([len(encoded)]))
-        self.key = np.concatenate([head[:size], encoded])
-        self.floats = values.dtype.kind == "f"
-        if self.floats:
-            self.raw = np.ascontiguousarray(values, "<f4").view(np.uint8)
-            self.payload = 4 * counts
-        else:
-            if len(values) and values.min() < 0:
-                raise ValueError(f"feature `{name}`: values must not be negative. Received: {values.min()}")
-            self.values = values
-            self.sizes = _varint_sizes(values)
-            self.payload = np.add.reduceat(self.sizes, np.cumsum(counts) - counts) if len(counts) else counts
-        self.counts = counts
-        self.list = 1 + _varint_sizes(self.payload) + self.payload
-        self.feature = 1 + _varint_sizes(self.list) + self.list
-        self.entry = len(self.key) + 1 + _varint_sizes(self.feature) + self.feature
-
-    def put(self, out: np.ndarray, cursor: np.ndarray) -> np.ndarray:
-        """Writes the entry of record i at `cursor[i]`; returns where each ends."""
-        cursor = _put_header(out, cursor, _ENTRY, self.entry)
-        out[cursor[:, None] + np.arange(len(self.key))] = self.key
-        cursor = _put_header(out, cursor + len(self.key), _VALUE, self.feature)
-        cursor = _put_header(out, cursor, _LISTS["f" if self.floats else "i"], self.list)
-        cursor = _put_header(out, cursor, _VALUES, self.payload)
-        if self.floats:
-            out[_spread(cursor, self.payload)] = self.raw
-        else:
-            within = np.cumsum(self.sizes) - self.sizes
-            row_start = np.cumsum(self.payload) - self.payload
-            _put_varints(out, within + np.repeat(cursor - row_start, self.counts), self.values, self.sizes)
-        return cursor + self.payload
+def _entry(name: str, column: Column) -> tuple[list[_Block], np.ndarray]:
+    """Returns one entry of the map of features, and its size in every record: int64 [n]."""
+    values, counts = column.values, column.counts
+    if len(counts) and counts.min() < 1:
+        raise ValueError(f"feature `{name}`: every record needs a value. Received: {counts.min()} values")
+    floats = values.dtype.kind == "f"
+    if not floats and len(values) and values.min() < 0:
+        raise ValueError(f"feature `{name}`: values must not be negative. Received: {values.min()}")
+    matrix, there = _padded(values, counts)
+    if floats:
+        payload = np.ascontiguousarray(matrix, "<f4").view(np.uint8), np.repeat(there, 4, axis=1)
+        sizes = 4 * counts
+    else:
+        payload = _varints(matrix, there)
+        sizes = np.count_nonzero(payload[1], axis=1)
+    encoded = np.frombuffer(name.encode(), np.uint8)[None]
+    key = [*_header(_KEY, np.array([encoded.shape[1]])), (encoded, _USED)]
+    blocks: list[_Block] = [payload]
+    for tag in (_VALUES, _LISTS["f" if floats else "i"], _VALUE):
+        header = _header(tag, sizes)
+        blocks = [*header, *blocks]
+        sizes = sizes + _sizes(header)
+    sizes = sizes + _sizes(key)
+    header = _header(_ENTRY, sizes)
+    return [*header, *key, *blocks], sizes + _sizes(header)
 
 
-def _varint_sizes(values: np.ndarray) -> np.ndarray:
-    sizes = np.ones(len(values), np.int64)
-    largest = values.max(initial=0)
-    for edge in _EDGES:
-        if largest < edge:
-            break
-        sizes += values >= edge
+def _padded(values: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the values of each record as a row, and which of them are there: bool of the same shape."""
+    width = int(counts.max(initial=0))
+    if len(values) == len(counts) * width:
+        return values.reshape(len(counts), width), np.ones((len(counts), width), bool)
+    there = np.arange(width) < counts[:, None]
+    matrix = np.zeros(there.shape, values.dtype)
+    matrix[there] = values
+    return matrix, there
+
+
+def _varints(values: np.ndarray, there: np.ndarray) -> _Block:
+    """Returns `values` (n, w), none negative, as varints side by side, where they are `there`."""
+    largest = int(values.max(initial=0))
+    slots = max(1, -(-largest.bit_length() // 7))
+    if slots == 1:
+        return values.astype(np.uint8), there
+    values = values.astype(np.uint32 if largest < 1 << 32 else np.uint64)
+    data, used = np.empty((*values.shape, slots), np.uint8), np.empty((*values.shape, slots), bool)
+    used[..., 0] = there
+    for slot in range(slots):
+        data[..., slot] = values & 0x7F
+        values = values >> 7
+        if slot + 1 < slots:
+            more = values > 0
+            data[..., slot] |= more.view(np.uint8) << 7
+            used[..., slot + 1] = more & there
+    return data.reshape(len(values), -1), used.reshape(len(values), -1)
+
+
+def _header(tag: int, lengths: np.ndarray) -> list[_Block]:
+    """Returns a tag and the length of what follows it, `lengths` (n,)."""
+    return [(np.array([[tag]], np.uint8), _USED), _varints(lengths[:, None], np.ones((len(lengths), 1), bool))]
+
+
+def _sizes(blocks: list[_Block]) -> np.ndarray:
+    """Returns the bytes in use in each row of `blocks`, which may have one row for all."""
+    sizes = np.zeros(1, np.int64)
+    for block, used in blocks:
+        sizes = sizes + np.count_nonzero(np.broadcast_to(used, (len(used), block.shape[1])), axis=1)
     return sizes
-
-
-def _put_varints(out: np.ndarray, positions: np.ndarray, values: np.ndarray, sizes: np.ndarray) -> None:
-    for byte in range(int(sizes.max(initial=0))):
-        if byte:
-            there = sizes > byte
-            positions, values, sizes = positions[there], values[there], sizes[there]
-        more = (sizes > byte + 1).astype(np.uint8) << 7
-        out[positions + byte] = (values >> (7 * byte)).astype(np.uint8) & 0x7F | more
-
-
-def _put_header(out: np.ndarray, cursor: np.ndarray, tag: int, lengths: np.ndarray) -> np.ndarray:
-    out[cursor] = tag
-    sizes = _varint_sizes(lengths)
-    _put_varints(out, cursor + 1, lengths, sizes)
-    return cursor + 1 + sizes
-
-
-def _spread(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    begins = np.cumsum(lengths) - lengths
-    return np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines.options import CorpusOptions, PretrainingDataOptions, VocabularyOptions, data_config, parse
+from beam_pipelines.options import (
+    CorpusOptions,
+    PretrainingDataOptions,
+    VocabularyOptions,
+    corpus_of,
+    data_configs,
+    parse,
+    read_settings,
+)
 from beam_pipelines.runners import runner_flags
-from bert_tf.config import ConfigError, DataConfig
+from beam_pipelines.sources.documents import ReadSettings
+from bert_tf.config import CleaningConfig, ConfigError, DataConfig
 
 REQUIRED = ["--input=a", "--output=b"]
 CLASSES = (CorpusOptions, PretrainingDataOptions)
@@ -16,7 +27,8 @@ LARGE = 1 << 30
 
 def test_flags_without_values_give_the_default_config() -> None:
     args, rest = parse(REQUIRED, "data", CLASSES)
-    assert data_config(args) == DataConfig()
+    assert data_configs(args) == [DataConfig()]
+    assert read_settings(args) == ReadSettings()
     assert rest == []
 
 
@@ -24,7 +36,7 @@ def test_beam_flags_pass_through() -> None:
     beam = ["--runner", "FlinkRunner", "--flink_master=[local]", "--parallelism=2", "--direct_num_workers", "2"]
     args, rest = parse([*REQUIRED, *beam, "--seed", "7", "--cased"], "data", CLASSES)
     assert rest == beam
-    assert data_config(args) == DataConfig(seed=7, lowercase=False)
+    assert data_configs(args) == [DataConfig(seed=7, lowercase=False)]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +48,6 @@ def test_beam_flags_pass_through() -> None:
         ("--vocabulary_size=5", "unknown argument --vocabulary_size"),
         ("stray", "unknown argument stray"),
         ("--seed=x", "--seed"),
-        ("--format=xml", "--format"),
         ("--max_rejected_fraction=2", "--max_rejected_fraction must be"),
         ("--max_document_bytes=0", "--max_document_bytes must be"),
         ("--direct_num_workers=x", "--direct_num_workers"),
@@ -45,6 +56,59 @@ def test_beam_flags_pass_through() -> None:
 def test_bad_flags_are_refused(flag: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse([*REQUIRED, flag], "data", CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--max_seq_length=512"], [(512, 77)]),
+        (["--max_seq_length=128,512"], [(128, 20), (512, 77)]),
+        (["--max_seq_length=64", "--masked_lm_prob=0.5"], [(64, 32)]),
+        (["--max_seq_length=128, 512", "--max_predictions_per_seq=20,76"], [(128, 20), (512, 76)]),
+    ],
+)
+def test_predictions_follow_from_the_length(flags: list[str], expected: list[tuple[int, int]]) -> None:
+    args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
+    configs = data_configs(args)
+    assert [(config.max_seq_length, config.max_predictions_per_seq) for config in configs] == expected
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--max_seq_length=128,128"],
+        ["--max_seq_length=128,512", "--max_predictions_per_seq=20"],
+        ["--max_seq_length="],
+        ["--max_seq_length=128,x"],
+        ["--max_predictions_per_seq=x"],
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(flags: list[str]) -> None:
+    args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
+    with pytest.raises(ConfigError, match="--max_.* must .*Received: "):
+        data_configs(args)
+
+
+def test_flags_of_masks_and_cleaning() -> None:
+    flags = ["--no_nsp", "--mask_unit=span", "--max_ngram=4", "--min_words=5", "--near_duplicates=0.8"]
+    args, _ = parse([*REQUIRED, *flags, "--language=de", "--language_filter"], "data", CLASSES)
+    cleaning = CleaningConfig(language_filter=True, min_words=5, near_duplicates=0.8)
+    wanted = DataConfig(next_sentence=False, mask_unit="span", max_ngram=4, cleaning=cleaning, language="de")
+    assert data_configs(args) == [wanted]
+
+
+def test_an_estimate_needs_no_output() -> None:
+    args, _ = parse(["--input=a", "--estimate"], "data", CLASSES)
+    assert args.estimate
+
+
+def test_the_language_filter_needs_a_language(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    args, _ = parse(
+        [f"--input={tmp_path}/a.txt", "--output=b", "--language=none", "--language_filter"], "data", CLASSES
+    )
+    with pytest.raises(ConfigError, match="none"):
+        corpus_of(args)
 
 
 @pytest.mark.parametrize("missing", ["input", "output"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from pathlib import Path
@@ -11,6 +12,7 @@ from beam_samples import contents, documents, write_corpus, write_vocabulary
 
 from beam_pipelines import create_pretraining_data
 from beam_pipelines.errors import PipelineError
+from beam_pipelines.transforms.rejections import Tally
 from bert_tf.config import ConfigError
 from bert_tf.data.manifest import open_data, read_manifest
 from bert_tf.data.records import read_shard
@@ -22,6 +24,10 @@ FLAGS = ["--num_shards=3", "--max_seq_length=32", "--max_predictions_per_seq=5",
 def run(glob: str, vocabulary: Path, output: Path, *flags: str) -> dict:
     argv = [f"--input={glob}", f"--vocabulary={vocabulary}", f"--output={output}", *FLAGS, *flags]
     return create_pretraining_data.run(argv)
+
+
+def shards_of(directory: Path) -> dict[str, str]:
+    return {name: sha256 for name, sha256 in contents(directory).items() if name.endswith("tfrecord")}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +59,7 @@ def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, di
     directory, summary = reference
     manifest, _ = open_data(directory, checksums=True)
     assert {path.name for path in directory.iterdir()} == {
-        "manifest.json", "run.json", "vocab.txt", "validation-00000-of-00001.tfrecord",
+        "manifest.json", "report.html", "run.json", "vocab.txt", "validation-00000-of-00001.tfrecord",
         *(f"train-0000{index}-of-00003.tfrecord" for index in range(3)),
     }  # fmt: skip
     assert summary["documents_read"] == manifest.counts["documents"] == len(texts)
@@ -86,7 +92,12 @@ def test_another_order_of_the_documents_gives_the_same_bytes(
     shuffled = list(texts)
     random.Random(5).shuffle(shuffled)
     run(write_corpus(home / "shuffled", shuffled, files=2), vocabulary, home / "shuffled-data")
-    assert contents(home / "shuffled-data") == contents(reference[0])
+    assert shards_of(home / "shuffled-data") == shards_of(reference[0])
+    manifests = [dataclasses.asdict(read_manifest(path)) for path in (home / "shuffled-data", reference[0])]
+    for manifest in manifests:
+        (source,) = manifest["sources"]
+        source.update(input="", files=0, bytes=0)
+    assert manifests[0] == manifests[1]
 
 
 def test_another_seed_gives_other_bytes(home: Path, glob: str, vocabulary: Path, reference: tuple[Path, dict]) -> None:
@@ -164,8 +175,7 @@ def test_duplicates_are_dropped_and_counted(
     manifest = read_manifest(home / "doubled-data")
     assert manifest.rejected == {"duplicate": 40}
     assert (summary["documents_read"], summary["documents_rejected"]) == (340, 40)
-    shards = {name: sha256 for name, sha256 in contents(reference[0]).items() if name.endswith("tfrecord")}
-    assert shards.items() <= contents(home / "doubled-data").items()
+    assert shards_of(home / "doubled-data") == shards_of(reference[0])
 
 
 def test_rejected_documents_become_dead_letters(home: Path, vocabulary: Path, texts: list[str]) -> None:
@@ -178,23 +188,82 @@ def test_rejected_documents_become_dead_letters(home: Path, vocabulary: Path, te
     assert {letter["reason"] for letter in letters} == {"empty", "over_long"}
     lines = Path(letters[0]["file"]).read_text(encoding="utf-8").split("\n")
     for letter in letters:
-        assert lines[letter["line"] - 1].startswith(letter["excerpt"][:50].strip())
+        number = int(letter["place"].removeprefix("line "))
+        assert lines[number - 1].startswith(letter["excerpt"][:50].strip())
 
 
 def test_too_many_rejected_documents_end_the_run(home: Path, glob: str, vocabulary: Path) -> None:
     output = home / "ceiling"
-    with pytest.raises(PipelineError, match=r"of 300 documents were rejected \(over_long \d+\).*dead_letters"):
+    with pytest.raises(
+        PipelineError, match=r"of 300 documents were rejected \(over_long \d+\).*dead_letters.*part-\d.txt, line \d+"
+    ):
         run(glob, vocabulary, output, "--max_document_bytes=100")
     assert not (output / "manifest.json").exists()
     assert (output / "dead_letters.jsonl").stat().st_size > 0
 
 
 def test_lost_records_end_the_run(home: Path, glob: str, vocabulary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = create_pretraining_data.read_document_count
-    monkeypatch.setattr(create_pretraining_data, "read_document_count", lambda directory: read(directory) + 1)
+    monkeypatch.setattr(Tally, "read", lambda self, source=None: 301)
     with pytest.raises(PipelineError, match="301 documents were read, 300 are in shards"):
         run(glob, vocabulary, home / "lost")
     assert not (home / "lost" / "manifest.json").exists()
+
+
+def test_several_lengths_in_one_run_are_those_of_several_runs(home: Path, glob: str, vocabulary: Path) -> None:
+    both, masks = home / "both", ["--masking=static", "--max_predictions_per_seq=5,10"]
+    summary = run(glob, vocabulary, both, "--max_seq_length=32,64", *masks)
+    assert {path.name for path in both.iterdir()} == {"run.json", "length-32", "length-64"}
+    apart = [
+        run(glob, vocabulary, home / f"alone-{length}", f"--max_seq_length={length}", "--masking=static",
+            f"--max_predictions_per_seq={predictions}")
+        for length, predictions in ((32, 5), (64, 10))
+    ]  # fmt: skip
+    for length in (32, 64):
+        assert contents(both / f"length-{length}") == contents(home / f"alone-{length}")
+        open_data(both / f"length-{length}", checksums=True)
+    assert summary["examples"] == sum(one["examples"] for one in apart)
+    assert (summary["shards"], summary["tokens"]) == (8, apart[0]["tokens"])
+    again = run(glob, vocabulary, both, "--max_seq_length=32,64", *masks)
+    assert again | {"seconds": 0} == summary | {"seconds": 0}
+
+
+def test_a_run_of_several_lengths_goes_on_where_it_was(home: Path, glob: str, vocabulary: Path) -> None:
+    both, resumed = home / "both", home / "both-resumed"
+    flags = ["--max_seq_length=32,64", "--masking=static", "--max_predictions_per_seq=5,10"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(create_pretraining_data, "_finish", lambda run: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            run(glob, vocabulary, resumed, *flags)
+    damaged, kept, _ = sorted((resumed / "length-64").glob("train-*.tfrecord"))
+    damaged.write_bytes(b"half")
+    before = kept.stat().st_mtime_ns
+    run(glob, vocabulary, resumed, *flags)
+    assert kept.stat().st_mtime_ns == before
+    for length in (32, 64):
+        assert contents(both / f"length-{length}") == contents(resumed / f"length-{length}")
+
+
+def test_several_inputs_are_told_apart(home: Path, vocabulary: Path, texts: list[str]) -> None:
+    first, second = write_corpus(home / "first", texts[:200]), write_corpus(home / "second", texts[150:])
+    inputs = f"{first},{second}"
+    summary = run(inputs, vocabulary, home / "two-inputs", "--weights=1,3", "--language=en,none", "--no_nsp")
+    manifest, _ = open_data(home / "two-inputs", checksums=True)
+    one, two = manifest.sources
+    assert (one.input, two.input, one.weight, two.weight, two.language) == (first, second, 1.0, 3.0, "none")
+    assert (one.documents_read, one.documents, one.left_out) == (200, 200, {})
+    assert (two.documents_read, two.documents, two.left_out) == (150, 100, {"duplicate": 50})
+    assert one.tokens + two.tokens == summary["tokens"]
+    assert manifest.label_histogram == {}
+    # Three passes over two thirds as many tokens as one pass.
+    assert manifest.counts["example_tokens"] > 1.8 * summary["tokens"]
+
+
+def test_a_corpus_of_one_document(home: Path, vocabulary: Path, texts: list[str]) -> None:
+    glob = write_corpus(home / "one", texts[:1], files=1)
+    summary = run(glob, vocabulary, home / "one-data", "--validation_fraction=0")
+    assert (summary["documents_read"], summary["shards"]) == (1, 1)
+    manifest, _ = open_data(home / "one-data", checksums=True)
+    assert manifest.label_histogram == {"next": summary["examples"], "random": 0}
 
 
 def test_python_docs(home: Path, vocabulary: Path) -> None:

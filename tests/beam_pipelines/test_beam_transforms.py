@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines.create_pretraining_data import plan
-from beam_pipelines.transforms.compact import pack, unpack
+from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.transforms.build_shards import select_documents
+from beam_pipelines.transforms.compact import mark_unwanted, pack, unpack
 from beam_pipelines.transforms.count_words import pack_counts, unpack_counts
-from beam_pipelines.transforms.tokenize import Buckets, split_sentences
+from beam_pipelines.transforms.tokenize import Buckets, shared_tokenizer, split_sentences, tokenize_documents
 from bert_tf.config import DataConfig
-from bert_tf.data.pairs import TokenizedDocument
+from bert_tf.data.pairs import TokenizedDocument, document_id
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 documents = st.lists(
     st.tuples(st.integers(0, 2**63 - 1), st.lists(st.integers(1, 5), min_size=1, max_size=4)),
@@ -27,13 +32,15 @@ def test_packed_documents_come_back(shapes: list[tuple[int, list[int]]], vocabul
     rng = np.random.default_rng(0)
     wanted = [
         TokenizedDocument(
-            number, rng.integers(0, vocabulary_size, sum(lengths)).astype(np.int32), np.array(lengths, np.int32)
+            number, rng.integers(0, vocabulary_size, sum(lengths)).astype(np.int32), np.array(lengths, np.int32), source
         )
-        for number, lengths in shapes
+        for source, (number, lengths) in enumerate(shapes)
     ]
     half = len(wanted) // 2 or 1
     chunks = [pack(part, vocabulary_size) for part in (wanted[:half], wanted[half:]) if part]
-    found = list(unpack(chunks))
+    found, unwanted = unpack([*chunks, mark_unwanted(np.array([5, 2**62, 5], "<i8").tobytes())])
+    assert unwanted == {5, 2**62}
+    assert [document.source for document in found] == list(range(len(shapes)))
     assert [document.document_id for document in found] == [number for number, _ in shapes]
     for one, other in zip(found, wanted, strict=True):
         assert one.token_ids.dtype == one.sentence_lengths.dtype == np.int32
@@ -83,3 +90,51 @@ def test_sentences() -> None:
     assert [s.strip() for s in split_sentences(paragraphs, "en")] == ["Mr. Smith went.", "He saw.", "Then left."]
     assert split_sentences(paragraphs, "none") == list(paragraphs)
     assert "".join(split_sentences(paragraphs[:1], "en")) == paragraphs[0]
+
+
+def test_documents_are_tokenized_in_the_language_of_their_source() -> None:
+    tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a", "b", "aa", "bb", "।", "."), True)
+    documents = [
+        RawDocument("f", "line 1", ("Aa bb. Aa",), source=0),
+        RawDocument("f", "line 2", ("\u200b",), source=0),
+        RawDocument("f", "line 3", ("a। b b। a",), source=1),
+        RawDocument("f", "line 4", ("a. b", "b"), source=2),
+    ]
+    one, none, two, three = tokenize_documents(documents, ("en", "hi", "none"), tokenizer)
+    assert none is None
+    assert one is not None and two is not None and three is not None
+    assert (one.sentence_lengths.tolist(), one.source) == ([3, 1], 0)
+    assert (two.sentence_lengths.tolist(), two.source) == ([2, 3, 1], 1)
+    assert (three.sentence_lengths.tolist(), three.source) == ([3, 1], 2)
+    assert three.document_id == document_id("a. b\nb")
+
+
+def numbered(count: int, source: int = 0) -> list[TokenizedDocument]:
+    return [
+        TokenizedDocument(7919 * number, np.array([number], np.int32), np.array([1], np.int32), source)
+        for number in range(count)
+    ]
+
+
+def test_weights_give_the_expected_number_of_passes() -> None:
+    documents = [
+        *numbered(4000),
+        *(dataclasses.replace(d, source=1, document_id=d.document_id + 1) for d in numbered(100)),
+    ]
+    chosen = select_documents(documents, frozenset(), (0.15, 2.0), DataConfig(dupe_factor=5))
+    copies = {source: [] for source in (0, 1)}  # type: ignore[var-annotated]
+    for document, count in zip(chosen.documents, chosen.copies, strict=True):
+        copies[document.source].append(int(count))
+    assert copies[1] == [10] * 100
+    assert set(copies[0]) == {1}
+    # 4,000 draws of probability 0.75: standard deviation 27.
+    assert abs(len(copies[0]) - 3000) < 110
+    assert chosen.left_out == {(0, "not_drawn"): 4000 - len(copies[0])}
+
+
+def test_what_is_left_out_is_counted_by_source_and_reason() -> None:
+    documents = [*numbered(5, source=1), *numbered(2, source=0)]
+    chosen = select_documents(documents, frozenset({7919, 4 * 7919, 99}), (1.0, 1.0), DataConfig())
+    assert [(d.document_id // 7919, d.source) for d in chosen.documents] == [(0, 0), (2, 1), (3, 1)]
+    assert chosen.copies.tolist() == [1, 1, 1]
+    assert chosen.left_out == {(1, "duplicate"): 2, (0, "near_duplicate"): 1, (1, "near_duplicate"): 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -25,7 +26,8 @@ words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 9))) for _ in range(30
 counts = {word: rng.randint(1, 30) for word in words}
 order = list(counts)
 random.Random(int(sys.argv[1])).shuffle(order)
-print("\\n".join(learn({word: counts[word] for word in order}, 300, 100).tokens))
+alphabet = [*"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+print("\\n".join(learn({word: counts[word] for word in order}, 300, alphabet).tokens))
 """
 
 
@@ -43,16 +45,27 @@ def glob(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> str:
     return write_corpus(tmp_path_factory.mktemp("vocabulary"), texts)
 
 
-def test_what_is_written(tmp_path: Path, glob: str, texts: list[str]) -> None:
+def words_of(texts: list[str]) -> list[str]:
+    return [word for text in texts for word in text.lower().replace(".", " .").split()]
+
+
+def test_what_is_written(tmp_path: Path, glob: str, texts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "deep" / "vocab.txt"
-    summary = run(glob, output, "--vocabulary_size=90")
+    summary = run(glob, output, "--vocabulary_size=90", "--character_coverage=1.0")
     tokens = load_vocabulary(output).tokens
     assert tokens[:5] == SPECIAL_TOKENS
     assert summary["vocabulary_size"] == len(tokens) == 90
     assert (summary["documents_read"], summary["documents_rejected"], summary["unk_rate"]) == (len(texts), 0, 0.0)
-    assert summary["words"] == sum(len(text.replace(".", " .").split()) for text in texts)
+    words = words_of(texts)
+    assert (summary["words"], summary["distinct_words"]) == (len(words), len(set(words)))
+    assert (summary["alphabet"], summary["character_coverage"]) == (len(set("".join(words))), 1.0)
     assert 1.0 < summary["fertility"] < 3.0
+    continuing = sum(token.startswith("##") for token in tokens[5:])
+    assert summary["continuation_share"] == round(continuing / 85, 4)
     assert [path.name for path in output.parent.iterdir()] == ["vocab.txt"]
+    shown = capsys.readouterr().err
+    assert f"{summary['alphabet']} characters cover 100.0000%" in shown
+    assert f"{summary['fertility']:.3f} pieces a word, 0.0000% of words are [UNK]" in shown
 
 
 @pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
@@ -75,14 +88,77 @@ def test_learning_is_the_same_in_every_process() -> None:
     assert len(found.pop().split()) == 300
 
 
-def test_frequent_words_become_pieces_and_rare_characters_do_not() -> None:
-    counts = Counter({"hello": 100, "help": 50, "z": 3, "né": 1})
-    tokens = learn(counts, 30, limit_alphabet=6).tokens
-    assert "hello" in tokens
-    assert "help" in tokens
-    assert "z" in tokens
-    assert not {"é", "##é", "n"} & set(tokens)
-    assert tokens[5:] == (*sorted(tokens[5:7]), *sorted(tokens[7:11]), *tokens[11:])
+def test_frequent_words_become_pieces_and_words_of_unknown_characters_do_not() -> None:
+    counts = Counter({"hello": 100, "help": 50, "z": 3, "né": 1, "zz": 7})
+    alphabet = ("h", "z", "##e", "##l", "##o", "##p")
+    tokens = learn(counts, 30, alphabet).tokens
+    assert tokens[:11] == (*SPECIAL_TOKENS, *alphabet)
+    assert {"hello", "help"} <= set(tokens)
+    assert not {"zz", "né", "n"} & set(tokens)
+
+
+def test_weights_count_like_copies(tmp_path: Path, texts: list[str]) -> None:
+    one = write_corpus(tmp_path / "one", texts[:50], files=2)
+    other = write_corpus(tmp_path / "other", texts[50:], files=1)
+    three = ",".join(write_corpus(tmp_path / f"copy-{number}", texts[50:], files=1) for number in range(3))
+    weighted = run(f"{one},{other}", tmp_path / "weighted.txt", "--vocabulary_size=90", "--weights=1,3")
+    copied = run(f"{one},{three}", tmp_path / "copied.txt", "--vocabulary_size=90")
+    run(f"{one},{other}", tmp_path / "plain.txt", "--vocabulary_size=90")
+    assert (tmp_path / "weighted.txt").read_bytes() == (tmp_path / "copied.txt").read_bytes()
+    assert (tmp_path / "weighted.txt").read_bytes() != (tmp_path / "plain.txt").read_bytes()
+    assert (weighted["fertility"], weighted["unk_rate"]) == (copied["fertility"], copied["unk_rate"])
+    assert (weighted["words"], weighted["words"] < copied["words"]) == (len(words_of(texts)), True)
+
+
+def test_fractional_weights(tmp_path: Path, texts: list[str]) -> None:
+    glob = write_corpus(tmp_path / "one", texts, files=2)
+    other = write_corpus(tmp_path / "other", ["Zyx zyx zyx zyx."], files=1)
+    found = {}
+    for weight in ("0.25", "0.5"):
+        flags = ("--vocabulary_size=1000", f"--weights=1,{weight}", "--min_count=2", "--character_coverage=1.0")
+        run(f"{glob},{other}", tmp_path / "vocab.txt", *flags)
+        found[weight] = "zyx" in load_vocabulary(tmp_path / "vocab.txt").tokens
+    # Four times a quarter is one, less than --min_count.
+    assert found == {"0.25": False, "0.5": True}
+
+
+def test_min_count_and_max_words(
+    tmp_path: Path, glob: str, texts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Every text begins with its own number, which is the only word that occurs once.
+    summary = run(glob, tmp_path / "vocab.txt", "--vocabulary_size=1000", "--min_count=3", "--max_words=20")
+    counts = Counter(words_of(texts))
+    ranked = sorted(counts, key=lambda word: (-counts[word], word.encode()))
+    most = [word for word in ranked if counts[word] >= 3][:20]
+    share = sum(counts[word] for word in most) / sum(counts.values())
+    tokens = load_vocabulary(tmp_path / "vocab.txt").tokens
+    assert f"learning from the 20 most frequent ({share:.2%} of all)" in capsys.readouterr().err
+    whole = {token for token in tokens if token.isalpha() and len(token) > 3}
+    assert whole <= set(most)
+    assert len(whole) > 15
+    assert summary["distinct_words"] == len(counts)
+    with pytest.raises(PipelineError, match=r"no word that occurs --min_count 100000 times \(200 documents"):
+        run(glob, tmp_path / "none.txt", "--vocabulary_size=90", "--min_count=100000")
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
+
+
+def test_chinese(tmp_path: Path, shared_data: Path) -> None:
+    articles = json.loads((shared_data / "finetune/squad/xquad.zh.json").read_text(encoding="utf-8"))["data"]
+    texts = [paragraph["context"] + "\n" for article in articles for paragraph in article["paragraphs"]]
+    glob = write_corpus(tmp_path / "corpus", texts)
+    found = {
+        coverage: run(glob, tmp_path / "vocab.txt", "--vocabulary_size=6000", f"--character_coverage={coverage}")
+        for coverage in (0.99, 0.9995, 1.0)
+    }
+    alphabets = [summary["alphabet"] for summary in found.values()]
+    assert alphabets == sorted(set(alphabets))
+    assert 1500 < alphabets[0] < alphabets[2] < 2200
+    for coverage, summary in found.items():
+        assert coverage <= summary["character_coverage"] < coverage + 1e-4
+        # Nearly every word is one character here.
+        assert abs(summary["unk_rate"] - (1 - coverage)) < 0.1 * (1 - coverage) + 1e-9
+    with pytest.raises(ConfigError, match=r"at least \d{4} to hold .* lower --character_coverage"):
+        run(glob, tmp_path / "vocab.txt", "--vocabulary_size=1000")
 
 
 def test_a_corpus_that_gives_fewer_pieces(tmp_path: Path, glob: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +179,11 @@ def test_cased_keeps_capitals(tmp_path: Path, glob: str) -> None:
         (["--vocabulary_size=5"], "must be more than 5"),
         ([], "must be more than 5"),
         (["--vocabulary_size=90", "--min_count=0"], "--min_count"),
+        (["--vocabulary_size=90", "--max_words=0"], "--max_words"),
+        (["--vocabulary_size=90", "--limit_alphabet=-1"], "--limit_alphabet"),
+        (["--vocabulary_size=90", "--character_coverage=0"], r"--character_coverage must be in \(0, 1\]"),
+        (["--vocabulary_size=90", "--character_coverage=99.95"], r"--character_coverage must be in \(0, 1\]"),
+        (["--vocabulary_size=90", "--near_duplicates=0.8"], "--near_duplicates"),
         (["--vocabulary_size=90", "--seed=3"], "unknown argument --seed"),
     ],
 )

@@ -14,13 +14,16 @@ from bert_tf import cli
 from bert_tf.cli import COMMANDS, Pipeline, build_parser, main
 
 PRESET = "--preset"
-CORPUS = "--cased --format --input --max_document_bytes --max_rejected_fraction --output"
+CORPUS = (
+    "--cased --format --input --language --language_filter --max_document_bytes --max_rejected_fraction "
+    "--max_repeated_lines --max_symbol_ratio --min_words --output --text_field --weights"
+)
 SURFACE = {
     "demo": "--input --output",
-    "vocab": f"{CORPUS} --limit_alphabet --min_count --vocabulary_size",
-    "data": f"{CORPUS} --dupe_factor --language --mask_share --masked_lm_prob --masking --max_predictions_per_seq "
-    "--max_seq_length --num_shards --random_next_prob --random_share --seed --short_seq_prob --validation_fraction "
-    "--vocabulary",
+    "vocab": f"{CORPUS} --character_coverage --limit_alphabet --max_words --min_count --vocabulary_size",
+    "data": f"{CORPUS} --dupe_factor --estimate --mask_share --mask_unit --masked_lm_prob --masking --max_ngram "
+    "--max_predictions_per_seq --max_seq_length --near_duplicates --no_nsp --num_shards --random_next_prob "
+    "--random_share --seed --short_seq_prob --validation_fraction --vocabulary",
     "pretrain": "--data --model --output --recipe --set --steps --strategy",
     "evaluate": "--batch_size --data --preset",
     "finetune": "TASK --data --from_scratch --label_column --max_seq_length --output --preset --set --text_columns",

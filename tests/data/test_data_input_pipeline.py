@@ -15,7 +15,6 @@ from bert_tf.data import tf_order
 from bert_tf.data.input_pipeline import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
 from bert_tf.data.masking import mask_pairs, mask_rows
-from bert_tf.data.pairs import merge_pairs
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.records import encode_dynamic, write_shard
 
@@ -214,20 +213,20 @@ def rewritten(directory, change):
     """Writes a directory whose train shard holds `change`d pairs."""
     manifest, splits = write_directory(directory, DYNAMIC, VOCABULARY, {"train": [8], "validation": [1]})
     path = directory / manifest.shards["train"][0].name
-    info = write_shard(path, encode_dynamic(change(merge_pairs(splits["train"]))))
+    info = write_shard(path, encode_dynamic(change(splits["train"][0])))
     shards = {"train": (info,), "validation": manifest.shards["validation"]}
     write_manifest(dataclasses.replace(manifest, shards=shards), directory)
 
 
 def joined(pairs):
-    """The first two pairs as one that is too long."""
-    lengths = np.diff(pairs.row_splits[:3]).astype(np.int32)
+    """The first three pairs as one that is too long."""
+    lengths = np.diff(pairs.row_splits[[0, 1, 3]]).astype(np.int32)
     return dataclasses.replace(
         pairs,
-        row_splits=np.delete(pairs.row_splits, 1),
-        segment_lengths=np.vstack([lengths, pairs.segment_lengths[2:]]),
-        next_sentence_labels=pairs.next_sentence_labels[1:],
-        keys=pairs.keys[1:],
+        row_splits=np.delete(pairs.row_splits, [1, 2]),
+        segment_lengths=np.vstack([lengths, pairs.segment_lengths[3:]]),
+        next_sentence_labels=pairs.next_sentence_labels[2:],
+        keys=pairs.keys[2:],
     )
 
 
@@ -264,6 +263,17 @@ def test_a_damaged_shard_is_an_error(tmp_path):
     path.write_bytes(content[:-1])
     with pytest.raises(ValueError, match=f"{path}: must have"):
         batches(tmp_path, batch_size=2, epochs=1)
+
+
+@pytest.mark.parametrize("masking", ["dynamic", "static"])
+def test_single_segments_have_no_label_to_learn(tmp_path, masking):
+    config = dataclasses.replace(DYNAMIC, masking=masking, next_sentence=False)
+    write_directory(tmp_path, config, VOCABULARY, {"train": [40], "validation": []})
+    (found,) = batches(tmp_path, batch_size=40, epochs=1)
+    assert not found["inputs/segment_ids"].any()
+    assert not found["weights/nsp_logits"].any()
+    assert found["weights/mlm_logits"].any(axis=1).all()
+    assert (found["inputs/padding_mask"].sum(axis=1) > 2).all()
 
 
 def test_makers_of_data_load_neither_tensorflow_nor_beam():

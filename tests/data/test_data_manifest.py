@@ -54,7 +54,7 @@ def test_manifest_survives_the_disk(data):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 99}, "`schema_version` must be 1. Received: 99"),
+        ({"schema_version": 99}, "`schema_version` must be 2. Received: 99"),
         ({"colour": "red"}, "unknown field. Received: colour"),
         ({"vocabulary_size": "many"}, "`vocabulary_size` must be int. Received: 'many'"),
         ({"fill": None}, "`fill` must be a number. Received: None"),
@@ -62,6 +62,9 @@ def test_manifest_survives_the_disk(data):
         ({"versions": []}, "`versions` must be an object of str values"),
         ({"config": {"max_seq_len": 3}}, "`config`: unknown key `max_seq_len`"),
         ({"config": {"max_seq_length": 3}}, "`max_seq_length` must be at least 8"),
+        ({"sources": {}}, "`sources` must be a list"),
+        ({"sources": [{"input": "a", "colour": 1}]}, "`sources`: 0: unknown key `colour`"),
+        ({"histograms": {"example_lengths": [1, "2"]}}, "`example_lengths` must be a list of whole numbers"),
         ({"shards": {"train": []}}, "`shards` must have the splits train, validation"),
         ({"shards": {"train": {}, "validation": []}}, "`train` must be a list"),
         ({"shards": {"train": [{"name": "a"}], "validation": []}}, "`shards`: `train`"),
@@ -111,7 +114,7 @@ def test_shards_are_checked(data):
     verify_shards(data, manifest, checksums=True)
     path = data / manifest.shards["train"][1].name
     content = path.read_bytes()
-    path.write_bytes(content[:-1] + b"?")
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     verify_shards(data, manifest)
     with pytest.raises(ValueError, match=f"{path}: SHA-256 must be"):
         verify_shards(data, manifest, checksums=True)

@@ -13,7 +13,7 @@ from bert_tf.data.pairs import (
     TokenizedDocument,
     build_pairs,
     document_id,
-    merge_pairs,
+    draw_examples,
     unique_documents,
 )
 from bert_tf.data.segments import ranges, truncated_lengths
@@ -99,7 +99,7 @@ def test_content_and_seed_alone_decide():
         np.testing.assert_array_equal(one, other)
     for other in (
         build_pairs(documents, dataclasses.replace(CONFIG, seed=1), vocabulary),
-        build_pairs(documents, CONFIG, vocabulary, copy=1),
+        build_pairs(documents, dataclasses.replace(CONFIG, max_seq_length=33), vocabulary),
     ):
         assert not set(pairs.keys.tolist()) & set(other.keys.tolist())
         assert pairs.token_ids.tolist() != other.token_ids.tolist()
@@ -109,7 +109,14 @@ def test_unique_documents_are_sorted_and_counted():
     documents = random_documents(make_vocabulary(), 5)
     unique, dropped = unique_documents([*documents, documents[2], documents[2]])
     assert [d.document_id for d in unique] == sorted(d.document_id for d in documents)
-    assert dropped == 2
+    assert [d.document_id for d in dropped] == [documents[2].document_id] * 2
+
+
+def test_of_equal_documents_that_of_the_first_source_stays():
+    (document,) = random_documents(make_vocabulary(), 1)
+    copies = [dataclasses.replace(document, source=source) for source in (2, 0, 1)]
+    (kept,), dropped = unique_documents(copies)
+    assert (kept.source, sorted(d.source for d in dropped)) == (0, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -159,11 +166,10 @@ def test_partners_and_their_first_sentences_are_uniform():
     documents = numbered_documents([[10, 10, 10, 10]] * 12)
     config = DataConfig(max_seq_length=13, max_predictions_per_seq=2, random_next_prob=1.0)
     partner, start = np.zeros((12, 12), int), np.zeros(4, int)
-    for copy in range(60):
-        for a, b in segments(build_pairs(documents, config, VOCABULARY, copy)):
-            other = owner(documents, b)
-            partner[owner(documents, a), other] += 1
-            start[(b[0] - documents[other].token_ids[0]) // 10] += 1
+    for a, b in segments(build_pairs(documents, config, VOCABULARY, copies=60)):
+        other = owner(documents, b)
+        partner[owner(documents, a), other] += 1
+        start[(b[0] - documents[other].token_ids[0]) // 10] += 1
     assert not np.diag(partner).any()
     expected = partner.sum() / 132
     chosen = partner[~np.eye(12, dtype=bool)]
@@ -210,31 +216,51 @@ def test_truncation_takes_from_both_ends_alike():
     assert abs(front.std() - np.sqrt(50)) < 2
 
 
-def test_copies_merge_sorted_by_key():
-    vocabulary = make_vocabulary()
-    documents = random_documents(vocabulary, 30)
-    parts = [build_pairs(documents, CONFIG, vocabulary, copy) for copy in range(3)]
-    merged = merge_pairs(parts)
-    assert len(merged) == sum(map(len, parts))
-    assert (np.diff(merged.keys.astype(object)) > 0).all()
-    expected = {
+def by_key(pairs):
+    return {
         int(key): (row.tolist(), lengths.tolist(), int(label))
-        for part in parts
         for key, row, lengths, label in zip(
-            part.keys, rows(part), part.segment_lengths, part.next_sentence_labels, strict=True
+            pairs.keys, rows(pairs), pairs.segment_lengths, pairs.next_sentence_labels, strict=True
         )
     }
-    for key, row, lengths, label in zip(
-        merged.keys, rows(merged), merged.segment_lengths, merged.next_sentence_labels, strict=True
-    ):
-        assert expected[int(key)] == (row.tolist(), lengths.tolist(), int(label))
+
+
+def test_every_copy_adds_examples_of_its_own():
+    vocabulary = make_vocabulary()
+    documents = random_documents(vocabulary, 30)
+    one, three = (build_pairs(documents, CONFIG, vocabulary, copies) for copies in (1, 3))
+    assert (np.diff(three.keys.astype(object)) > 0).all()
+    assert by_key(one).items() <= by_key(three).items()
+    assert 2.5 < len(three) / len(one) < 3.5
+
+
+@pytest.mark.parametrize("next_sentence", [True, False])
+def test_examples_are_laid_out_in_slices(next_sentence):
+    vocabulary = make_vocabulary()
+    documents, _ = unique_documents(random_documents(vocabulary, 30))
+    config = dataclasses.replace(CONFIG, next_sentence=next_sentence)
+    copies = np.arange(len(documents)) % 4
+    examples = draw_examples(documents, copies, config, vocabulary)
+    whole = examples.rows()
+    assert len(whole) == len(examples)
+    slices = [examples.rows(begin, begin + 7) for begin in range(0, len(examples), 7)]
+    for name in ("token_ids", "segment_lengths", "next_sentence_labels", "keys"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in slices]), getattr(whole, name))
+
+
+def test_documents_take_part_in_as_many_passes_as_they_are_given():
+    documents = numbered_documents([[9, 8, 7]] * 400)
+    copies = np.arange(400) % 3
+    config = dataclasses.replace(CONFIG, next_sentence=False, short_seq_prob=0.0)
+    pairs = draw_examples(documents, copies, config, VOCABULARY).rows()
+    seen = np.bincount([owner(documents, row[1:-1]) for row in rows(pairs)], minlength=400)
+    np.testing.assert_array_equal(seen, copies)
 
 
 def test_an_empty_bucket_gives_no_pairs():
     pairs = build_pairs([], CONFIG, make_vocabulary())
     assert len(pairs) == 0
     assert pairs.row_splits.tolist() == [0]
-    assert len(merge_pairs([pairs, pairs])) == 0
 
 
 def test_document_ids_fit_into_63_bits_and_depend_on_content():

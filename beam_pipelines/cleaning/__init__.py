@@ -1,0 +1,1 @@
+"""What the cleaning transforms compute: plain functions over batches of documents."""

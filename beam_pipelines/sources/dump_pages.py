@@ -1,0 +1,237 @@
+"""The pages of a MediaWiki XML dump, found at the level of bytes, so that a damaged one costs no other.
+
+Text is escaped in XML: `<page>` can only be a tag, wherever reading begins. Everything between two pages has one
+reader, and is blank, or a page whose tag is damaged.
+Schema: https://www.mediawiki.org/wiki/Help:Export#Export_format
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from beam_pipelines.errors import InputError
+from beam_pipelines.sources.documents import MALFORMED, OVER_LONG
+
+# More than the head of any dump (about 5 kB), and than any damage that is worth keeping.
+HEAD_BYTES = 1 << 18
+
+_NEXT = re.compile(rb"<page>|</mediawiki>")
+_CLOSE = re.compile(rb"</page>|<page>|</mediawiki>")
+_LONGEST_MARK = len(b"</mediawiki>")
+_HEAD = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^<>]*\?>\s*)?<mediawiki(?:\s[^<>]*)?>\s*(?:<siteinfo>.*?</siteinfo>\s*)?", re.S
+)
+_TITLE = re.compile(rb"<title>([^<]{1,1000})</title>")
+_ID = re.compile(rb"<id>(\d{1,20})</id>")
+_NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^<>]*>([^<]+)</namespace>')
+
+
+class MalformedPageError(ValueError):
+    """A page that is no XML, or lacks what every page has."""
+
+
+class PageBytes(NamedTuple):
+    """A page as it stands in the dump: offset of its first byte, its bytes, and why it cannot be read, if so."""
+
+    offset: int
+    content: bytes
+    fault: str = ""
+
+
+class Page(NamedTuple):
+    """A page: `namespace` is None in old dumps that do not give it; `redirect` tells whether it is marked as one."""
+
+    title: str
+    namespace: int | None
+    redirect: bool
+    model: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a reader sees of a dump, and which pages are its own.
+
+    Args:
+        first: offset of the first byte it sees; if not 0, it begins anywhere, and skips to the first page.
+        end: pages that begin here or later are those of another reader (0: none are).
+        has_head: whether it begins with the head of the dump.
+        has_end: whether it sees the end of the dump.
+    """
+
+    first: int = 0
+    end: int = 0
+    has_head: bool = True
+    has_end: bool = True
+
+
+def pages_of(path: str, chunks: Iterable[bytes], extent: Extent, longest: int) -> Iterator[PageBytes]:
+    """Yields the pages of an extent, and what stands between them if it is not blank, as malformed ones.
+
+    Args:
+        path: of the dump, for errors.
+        chunks: its bytes from `extent.first` on.
+        extent: which pages to yield.
+        longest: bytes; longer pages are given as their beginning, with the reason `over_long`.
+
+    Raises:
+        InputError: for what is no dump, or ends too early.
+    """
+    window = _Window(chunks, extent.first)
+    begin = window.offset
+    gap, mark = window.until(_NEXT, HEAD_BYTES, stop=extent.end if extent.first else 0)
+    if extent.has_head:
+        gap = _after_head(path, gap)
+    elif extent.first:
+        gap = b""  # the end of another reader's page
+        if not mark:
+            return
+    ended = found = False
+    while True:
+        if gap.strip():
+            found = True
+            yield PageBytes(begin, gap, MALFORMED)
+        if not mark:
+            break
+        ended = mark == b"</mediawiki>"
+        if not ended:
+            begin = window.offset - len(mark)
+            if extent.end and begin >= extent.end:
+                return
+            found = True
+            yield _page(path, begin, window, longest, extent)
+        begin = window.offset
+        gap, mark = window.until(_NEXT, HEAD_BYTES)
+        head = _HEAD.match(gap) if ended else None
+        if head:  # dumps put one after the other
+            gap = gap[head.end() :]
+    if extent.has_end and not ended:
+        raise InputError(f"{path}: ends at byte {window.offset} without </mediawiki>: the dump is truncated.")
+    if not found and extent == Extent():
+        raise InputError(f"{path}: holds no page.")
+
+
+class _Window:
+    """A stream of bytes, read from mark to mark in bounded memory; `offset` is that of the next byte."""
+
+    def __init__(self, chunks: Iterable[bytes], offset: int) -> None:
+        self._chunks = iter(chunks)
+        self._buffer = b""
+        self._base = offset
+        self._position = 0
+
+    @property
+    def offset(self) -> int:
+        return self._base + self._position
+
+    def back(self, mark: bytes) -> None:
+        """Goes back before the mark that was just found."""
+        self._position -= len(mark)
+
+    def until(self, marks: re.Pattern[bytes], longest: int, stop: int = 0) -> tuple[bytes, bytes]:
+        """Reads to the next mark, and over it.
+
+        Args:
+            marks: what to look for.
+            longest: of the bytes before it, one more than these are kept at most.
+            stop: offset; no mark is looked for from there on (0: to the end).
+
+        Returns:
+            The bytes before the mark, and the mark; it is empty where there is none.
+        """
+        kept = bytearray()
+        while True:
+            match = marks.search(self._buffer, self._position)
+            cut = match.start() if match else max(self._position, len(self._buffer) - _LONGEST_MARK + 1)
+            kept += self._buffer[self._position : cut][: max(0, longest + 1 - len(kept))]
+            if match:
+                self._position = match.end()
+                return bytes(kept), match[0]
+            self._position = cut
+            if stop and self.offset >= stop:
+                return bytes(kept), b""
+            chunk = next((chunk for chunk in self._chunks if chunk), b"")
+            if not chunk:
+                kept += self._buffer[cut:][: max(0, longest + 1 - len(kept))]
+                self._position = len(self._buffer)
+                return bytes(kept), b""
+            self._base += cut
+            self._buffer, self._position = self._buffer[cut:] + chunk, 0
+
+
+def _after_head(path: str, gap: bytes) -> bytes:
+    head = _HEAD.match(gap)
+    if not head:
+        raise InputError(
+            f"{path}: is no MediaWiki XML dump: it does not begin with <mediawiki>. Received: {gap[:60]!r}"
+        )
+    return gap[head.end() :]
+
+
+def _page(path: str, begin: int, window: _Window, longest: int, extent: Extent) -> PageBytes:
+    content, mark = window.until(_CLOSE, longest)
+    if not mark and extent.has_end:
+        where = f"{place_of(content, begin)}, at byte {window.offset}"
+        raise InputError(f"{path}: ends within {where}: the dump is truncated.")
+    closed = mark == b"</page>"
+    if not closed:
+        window.back(mark)
+    if len(content) > longest:
+        return PageBytes(begin, content[:HEAD_BYTES], OVER_LONG)
+    return PageBytes(begin, b"<page>" + content + (mark if closed else b""), "" if closed else MALFORMED)
+
+
+def place_of(content: bytes, offset: int) -> str:
+    """Returns where a page is, for people: its number and title where they can be read, else its first byte."""
+    head = content[:HEAD_BYTES].partition(b"<revision>")[0]
+    title, number = _TITLE.search(head), _ID.search(head)
+    if not title or not number:
+        return f"byte {offset}"
+    return f"page {number[1].decode()} ({html.unescape(title[1].decode(errors='replace'))})"
+
+
+def namespaces_of(chunks: Iterable[bytes]) -> list[tuple[int, str]]:
+    """Returns the numbers and names of the namespaces that the head of a dump lists, given the dump's bytes."""
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if b"</siteinfo>" in head or b"<page>" in head or len(head) > HEAD_BYTES:
+            break
+    text = head.partition(b"</siteinfo>")[0].decode(errors="replace")
+    return [(int(number), html.unescape(name)) for number, name in _NAMESPACE.findall(text)]
+
+
+def parsed_page(content: bytes) -> Page:
+    """Parses the XML of one page; of several revisions the last one is taken.
+
+    Raises:
+        UnicodeDecodeError: where it is not UTF-8.
+        MalformedPageError: where it is no XML, or lacks title or text.
+    """
+    content.decode()
+    try:
+        element = ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise MalformedPageError(str(error)) from error
+    title, revision = element.findtext("title"), element.findall("revision")[-1:]
+    text = revision[0].find("text") if revision else None
+    if not title or text is None:
+        raise MalformedPageError("the page lacks its title or its text")
+    empty = not text.text and "deleted" not in text.attrib
+    if empty and text.get("bytes", "0") != "0":
+        raise MalformedPageError(f"the page has {text.get('bytes')} bytes of text, but the dump lacks them")
+    namespace = element.findtext("ns")
+    if namespace is not None and not re.fullmatch(r"-?\d{1,9}", namespace):
+        raise MalformedPageError(f"<ns> must be a number. Received: {namespace!r}")
+    return Page(
+        title,
+        None if namespace is None else int(namespace),
+        element.find("redirect") is not None,
+        revision[0].findtext("model", "wikitext"),
+        text.text or "",
+    )

@@ -1,0 +1,213 @@
+"""What wikiextractor made of a Wikipedia dump: its text form and its JSON form; plain, .gz, .bz2 or .zst."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+import apache_beam as beam
+
+from beam_pipelines.errors import InputError
+from beam_pipelines.sources import lines
+from beam_pipelines.sources.documents import (
+    MALFORMED,
+    OVER_LONG,
+    UNDECODABLE,
+    Format,
+    Part,
+    RawDocument,
+    excerpt,
+)
+from beam_pipelines.sources.jsonl import LINE_FACTOR, LINE_MARGIN, field_of, malformed, parsed
+from beam_pipelines.sources.paragraphs import raw_document, without_surrogates
+
+NO_PASSAGES = "no_passages"
+_END = "</doc>"
+_HEADER = re.compile(r"<doc [^>]*\bid=.*>$")
+_TITLE = re.compile(r'\btitle="(.*?)"(?=\s+\w+="|\s*>$)')
+
+# What is left of the markup inside of a line: how it is found quickly, and what becomes of it.
+_MARKS = ("&", "<", "[", "{", "__", "()", "( ", "(,", "(;", "（）", "（、", "（，", "  ")
+_MARKUP = (
+    (re.compile(r"<!--.*?-->|<ref\b[^<>]*/>|<ref\b[^<>]*>.*?</ref>"), ""),
+    (re.compile(r"<br\b[^<>]*>"), " "),
+    (re.compile(r"</?[A-Za-z][^<>]*>"), ""),
+    (re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]"), r"\1"),
+    (re.compile(r"\{\{[^{}]*\}\}|__[A-Z]+__"), ""),
+    (re.compile(r" ?[(（]\s*[,;，、]?\s*[)）]"), ""),
+    (re.compile(r" {2,}"), " "),
+)
+# Lines that are no passage of text, first match counts. Tables and templates that were not understood:
+_LEFT_OVER = re.compile(r"[{|]\{|[}|]\}|\{\||\[\[|\]\]|^\||(?:colspan|rowspan|style|scope|class|bgcolor)\s*=")
+_LIST_ITEM = re.compile(r"^(?:BULLET::::|[*•]|[-–] )")
+_MARKED_HEADER = re.compile(r"^(?:Section::::|#{1,6} )")
+# What stands for mathematics and code that was taken out: a sentence with a hole.
+_PLACEHOLDER = re.compile(r"(?:formula|codice)_\d")
+_FEWEST_WORDS = 5
+_FEWEST_COLUMNS = 50
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_WIDE_COLUMNS = 5
+
+
+class WikiExtractor(Format):
+    """Pages between `<doc ...>` and `</doc>`, or one JSON object a line; both may stand in one file.
+
+    Of a page only passages of text are kept, as the paper does with Wikipedia (section 3.1 of Devlin et al., 2019:
+    lists, tables and headers are left out). Lines that are none are counted by the metrics `wikiextractor_*`: the
+    title, headers and other short lines, list items, left-over markup, and lines with placeholders. A page without
+    passages has the reason `no_passages`: wikiextractor writes many.
+    """
+
+    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
+
+    def read(self, part: Part) -> Iterator[RawDocument]:
+        """Yields the pages of a file. Text outside of pages, and a page in which another one begins, is `malformed`.
+
+        Raises:
+            InputError: for a file that cannot be read to its end, or ends within a page.
+        """
+        limit = self.settings.max_document_bytes
+        longest = LINE_FACTOR * limit + LINE_MARGIN
+        dropped: Counter[str] = Counter()
+        page: _Page | None = None
+        astray = False
+        for number, _, line in lines.read_lines(part, longest):
+            text, fault = lines.decoded(line)
+            if _HEADER.match(text):
+                if page:
+                    yield page.left_out(MALFORMED)
+                page, astray = _Page(part.path, number, _title(text), limit), False
+            elif page and text == _END:
+                yield page.finished(dropped)
+                page = None
+            elif page:
+                page.add(text, len(line))
+            elif text.startswith("{"):
+                yield _json_page(part.path, number, line, longest, limit, dropped)
+                astray = False
+            elif text and not astray:
+                yield RawDocument(part.path, f"line {number}", excerpt(["outside of a page:", text]), MALFORMED)
+                astray = True
+            if page and fault >= 0:
+                page.spoil(number, lines.around(line, fault))
+        if page:
+            raise InputError(f"{part.path}: truncated: {page.place} begins a page that does not end.")
+        for what, count in sorted(dropped.items()):
+            beam.metrics.Metrics.counter("bert_tf", f"wikiextractor_{what}").inc(count)
+
+
+class _Page:
+    """One page while its lines are read; what is over the limit is counted, not kept."""
+
+    def __init__(self, path: str, number: int, title: str, limit: int) -> None:
+        self.place = f"line {number} ({title})" if title else f"line {number}"
+        self._path = path
+        self._title = title
+        self._limit = limit
+        self._lines: list[str] = []
+        self._size = 0
+        self._bad_place = self._bad_line = ""
+
+    def add(self, line: str, size: int) -> None:
+        """Adds a line of `size` bytes."""
+        self._size += size
+        if self._size <= self._limit:
+            self._lines.append(line)
+        else:
+            self._lines = list(excerpt([*self._lines, line]))
+
+    def spoil(self, number: int, shown: str) -> None:
+        """Notes a line that is not UTF-8; the first one is told."""
+        if not self._bad_place:
+            self._bad_place, self._bad_line = f"line {number}", shown
+
+    def left_out(self, reason: str) -> RawDocument:
+        """Returns an excerpt of the page."""
+        return RawDocument(self._path, self.place, excerpt(line for line in self._lines if line), reason)
+
+    def finished(self, dropped: Counter[str]) -> RawDocument:
+        """Returns the page, or why it is left out; counts the lines that are no passage in `dropped`."""
+        if self._size > self._limit:
+            return self.left_out(OVER_LONG)
+        if self._bad_place:
+            return RawDocument(self._path, self._bad_place, excerpt([self._bad_line]), UNDECODABLE)
+        kept = passages(self._lines, self._title, dropped)
+        # Where every line announces a list that wikiextractor took out, as in disambiguation pages, there is none.
+        if all(line.endswith(":") for line in kept):
+            return self.left_out(NO_PASSAGES)
+        return raw_document(self._path, self.place, kept, self._limit)
+
+
+def _json_page(path: str, number: int, line: bytes, longest: int, limit: int, dropped: Counter[str]) -> RawDocument:
+    record, reason, shown = parsed(line, longest)
+    if not reason:
+        try:
+            title, text = field_of(record, "title"), field_of(record, "text")
+        except ValueError as error:
+            reason, shown = malformed(error, line)
+    if reason:
+        return RawDocument(path, f"line {number}", shown, reason)
+    page = _Page(path, number, without_surrogates(title or ""), limit)
+    for paragraph in (text or "").split("\n"):
+        page.add(paragraph.strip(), len(paragraph.encode(errors="surrogatepass")))
+    return page.finished(dropped)
+
+
+def _title(header: str) -> str:
+    found = _TITLE.search(header)
+    return html.unescape(found[1]).strip() if found else ""
+
+
+def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> list[str]:
+    """Returns the passages of text among the lines of a page, freed of what is left of the markup.
+
+    Args:
+        page_lines: stripped.
+        title: of the page; the first line repeats it.
+        dropped: the other lines are counted here, by what they are.
+    """
+    kept = []
+    beginning = True
+    for line in map(plain, page_lines):
+        if not line:
+            continue
+        what = "title" if beginning and line == title else not_a_passage(line)
+        beginning = False
+        if what:
+            dropped[what] += 1
+        else:
+            kept.append(line)
+    return kept
+
+
+def plain(line: str) -> str:
+    """Returns a line without HTML tags, references, comments, and empty parentheses, its entities decoded."""
+    if not any(mark in line for mark in _MARKS):
+        return line
+    # Some versions escape what was escaped already.
+    line = html.unescape(html.unescape(line))
+    for pattern, replacement in _MARKUP:
+        line = pattern.sub(replacement, line)
+    return line.strip()
+
+
+def not_a_passage(line: str) -> str:
+    """Returns what a line is that is no passage of text, or nothing for a passage.
+
+    Headers are short lines that end in a period which wikiextractor added. Nothing tells them from a short sentence
+    but their length: of the lines of up to four words in the samples 99 % are headers, of those of five about half.
+    Chinese and Japanese characters count for a fifth of a word each.
+    """
+    if any(mark in line for mark in "{}[]|=") and _LEFT_OVER.search(line):
+        return "left_over_markup"
+    if _LIST_ITEM.match(line):
+        return "list_item"
+    if "_" in line and _PLACEHOLDER.search(line):
+        return "placeholder"
+    columns = len(line) + (_WIDE_COLUMNS - 1) * len(_WIDE.findall(line[:_FEWEST_COLUMNS]))
+    if _MARKED_HEADER.match(line) or (columns < _FEWEST_COLUMNS and len(line.split()) < _FEWEST_WORDS):
+        return "short_or_header"
+    return ""

@@ -1,0 +1,134 @@
+"""What a command costs: seconds, CPU seconds and memory of all its processes (Linux)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SECONDS_BETWEEN_SAMPLES = 0.1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took.
+
+    Args:
+        seconds: from start to end.
+        cpu_seconds: user and system time of all processes.
+        peak_bytes: largest sum over the processes of their proportional set sizes, sampled ten times a second; 0
+            where it was not asked for.
+        stdout: what it printed.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    stdout: str
+
+
+def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] = {}, memory: bool = False) -> Cost:
+    """Runs a command to its end.
+
+    Args:
+        command: program and arguments.
+        directory: where it runs.
+        environment: variables to add.
+        memory: whether to sample memory, which takes some of the machine's time.
+
+    Raises:
+        RuntimeError: when it fails; holds the end of its stderr.
+    """
+    _adopt_orphans()
+    before = _children_seconds()
+    started = time.perf_counter()
+    with (
+        Path(directory, "stderr.log").open("w+") as errors,
+        subprocess.Popen(
+            command, cwd=directory, env=os.environ | environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+        _MemorySampler(memory) as sampler,
+    ):
+        stdout, _ = process.communicate()
+        seconds = time.perf_counter() - started
+        errors.seek(0)
+        tail = errors.read()[-4000:]
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)}: ended with {process.returncode}: {tail}")
+    _await_orphans()
+    return Cost(seconds, _children_seconds() - before, sampler.peak, stdout)
+
+
+def _adopt_orphans() -> None:
+    """Makes this process the parent of grandchildren that lose theirs, so that their CPU time is counted."""
+    if not sys.platform.startswith("linux") or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise RuntimeError("processes can be measured on Linux only.")
+
+
+def _await_orphans() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
+def _children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+class _MemorySampler:
+    """Watches all descendants of this process while its block runs."""
+
+    def __init__(self, active: bool) -> None:
+        self.peak = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._loop) if active else None
+
+    def __enter__(self) -> _MemorySampler:
+        if self._thread:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread:
+            self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
+            self.peak = max(self.peak, sum(map(_proportional_bytes, _descendants(os.getpid()))))
+
+
+def _descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            # Processes may end at any moment. The name, in brackets, may hold anything, brackets too.
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children[parent].append(int(entry.name))
+    found: list[int] = []
+    todo = [root]
+    while todo:
+        own = children[todo.pop()]
+        found += own
+        todo += own
+    return found
+
+
+def _proportional_bytes(process: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0

@@ -1,0 +1,97 @@
+"""What the tests of real runners share: a corpus, programs to start and to end, and the environment of workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beam_samples import documents, write_corpus, write_vocabulary
+
+from beam_pipelines.job_servers import cached_job_server
+
+REPOSITORY = Path(__file__).parents[2]
+# `make test-flink` installs the project there as users do, not editable, with Beam's libraries for Google Cloud.
+WORKERS = Path(os.environ.get("BERT_TF_WORKERS") or REPOSITORY / ".venv" / "workers").absolute()
+MANY_SHARDS = 100
+
+
+def needs_job_server(runner: str) -> pytest.MarkDecorator:
+    """Skips where `make job-servers` has not been."""
+    present = cached_job_server(runner).is_file() and shutil.which("java")
+    return pytest.mark.skipif(not present, reason=f"needs Java and the job server of {runner}: `make job-servers`")
+
+
+needs_workers = pytest.mark.skipif(
+    not (WORKERS / "bin" / "python").exists(),
+    reason=f"needs a virtual environment for workers in {WORKERS}: `make workers`",
+)
+
+
+def data_flags(home: Path, count: int = 300) -> list[str]:
+    """Writes a corpus into `home`; returns the flags that make data of it."""
+    glob = write_corpus(home / "corpus", documents(count))
+    return [f"--input={glob}", f"--vocabulary={write_vocabulary(home / 'vocab.txt')}", "--max_seq_length=32"]
+
+
+def start(flags: list[str]) -> subprocess.Popen[str]:
+    """Starts `create_pretraining_data` as the leader of a process group, as a shell does."""
+    arguments = [sys.executable, "-m", "beam_pipelines.create_pretraining_data", *flags]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(arguments, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def wait_for_a_shard(process: subprocess.Popen[str], output: Path) -> None:
+    """Returns as soon as one shard is known to be done, or the process has ended."""
+    while process.poll() is None and not any((output / ".reports").glob("train-*.json")):
+        pass
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """Process numbers of Beam workers that `process` has started."""
+    listed = subprocess.run(
+        ["ps", "--ppid", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
+    ).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if "sdk_worker" in line]
+
+
+@contextlib.contextmanager
+def worker_pool(scratch: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Runs a pool of workers from `WORKERS`, in an empty directory, without anything of this process's environment.
+
+    Yields:
+        Its address, and the process.
+    """
+    scratch.mkdir()
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    arguments = [WORKERS / "bin" / "python", "-m", "apache_beam.runners.worker.worker_pool_main"]
+    environment = {
+        "PATH": os.pathsep.join([str(WORKERS / "bin"), os.defpath]),
+        "HOME": str(scratch),
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TF_NUM_INTRAOP_THREADS": "1",
+    }
+    with (scratch / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*arguments, f"--service_port={port}"], cwd=scratch, env=environment, stdout=log, stderr=log, text=True
+        )
+        try:
+            while process.poll() is None and not _listens(port):
+                pass
+            yield f"localhost:{port}", process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("localhost", port)) == 0

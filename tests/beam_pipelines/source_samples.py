@@ -1,0 +1,67 @@
+"""Reading a source in tests: files with given bytes, whole or in parts, and the real corpora where they are."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow
+import pytest
+import zstandard
+
+from beam_pipelines.sources.documents import Format, InputFile, Part, RawDocument, ReadSettings
+
+RAW = Path(__file__).parents[2] / "../shared/data/raw"
+needs_raw = pytest.mark.skipif(not RAW.is_dir(), reason="the real corpora (../shared/data/raw) are absent")
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+
+
+def read(format: type[Format], path: Path, **settings: object) -> list[RawDocument]:
+    """Reads the whole file at `path`."""
+    return list(format(ReadSettings(**settings)).read(Part(str(path))))
+
+
+def read_parts(format: type[Format], path: Path, edges: Iterable[int], **settings: object) -> list[RawDocument]:
+    """Reads the file at `path` in the parts between `edges`."""
+    reader = format(ReadSettings(**settings))
+    return [document for begin, end in pairwise(edges) for document in reader.read(Part(str(path), begin, end))]
+
+
+def split(format: type[Format], path: Path, **settings: object) -> list[Part]:
+    """Splits the file at `path`."""
+    return list(format(ReadSettings(**settings)).split(InputFile(str(path), path.stat().st_size, 0.0)))
+
+
+def texts(documents: Sequence[RawDocument]) -> list[tuple[str, ...]]:
+    """Returns the paragraphs of documents."""
+    return [document.paragraphs for document in documents]
+
+
+def contents(documents: Sequence[RawDocument]) -> list[tuple[tuple[str, ...], str]]:
+    """Returns what does not depend on how a file was split: paragraphs and reason."""
+    return [(document.paragraphs, document.reason) for document in documents]
+
+
+def peak_bytes(documents: Iterable[RawDocument]) -> int:
+    """Returns the most bytes that Python's objects and Arrow's buffers held while `documents` were taken one by one."""
+    default = pyarrow.default_memory_pool()
+    arrow = pyarrow.proxy_memory_pool(default)
+    pyarrow.set_memory_pool(arrow)
+    tracemalloc.start()
+    try:
+        for _ in documents:
+            pass
+        return tracemalloc.get_traced_memory()[1] + arrow.max_memory()
+    finally:
+        tracemalloc.stop()
+        pyarrow.set_memory_pool(default)

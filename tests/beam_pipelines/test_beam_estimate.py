@@ -1,0 +1,280 @@
+"""The sample against the corpus it is taken from, and estimates against runs."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from beam_samples import documents, write_corpus, write_vocabulary
+
+from beam_pipelines.create_pretraining_data import plan, run
+from beam_pipelines.errors import InputError
+from beam_pipelines.estimate import Estimate, Workers, estimate, workers_of
+from beam_pipelines.sample import read_sample
+from beam_pipelines.sources.corpus import find_corpus
+from beam_pipelines.sources.documents import ReadSettings
+from bert_tf.config import CleaningConfig, DataConfig
+from bert_tf.data.manifest import read_manifest
+from bert_tf.text.vocabulary import load_vocabulary
+
+SETTINGS = ReadSettings()
+TEXTS = documents(12_000, seed=5)
+TEXT = "\n".join(TEXTS)
+
+
+def as_plain(folder: Path) -> str:
+    return write_corpus(folder, TEXTS, files=2)
+
+
+def as_small_files(folder: Path) -> str:
+    return write_corpus(folder, TEXTS, files=60)
+
+
+def as_gzip(folder: Path) -> str:
+    (folder / "text.txt.gz").write_bytes(gzip.compress(TEXT.encode(), mtime=0))
+    return str(folder / "text.txt.gz")
+
+
+def as_bzip2(folder: Path) -> str:
+    # Level 1 has blocks of 100 kB.
+    (folder / "text.txt.bz2").write_bytes(bz2.compress(TEXT.encode(), 1))
+    return str(folder / "text.txt.bz2")
+
+
+def as_jsonl(folder: Path) -> str:
+    lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(TEXTS)]
+    (folder / "text.jsonl").write_text("\n".join(lines) + "\n")
+    return str(folder / "text.jsonl")
+
+
+def as_parquet(folder: Path) -> str:
+    junk = np.random.default_rng(0).integers(0, 2**62, (len(TEXTS), 40)).tolist()
+    table = pa.table({"junk": junk, "text": TEXTS})
+    pa.parquet.write_table(table, folder / "text.parquet", row_group_size=2500)
+    return str(folder / "text.parquet")
+
+
+LAYOUTS: dict[str, tuple[Callable[[Path], str], str]] = {
+    "plain": (as_plain, "text"),
+    "small_files": (as_small_files, "text"),
+    "gzip": (as_gzip, "text"),
+    "bzip2": (as_bzip2, "text"),
+    "jsonl": (as_jsonl, "jsonl"),
+    "parquet": (as_parquet, "parquet"),
+}
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    write, format = LAYOUTS[request.param]
+    return find_corpus(write(tmp_path_factory.mktemp(request.param)), format)
+
+
+# The sample.
+
+
+def texts_of(units) -> list[str]:
+    return ["\n".join(document.paragraphs) for unit in units for document in unit.documents]
+
+
+def test_a_small_corpus_is_its_own_sample(corpus) -> None:
+    units = read_sample(corpus, SETTINGS, text_bytes=10**9)
+    assert sorted(texts_of(units)) == sorted(text.strip() for text in TEXTS)
+    assert sum(unit.bytes for unit in units) == corpus.bytes
+
+
+@pytest.mark.parametrize("text_bytes", [300_000, 800_000])
+def test_a_sample_stands_for_the_whole(corpus, text_bytes: int) -> None:
+    units = read_sample(corpus, SETTINGS, text_bytes)
+    found = texts_of(units)
+    assert set(found) <= {text.strip() for text in TEXTS}
+    assert len(set(found)) == len(found)
+    share = sum(unit.bytes for unit in units) / corpus.bytes
+    assert 0.02 < share < 0.8
+    # A document in a unit begins where another ends: all are counted with one error at each edge.
+    assert len(found) == pytest.approx(share * len(TEXTS), rel=0.06)
+    assert sum(map(len, found)) == pytest.approx(share * len(TEXT), rel=0.06)
+    assert all(unit.bytes > 0 and unit.seconds >= 0 for unit in units)
+
+
+def test_a_sample_is_spread(tmp_path: Path) -> None:
+    corpus = find_corpus(as_plain(tmp_path))
+    files = {document.file for unit in read_sample(corpus, SETTINGS, 100_000) for document in unit.documents}
+    assert len(files) == 2
+    places = [text.split(maxsplit=2)[1] for text in texts_of(read_sample(corpus, SETTINGS, 100_000))]
+    numbers = np.array([int(place.strip(".")) for place in places])
+    assert (np.histogram(numbers, 6, (0, 12_000))[0] > 0).all()
+
+
+def test_every_input_is_sampled(tmp_path: Path) -> None:
+    (tmp_path / "large").mkdir()
+    pattern = as_plain(tmp_path / "large")
+    (tmp_path / "tiny.txt").write_text("\n".join(TEXTS[:5]))
+    corpus = find_corpus(f"{pattern},{tmp_path}/tiny.txt")
+    units = read_sample(corpus, SETTINGS, 100_000)
+    assert {unit.source for unit in units} == {0, 1}
+    assert {document.source for unit in units if unit.source == 1 for document in unit.documents} == {1}
+
+
+def test_reading_is_left_as_it_was(tmp_path: Path) -> None:
+    opened = FileSystems.open
+    corpus = find_corpus(as_gzip(tmp_path))
+    read_sample(corpus, SETTINGS, 100_000)
+    (tmp_path / "text.txt.gz").write_bytes(b"\x1f\x8b" + b"damaged")
+    with pytest.raises(InputError, match="damaged"):
+        read_sample(corpus, SETTINGS, 100_000)
+    assert FileSystems.open is opened
+
+
+# The estimate.
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / "vocab.txt")
+
+
+def foreseen(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
+    corpus = find_corpus(pattern)
+    planned = [plan(config, corpus.text_bytes) for config in configs]
+    return estimate(
+        corpus, SETTINGS, [config for config, _ in planned], load_vocabulary(vocabulary), planned[0][1],
+        Workers(workers), **options,
+    )  # fmt: skip
+
+
+def made(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
+    return run(
+        [
+            f"--input={pattern}",
+            f"--vocabulary={vocabulary}",
+            f"--output={output}",
+            "--direct_running_mode=in_memory",
+            *flags,
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "config"),
+    [
+        ((), DataConfig()),
+        (("--masking=static", "--dupe_factor=2"), DataConfig(masking="static", dupe_factor=2)),
+        (
+            ("--no_nsp", "--max_seq_length=64"),
+            DataConfig(max_seq_length=64, max_predictions_per_seq=10, next_sentence=False),
+        ),
+    ],
+    ids=["dynamic", "static", "singles"],
+)  # fmt: skip
+def test_a_small_run_is_foreseen_exactly(tmp_path: Path, vocabulary: Path, flags: tuple[str, ...], config) -> None:
+    pattern = write_corpus(tmp_path / "corpus", TEXTS[:400])
+    config = DataConfig(**(vars(config) | {"validation_fraction": 0.0, "num_shards": 1}))
+    summary = made(pattern, vocabulary, tmp_path / "data", "--num_shards=1", "--validation_fraction=0", *flags)
+    found = foreseen(pattern, vocabulary, [config])
+    manifest = read_manifest(tmp_path / "data")
+    assert found.sample_bytes == found.input_bytes == sum(source.bytes for source in manifest.sources)
+    assert found.documents == manifest.counts["documents"]
+    assert (found.tokens, found.examples, found.shards) == (summary["tokens"], summary["examples"], summary["shards"])
+    assert found.estimated_disk_bytes == manifest.shards["train"][0].bytes
+    assert found.spread["tokens"] == found.spread["documents"] == 0.0
+
+
+def test_a_larger_run_is_foreseen_nearly(tmp_path: Path, vocabulary: Path) -> None:
+    pattern = as_plain(tmp_path / "corpus")
+    flags = ("--max_seq_length=64,128", "--num_shards=3", "--weights=2")
+    summary = made(pattern, vocabulary, tmp_path / "data", *flags)
+    corpus = find_corpus(pattern, weights="2")
+    configs = [DataConfig(max_seq_length=length, max_predictions_per_seq=20, num_shards=3) for length in (64, 128)]
+    buckets = plan(configs[0], corpus.text_bytes)[1]
+    found = estimate(corpus, SETTINGS, configs, load_vocabulary(vocabulary), buckets, Workers(2), 200_000)
+    manifests = [read_manifest(tmp_path / "data" / f"length-{length}") for length in (64, 128)]
+    disk = sum(shard.bytes for manifest in manifests for shards in manifest.shards.values() for shard in shards)
+    assert found.sample_bytes < found.input_bytes / 3
+    assert found.shards == summary["shards"] == 8
+    assert found.documents == pytest.approx(manifests[0].counts["documents"], rel=0.05)
+    assert found.tokens == pytest.approx(summary["tokens"], rel=0.05)
+    assert found.examples == pytest.approx(summary["examples"], rel=0.05)
+    assert found.estimated_disk_bytes == pytest.approx(disk, rel=0.05)
+    assert 0.0 < found.spread["tokens"] < 0.1 and found.spread["seconds"] > 0.2
+
+
+def test_every_step_is_in_the_time(tmp_path: Path, vocabulary: Path) -> None:
+    pattern = write_corpus(tmp_path, TEXTS[:100])
+    plain = foreseen(pattern, vocabulary, [DataConfig()])
+    cleaning = CleaningConfig(min_words=1, near_duplicates=0.8)
+    cleaned = foreseen(pattern, vocabulary, [DataConfig(cleaning=cleaning)])
+    assert list(plain.cpu_seconds) == ["read", "tokenize", "build"]
+    assert list(cleaned.cpu_seconds) == ["read", "filter", "tokenize", "near duplicates", "build"]
+    assert plain.estimated_seconds > 0
+    left_out = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=40))])
+    assert 0 < left_out.documents < plain.documents
+
+
+def test_more_and_larger_buckets_take_more_memory(tmp_path: Path, vocabulary: Path) -> None:
+    pattern = write_corpus(tmp_path, TEXTS[:2000])
+
+    def memory(workers: int, shards: int) -> int:
+        config = DataConfig(num_shards=shards)
+        return foreseen(pattern, vocabulary, [config], workers, sample_bytes=50_000).estimated_memory_bytes
+
+    assert memory(0, 1) < memory(1, 1) < memory(4, 8)
+    tokens = foreseen(pattern, vocabulary, [DataConfig()]).tokens
+    assert memory(0, 1) - memory(0, 2) == pytest.approx(tokens / 2 * 26, abs=40 << 20)
+
+
+def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
+    pattern = write_corpus(tmp_path, TEXTS[:2000])
+    found = foreseen(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
+    lines = found.table().splitlines()
+    assert lines[0].startswith("estimate from ") and lines[0].endswith(" of input:")
+    assert [line.split()[0] for line in lines[1:7]] == ["time", "memory", "disk", "documents", "tokens", "examples"]
+    assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
+    assert f" {found.examples:,}  " in lines[6]
+    assert json.loads(json.dumps(found.summary()))["input_bytes"] == found.input_bytes
+    whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
+    assert "one process" in whole and whole.count("of all input") == 4
+
+
+@pytest.mark.parametrize(
+    ("workers", "costs", "seconds"),
+    [
+        (Workers(0), [3.0, 2.0, 1.0], 6.0),
+        (Workers(2, here=False), [3.0, 2.0, 1.0], 4.0),  # 3 + 1 and 2
+        (Workers(2, here=False), [5.0], 5.0),
+        (Workers(8, here=False), [1.0] * 9, 2.0),
+        (Workers(3, here=False), [], 0.0),
+    ],
+)
+def test_tasks_are_dealt_out_in_turn(workers: Workers, costs: list[float], seconds: float) -> None:
+    assert workers.seconds(costs) == seconds
+
+
+def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam_pipelines.estimate._cores", lambda: 2)
+    assert Workers(8).seconds([1.0] * 8) == 4.0
+    assert Workers(8, here=False).seconds([1.0] * 8) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers"),
+    [
+        (["--runner=FnApiRunner", "--direct_running_mode=in_memory"], Workers(0)),
+        (["--runner=FnApiRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=3"], Workers(3)),
+        (["--runner=FlinkRunner", "--parallelism=4", "--environment_type=LOOPBACK"], Workers(4)),
+        (["--runner=FlinkRunner", "--parallelism=4", "--environment_type=EXTERNAL"], Workers(4, here=False)),
+        (["--runner=SparkRunner", "--sdk_worker_parallelism=2"], Workers(2)),
+        (["--runner=DataflowRunner", "--max_num_workers=40"], Workers(40, here=False)),
+        (["--runner=DataflowRunner"], Workers(1, here=False)),
+    ],
+)
+def test_workers_are_those_of_the_flags(flags: list[str], workers: Workers) -> None:
+    assert workers_of(flags) == workers

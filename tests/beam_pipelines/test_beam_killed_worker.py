@@ -1,0 +1,113 @@
+"""A worker that is killed in the middle ends the run at once; the same command makes what is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from beam_samples import contents
+from runner_samples import (
+    MANY_SHARDS,
+    data_flags,
+    needs_job_server,
+    needs_workers,
+    start,
+    wait_for_a_shard,
+    worker_pool,
+    workers_of,
+)
+
+from beam_pipelines import create_pretraining_data
+
+LOCAL = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+FLINK = ["--runner=FlinkRunner", "--flink_master=[local]", "--sdk_worker_parallelism=1"]
+ON_FLINK = [pytest.mark.runners, needs_job_server("FlinkRunner")]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("killed")
+
+
+@pytest.fixture(scope="module")
+def flags(home: Path) -> list[str]:
+    return [*data_flags(home), f"--num_shards={MANY_SHARDS}"]
+
+
+@pytest.fixture(scope="module")
+def whole(home: Path, flags: list[str]) -> Path:
+    """The data of an unbroken run."""
+    create_pretraining_data.run([*flags, f"--output={home / 'whole'}"])
+    return home / "whole"
+
+
+def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | None = None) -> list[str]:
+    """Kills one worker, of `pool` or of the driver, once a shard stands; returns what the driver said."""
+    process = start([*flags, f"--output={output}"])
+    wait_for_a_shard(process, output)
+    os.kill(workers_of(pool or process)[0], signal.SIGKILL)
+    _, errors = process.communicate()
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors
+    made = list(output.glob("*.tfrecord"))
+    assert 0 < len(made) < MANY_SHARDS
+    assert not (output / "manifest.json").exists()
+    return errors.splitlines()
+
+
+def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    create_pretraining_data.run([*flags, f"--output={output}"])
+    assert "shards stand already" in capfd.readouterr().err
+    assert contents(output) == contents(whole)
+
+
+def test_a_local_worker(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = home / "local"
+    said = run_and_kill([*flags, *LOCAL], output)
+    assert said[-1].startswith("error: a worker process was lost (SIGKILL: ")
+    check_that_it_goes_on(flags, output, whole, capfd)
+
+
+@pytest.mark.parametrize("runner", [[], pytest.param(FLINK, marks=ON_FLINK)], ids=["local", "flink"])
+def test_a_source_file_that_disappears_is_named(
+    tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is there while the run is planned, and gone when a worker opens it."""
+    flags = data_flags(tmp_path, 30)
+    running = create_pretraining_data.running_pipeline
+
+    def running_without_a_file(options: object) -> object:
+        (tmp_path / "corpus" / "part-1.txt").unlink()
+        return running(options)
+
+    monkeypatch.setattr(create_pretraining_data, "running_pipeline", running_without_a_file)
+    with pytest.raises((ValueError, OSError), match=r"part-1\.txt") as caught:
+        create_pretraining_data.run([*flags, f"--output={tmp_path / 'data'}", *runner])
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "data" / "manifest.json").exists()
+
+
+@pytest.mark.runners
+@needs_job_server("FlinkRunner")
+def test_a_worker_of_flink(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = home / "flink"
+    said = run_and_kill([*flags, *FLINK], output)
+    assert said[-1].startswith("error: a worker process was lost (killed, ")
+    check_that_it_goes_on([*flags, *FLINK], output, whole, capfd)
+
+
+@pytest.mark.runners
+@needs_workers
+@needs_job_server("FlinkRunner")
+def test_a_worker_of_a_pool(
+    home: Path, flags: list[str], whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = home / "pool"
+    with worker_pool(tmp_path / "pool") as (address, pool):
+        external = ["--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
+        said = run_and_kill([*flags, *FLINK, *external], output, pool)
+        assert said[-1].startswith("error: a worker process was lost (killed, ")
+        check_that_it_goes_on([*flags, *FLINK, *external], output, whole, capfd)

@@ -1,0 +1,102 @@
+"""Files on object stores: both pipelines with every path but the vocabulary's on one."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from beam_samples import contents, documents, write_corpus, write_vocabulary
+from memory_filesystem import OBJECTS
+
+from beam_pipelines import build_vocabulary, create_pretraining_data, storage
+
+BUCKET = "mem://bucket"
+
+
+@pytest.fixture(autouse=True)
+def bucket() -> dict[str, bytes]:
+    OBJECTS.clear()
+    return OBJECTS
+
+
+@pytest.fixture
+def corpora(tmp_path: Path, bucket: dict[str, bytes]) -> tuple[str, str]:
+    """The same corpus on this machine and in the bucket."""
+    local = write_corpus(tmp_path / "corpus", documents(200))
+    for path in (tmp_path / "corpus").iterdir():
+        bucket[f"{BUCKET}/corpus/{path.name}"] = path.read_bytes()
+    return local, f"{BUCKET}/corpus/{Path(local).name}"
+
+
+def remote_contents(directory: str) -> dict[str, str]:
+    """As `contents`, of a directory in the bucket."""
+    found = {path.removeprefix(f"{directory}/"): content for path, content in OBJECTS.items()}
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in found.items()
+        if not name.startswith("mem://") and name != "run.json"
+    }
+
+
+def test_small_files() -> None:
+    path = storage.join(BUCKET, "a", "b.txt")
+    assert storage.read(path) is None
+    storage.write(path, b"one")
+    assert storage.read(path) == b"one"
+    assert storage.split(path) == (f"{BUCKET}/a", "b.txt")
+    assert storage.names_in(f"{BUCKET}/a") == {"b.txt": 3}
+    assert storage.names_in(f"{BUCKET}/none") == {}
+
+
+def test_a_directory_is_deleted_with_all_that_is_in_it_and_nothing_else(tmp_path: Path) -> None:
+    for base in (BUCKET, str(tmp_path)):
+        for name in ("a/1", "a/b/2", "ab/3"):
+            storage.write(f"{base}/{name}", b"x")
+        storage.delete([f"{base}/a", f"{base}/none"])
+        assert storage.read(f"{base}/ab/3") == b"x"
+    assert list(OBJECTS) == [f"{BUCKET}/ab/3"]
+    assert [path.name for path in tmp_path.iterdir()] == ["ab"]
+
+
+def test_directories_are_staged_on_this_machine() -> None:
+    storage.write_in(f"{BUCKET}/d", lambda folder: (folder / "x.json").write_text("{}"))
+    storage.write(f"{BUCKET}/d/large.tfrecord", b"large")
+    seen = storage.read_in(f"{BUCKET}/d", lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()})
+    assert seen == {"x.json": b"{}"}
+
+
+def test_data_in_a_bucket_are_those_of_a_local_run(tmp_path: Path, corpora: tuple[str, str]) -> None:
+    vocabulary = write_vocabulary(tmp_path / "vocab.txt")
+    flags = [f"--vocabulary={vocabulary}", "--max_seq_length=32", "--num_shards=3"]
+    local, remote = corpora
+    create_pretraining_data.run([*flags, f"--input={local}", f"--output={tmp_path / 'data'}"])
+    summary = create_pretraining_data.run([*flags, f"--input={remote}", f"--output={BUCKET}/data"])
+    assert summary["documents_read"] == 200
+    here, there = contents(tmp_path / "data"), remote_contents(f"{BUCKET}/data")
+    shards = {name for name in here if name.endswith(".tfrecord")}
+    assert {name: there[name] for name in shards} == {name: here[name] for name in shards}
+    assert set(there) == set(here) - {"report.html"}, "no report of a bucket stays behind"
+
+
+def test_a_run_in_a_bucket_goes_on(tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]) -> None:
+    vocabulary = write_vocabulary(tmp_path / "vocab.txt")
+    flags = [f"--vocabulary={vocabulary}", "--max_seq_length=32", f"--input={corpora[1]}", f"--output={BUCKET}/data"]
+    whole = create_pretraining_data.run(flags)
+    assert create_pretraining_data.run(flags) | {"seconds": 0} == whole | {"seconds": 0}
+    before = remote_contents(f"{BUCKET}/data")
+    del bucket[f"{BUCKET}/data/manifest.json"]
+    create_pretraining_data.run(flags)
+    assert remote_contents(f"{BUCKET}/data") == before
+
+
+def test_a_vocabulary_does_not_count_what_a_killed_run_left(
+    tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]
+) -> None:
+    local, remote = corpora
+    flags = ["--vocabulary_size=100"]
+    build_vocabulary.run([*flags, f"--input={local}", f"--output={tmp_path / 'vocab.txt'}"])
+    bucket[f"{BUCKET}/v/vocab.txt.counts/99999.counts"] = b"left by a killed run"
+    build_vocabulary.run([*flags, f"--input={remote}", f"--output={BUCKET}/v/vocab.txt"])
+    assert bucket[f"{BUCKET}/v/vocab.txt"] == (tmp_path / "vocab.txt").read_bytes()
+    assert not [path for path in bucket if ".counts" in path]

@@ -1,0 +1,47 @@
+"""The benchmark of the data pipelines runs, on a corpus too small to tell anything; the peer is left out."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
+
+ROOT = Path(__file__).parents[2]
+WORDS = [a + b for a in ("ka", "lo", "mi", "ne") for b in ("ba", "de", "fi", "gu")]
+
+
+def write_corpus(path: Path) -> None:
+    rng = random.Random(0)
+    documents = []
+    while sum(map(len, documents)) < 150_000:
+        sentences = [" ".join(rng.choices(WORDS, k=9)).capitalize() + "." for _ in range(12)]
+        documents.append("\n".join(" ".join(sentences[begin : begin + 3]) for begin in range(0, 12, 3)) + "\n")
+    path.write_text("\n".join(documents), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_all_parts_of_the_data_benchmark(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus.txt")
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join([*SPECIAL_TOKENS, ".", *WORDS]) + "\n", encoding="utf-8")
+    sizes = [f"--{part}megabytes=0.1" for part in ("", "tokenizing_", "vocabulary_", "stages_")]
+    command = [
+        *(sys.executable, "-m", "benchmarks.data", "--lengths=128", "--repetitions=1", "--vocabulary_repetitions=1"),
+        *(f"--corpus={tmp_path / 'corpus.txt'}", f"--vocabulary={vocabulary}", f"--output={tmp_path / 'results'}"),
+    ]
+    done = subprocess.run([*command, *sizes], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "results").iterdir()}
+    assert set(found) == {"pre-training_examples", "peak_memory", "tokenizing_a_corpus", "vocabulary", "stages"}
+    small, large = found["pre-training_examples"]["results"][0]["examples"]
+    assert large > 3 * small > 0
+    assert 0 < found["peak_memory"]["results"][0]["peak_bytes"] < 8e9
+    stages = found["stages"]["results"][0]["cpu_seconds"]
+    assert all(seconds > 0 for stage, seconds in stages.items())
+    assert {"reading", "sentence splitting", "tokenizing", "drawing pairs", "masking", "encoding"} <= set(stages)

@@ -1,0 +1,104 @@
+"""`bert-tf inspect` on data directories; other things it describes are in `test_commands_path`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bert_tf.cli import main
+from bert_tf.config import DataConfig
+from bert_tf.data.manifest import Manifest, Source, write_manifest
+from bert_tf.data.pairs import TokenizedDocument, build_pairs
+from bert_tf.data.records import encode_dynamic, write_shard
+from bert_tf.data.schema import length_folder, shard_name
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
+
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{number}" for number in range(60))))
+CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5)
+
+
+def write_data(directory: Path, length: int = 32) -> Path:
+    """Writes a data directory of random words with one training shard and one held-out one."""
+    directory.mkdir(parents=True, exist_ok=True)
+    config = dataclasses.replace(CONFIG, max_seq_length=length)
+    rng = np.random.default_rng(length)
+    shards = {}
+    histogram = np.zeros(length + 1, np.int64)
+    for split in ("train", "validation"):
+        documents = [
+            TokenizedDocument(int(rng.integers(2**63)), rng.integers(5, 65, 40, np.int32), np.full(8, 5, np.int32))
+            for _ in range(30)
+        ]
+        pairs = build_pairs(documents, config, VOCABULARY)
+        histogram += np.bincount(np.diff(pairs.row_splits), minlength=length + 1)
+        shards[split] = (write_shard(directory / shard_name(split, 0, 1), encode_dynamic(pairs)),)
+    manifest = Manifest(
+        config=config,
+        vocabulary_sha256=VOCABULARY.fingerprint,
+        vocabulary_size=len(VOCABULARY),
+        shards=shards,
+        counts={"documents": 60, "documents_read": 63, "examples": int(histogram.sum()), "tokens": 2400},
+        rejected={"empty": 3},
+        sources=(Source("corpus/*.txt", "text", "en", 1.0, 2, 9_000, 63, 60, 2400, {"empty": 3}),),
+        histograms={"example_lengths": histogram.tolist(), "document_lengths": [0, 0, 0, 0, 0, 60]},
+        fill=float((histogram * np.arange(length + 1)).sum() / histogram.sum() / length),
+    )
+    save_vocabulary(VOCABULARY, directory / "vocab.txt")
+    write_manifest(manifest, directory)
+    return directory
+
+
+def inspect(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict]:
+    assert main(["inspect", str(path)]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    return "\n".join(lines), json.loads(last)
+
+
+def test_a_data_directory_in_words_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, summary = inspect(write_data(tmp_path / "data"), capsys)
+    assert text.startswith("data: pre-training data, every checksum matches\n\n")
+    total = sum(summary["examples"].values())
+    assert f"\n{total:,} examples of up to 32 tokens\n" in text
+    assert "\n\nSources\n" in text and "\n\n20 examples\n" in text and "[MASK→w" in text
+    assert summary["kind"] == "pre-training data, every checksum matches"
+    assert summary["shards"] == {"train": 1, "validation": 1}
+    assert summary["sources"][0]["input"] == "corpus/*.txt"
+    assert summary["histograms"]["document_lengths"] == {"p50": 63, "p95": 63, "max": 63}
+    assert summary["histograms"]["example_lengths"]["max"] <= 32
+    # Scripts lean on these.
+    assert {
+        "output", "kind", "examples", "shards", "bytes", "counts", "rejected", "labels", "unk_rate", "fill",
+        "vocabulary_size", "config", "versions", "sources", "histograms", "seconds",
+    } <= summary.keys()  # fmt: skip
+
+
+def test_checksums_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_data(tmp_path / "data") / shard_name("validation", 0, 1)
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+    assert main(["inspect", str(tmp_path / "data")]) == 1
+    assert f"{path}: SHA-256 must be" in capsys.readouterr().err
+
+
+def test_all_lengths_of_a_run_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for length in (128, 32, 512):
+        write_data(tmp_path / length_folder(length), length)
+    (tmp_path / "run.json").write_text("{}")
+    text, summary = inspect(tmp_path, capsys)
+    assert [line.split(":")[0] for line in text.splitlines() if line.endswith("checksum matches")] == [
+        "length-32", "length-128", "length-512"
+    ]  # fmt: skip
+    assert summary["length-512"]["config"]["max_seq_length"] == 512
+    assert {"length-32", "length-128"} <= summary.keys()
+
+
+def test_an_unfinished_length_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_data(tmp_path / length_folder(32))
+    (tmp_path / length_folder(128)).mkdir()
+    assert main(["inspect", str(tmp_path)]) == 1
+    assert "length-128/manifest.json is missing" in capsys.readouterr().err
