@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WORKERS := $(VENV)/workers
 
-.PHONY: setup demo test test-slow lint bench clean
+.PHONY: setup demo test test-slow test-flink job-servers workers lint bench clean
 
 setup: $(READY)
 
@@ -21,6 +22,24 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# Flink and Spark on this machine and Dataflow's dry run; needs Maven and Java 11 or 17.
+test-flink: $(READY) job-servers workers
+	BERT_TF_WORKERS=$(WORKERS) $(BIN)/python -m pytest -m runners
+
+job-servers:
+	deployment/job_servers/fetch
+
+# An installation as users have it, for worker pools and for Google's libraries; the project itself always anew.
+workers: $(WORKERS)/.ready
+	rm -rf build
+	$(WORKERS)/bin/python -m pip install --quiet --no-deps --force-reinstall .
+	rm -rf build
+
+$(WORKERS)/.ready: $(READY) constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(WORKERS)
+	$(WORKERS)/bin/python -m pip install --quiet --constraint constraints.txt '.[gcp]'
+	touch $@
 
 lint: $(READY)
 	$(BIN)/ruff check .

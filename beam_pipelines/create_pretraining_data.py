@@ -30,9 +30,9 @@ from beam_pipelines.options import (
     read_settings,
 )
 from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.runners import is_dry_run, runner_flags, running_pipeline
+from beam_pipelines.runners import is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
-from beam_pipelines.sources.documents import RawDocument, ReadSettings
+from beam_pipelines.sources.documents import FAULTS, RawDocument, ReadSettings
 from beam_pipelines.summary import RunSummary
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
 from beam_pipelines.transforms.compact import mark_unwanted
@@ -47,8 +47,9 @@ from bert_tf.data.report_page import write_report
 from bert_tf.data.schema import REPORT_NAME, VOCABULARY_NAME
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
-# Text in one bucket: 15 M tokens or so, which take a few hundred megabytes while their shard is made.
-_BUCKET_BYTES = 64 << 20
+# Text in one bucket: 8 M tokens or so, which take a few hundred megabytes while their shard is made; of Wikipedia
+# 10,000 documents to draw partners from.
+_BUCKET_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,18 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         _run_pipeline(options, it, frozenset())
         print("data: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
         foreseen = {"dry_run": True}
+    elif is_template(options):
+        it.directory.claim()
+        _run_pipeline(options, it, _finished_buckets(it))
+        print("data: once the template's job has ended, this command without the template finishes it", file=sys.stderr)
+        foreseen = {"template": True}
     else:
         return _summary(args.output, _made(options, it), time.monotonic() - started)
     return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **foreseen}
 
 
 def _planned(args: argparse.Namespace) -> _Run:
-    vocabulary, settings = load_vocabulary(args.vocabulary), read_settings(args)
+    vocabulary, settings = storage.read_file(args.vocabulary, load_vocabulary), read_settings(args)
     corpus = corpus_of(args)
     planned = [plan(config, corpus.text_bytes) for config in data_configs(args)]
     configs, buckets = [config for config, _ in planned], planned[0][1]
@@ -126,7 +132,8 @@ def _made(options: PipelineOptions, it: _Run) -> list[Manifest]:
         manifests = _finished_manifests(it)
         print(f"data: {it.directory.path} is complete already", file=sys.stderr)
     else:
-        _run_pipeline(options, it, _finished_buckets(it))
+        if not _nothing_missing(it):
+            _run_pipeline(options, it, _finished_buckets(it))
         manifests = _finish(it)
     _show(it)
     return manifests
@@ -150,7 +157,7 @@ def plan(config: DataConfig, text_bytes: int) -> tuple[DataConfig, Buckets]:
     """Resolves the number of shards.
 
     Args:
-        config: `num_shards` 0 is derived, so that a bucket holds about 64 MB of text.
+        config: `num_shards` 0 is derived, so that a bucket holds about 32 MB of text.
         text_bytes: size of the input.
 
     Returns:
@@ -213,6 +220,16 @@ class _MarkUnwanted(beam.DoFn):
         bucket, packed_ids = element
         if bucket not in self._finished:
             yield bucket, mark_unwanted(packed_ids)
+
+
+def _nothing_missing(it: _Run) -> bool:
+    """Tells whether a pipeline ended well, but without its driver: all that it read is accounted for."""
+    directory = it.directory
+    tally = Tally.load(directory.file(REPORTS))
+    if not tally.read() or (FAULTS & set(tally.left_out()) and storage.read(directory.file(DEAD_LETTERS)) is None):
+        return False
+    sources = RunSummary(it.corpus, it.vocabulary, it.buckets, tally, directory.reports(verify=True)).sources()
+    return all(source.documents_read == source.documents + sum(source.left_out.values()) for source in sources)
 
 
 def _finished_manifests(it: _Run) -> list[Manifest]:

@@ -98,7 +98,7 @@ class Estimate:
         working = f"{self.workers} worker{'s' * (self.workers != 1)}" if self.workers else "one process"
         seconds, disk = self.estimated_seconds, self.estimated_disk_bytes
         rows = [
-            ("time", _duration(seconds), f"{self._interval('seconds', seconds, _duration)}, {working}"),
+            ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
             ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
             ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
         ]
@@ -112,7 +112,7 @@ class Estimate:
             [
                 f"estimate from {in_bytes(self.sample_bytes)} of {in_bytes(self.input_bytes)} of input:",
                 *(f"  {name:<10} {value:>{width}}  {more}".rstrip() for name, value, more in rows),
-                f"  {_duration(cpu)} of CPU time: {steps}",
+                f"  {in_time(cpu)} of CPU time: {steps}",
             ]
         )
 
@@ -317,9 +317,12 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _duration(seconds: float) -> str:
-    """Returns a time for people, for example `40 s`, `12 min` and `3 h 20 min`."""
+def in_time(seconds: float) -> str:
+    """Returns a time for people, for example `40 s`, `1 min 50 s`, `25 min` and `3 h 20 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
+    whole, rest = divmod(round(seconds), 60)
+    if whole < 10:
+        return f"{whole} min {rest} s" if rest else f"{whole} min"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

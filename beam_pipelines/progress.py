@@ -28,7 +28,7 @@ class ProgressLog:
     directory: str = ""
 
     def note(self, what: str, amount: int) -> None:
-        """Adds `amount` to the count of `what`: `files`, `parts`, `parts_read`, `documents`, bytes of `text`, `shards`."""
+        """Adds `amount` to `what`: `files`, `parts`, `parts_read`, `documents`, bytes of `text` or `shards`."""
         if self.directory:
             # Progress must not end a run: the directory is absent on other machines and may share a full disk.
             with contextlib.suppress(OSError), Path(self.directory, f"{os.getpid()}.log").open("a") as file:

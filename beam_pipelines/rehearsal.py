@@ -17,7 +17,7 @@ from beam_pipelines.data_directory import by_folder
 from beam_pipelines.progress import ProgressLog
 from beam_pipelines.sample import Unit
 from beam_pipelines.sources.corpus import Corpus
-from beam_pipelines.sources.documents import RawDocument, in_batches
+from beam_pipelines.sources.documents import BATCH_CHARACTERS, RawDocument
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard, ShardReport
 from beam_pipelines.transforms.compact import unpack
 from beam_pipelines.transforms.filter_documents import FilterDocuments
@@ -71,8 +71,15 @@ class Rehearsal:
         self._vocabulary = vocabulary
         self._buckets = buckets
         self._cleaning = configs[0].cleaning
+        self._filter = FilterDocuments(self._cleaning, corpus.languages)
         self._tokenize = TokenizeDocuments(configs[0], corpus.languages, vocabulary, buckets, frozenset())
         self._tokenize.setup()
+        # What is done once only, with the first call (TensorFlow's graph takes as long as a megabyte of text), must not
+        # be scaled.
+        once = [RawDocument("", "", ("A sentence.",))]
+        list(self._tokenize.process(once))
+        if self._cleaning.filters:
+            list(self._filter.process(once))
 
     def measure(self, units: Sequence[Unit]) -> Measured:
         """Takes the units of one input through all steps."""
@@ -81,11 +88,10 @@ class Rehearsal:
         chunks: list[bytes] = []
         filtered: list[list[RawDocument]] = []
         for unit in units:
-            batches = list(in_batches(unit.documents))
+            batches = list(_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
-                    step = FilterDocuments(self._cleaning, self._corpus.languages)
-                    batches = [found for batch in batches for found in step.process(batch)]
+                    batches = [found for batch in batches for found in self._filter.process(batch)]
             with _timed(seconds, TOKENIZE):
                 given = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
             documents, _ = unpack(given)
@@ -124,6 +130,20 @@ class Rehearsal:
         counts["examples"] = sum(length.counts["examples"] for length in report.lengths)
         counts["disk"] = sum(length.shard.bytes for length in report.lengths if length.shard)
         return counts
+
+
+def _batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
+    """Yields batches as large as those of the run, so far as there are documents."""
+    batch: list[RawDocument] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += sum(map(len, document.paragraphs))
+        if characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 def _main_output(elements: Iterable[Any]) -> Iterator[bytes]:

@@ -17,7 +17,13 @@ from typing import Any, TextIO
 
 import apache_beam as beam
 import grpc
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, TestOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    TestOptions,
+)
 from apache_beam.runners.runner import PipelineState
 
 from beam_pipelines.errors import InputError, PipelineError
@@ -98,6 +104,11 @@ def is_dry_run(options: PipelineOptions) -> bool:
     return value == "true"
 
 
+def is_template(options: PipelineOptions) -> bool:
+    """Tells whether the pipeline is only written down, as launchers of Dataflow templates ask, and runs later."""
+    return bool(options.view_as(GoogleCloudOptions).template_location)
+
+
 @contextlib.contextmanager
 def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
     """Yields a pipeline to be filled and runs it when the block ends.
@@ -117,7 +128,9 @@ def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
         return
     with _surroundings(runner, options, pipeline.runner):
         try:
-            state = pipeline.run().wait_until_finish()
+            result = pipeline.run()
+            # A template has no job yet that one could wait for.
+            state = PipelineState.DONE if is_template(options) else result.wait_until_finish()
         except Exception as error:
             raise _failure(error) from error
     if state not in (None, PipelineState.DONE):
@@ -134,6 +147,9 @@ def _failure(error: Exception) -> BaseException:
         return PipelineError(f"a worker process was lost (killed, or its machine is out of memory); {RESUME}")
     kind, message = found[-1] if found else (type(error).__name__, text.strip() or "no message")
     message = _STEP.sub("", message).strip().splitlines()[0]
+    # Beam wraps an error whose arguments it cannot extend.
+    if kind == "RuntimeError" and (wrapped := _ERROR_LINE.match(message)):
+        kind, message = wrapped.groups()
     if kind in ("InputError", "PipelineError"):
         return (InputError if kind == "InputError" else PipelineError)(message)
     known = getattr(builtins, kind, None)

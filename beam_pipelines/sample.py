@@ -7,7 +7,7 @@ import io
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO, NamedTuple
@@ -31,8 +31,8 @@ _MOST_BYTES = 12_000_000
 _PLACES = 16
 # Formats whose plain files can be read from any byte on.
 _SEEKABLE = (Text, Jsonl, Wikipedia)
-# Bytes given to a format at a time: how far its reading ahead can blur what it has read.
-_STEP = 8 << 10
+# Bytes given to a format at a time: little, for its reading ahead blurs what it has read.
+_STEP = 32 << 10
 
 Place = tuple[int, int]  # numbers of a file and of a part of it
 
@@ -101,19 +101,34 @@ class _SourceReader:
     def read(self, places: int) -> Iterator[Unit]:
         """Yields the units of all places, reading on into the next parts where one is too small."""
         if self._quota * places >= sum(file.size for file in self._files):
-            for part in self._parts_from((0, 0), Counter()):
-                yield from self._read_part(part, math.inf)
+            parts = self._parts_from((0, 0), Counter())
+            yield from self._joined(unit for part in parts for unit in self._read_part(part, math.inf))
             return
         starts = Counter(self._places(places))
-        wanted = 0.0
+        left = 0.0
         for place, count in sorted(starts.items()):
-            wanted += self._quota * count
-            for part in self._parts_from(place, starts):
-                for unit in self._read_part(part, wanted):
-                    wanted -= unit.bytes
-                    yield unit
-                if wanted <= 0:
-                    break
+            units = list(self._joined(self._read_place(self._parts_from(place, starts), left + self._quota * count)))
+            left += self._quota * count - sum(unit.bytes for unit in units)
+            yield from units
+
+    def _read_place(self, parts: Iterable[Part], wanted: float) -> Iterator[Unit]:
+        for part in parts:
+            for unit in self._read_part(part, wanted):
+                wanted -= unit.bytes
+                yield unit
+            if wanted <= 0:
+                return
+
+    def _joined(self, units: Iterable[Unit]) -> Iterator[Unit]:
+        """Yields units of about the quota of a place, of as many small ones as that takes."""
+        pending: list[Unit] = []
+        for unit in units:
+            pending.append(unit)
+            if sum(own.bytes for own in pending) >= self._quota:
+                yield _join(pending)
+                pending = []
+        if pending:
+            yield _join(pending)
 
     def _places(self, count: int) -> Iterator[Place]:
         """Yields places at equal distances in bytes."""
@@ -175,6 +190,11 @@ class _SourceReader:
     def _unit(self, documents: list[RawDocument], begin: _Mark, end: _Mark) -> Unit:
         own = documents[begin.documents : end.documents]
         return Unit(self._source, own, end.position - begin.position, end.seconds - begin.seconds)
+
+
+def _join(units: Sequence[Unit]) -> Unit:
+    documents = [document for unit in units for document in unit.documents]
+    return Unit(units[0].source, documents, sum(unit.bytes for unit in units), sum(unit.seconds for unit in units))
 
 
 class _Mark(NamedTuple):

@@ -106,3 +106,16 @@ def read_in(directory: str, reader: Callable[[Path], T]) -> T:
             if not name.endswith(".tfrecord"):
                 Path(staging, name).write_bytes(read(join(directory, name)) or b"")
         return reader(Path(staging))
+
+
+def read_file(path: str, reader: Callable[[Path], T]) -> T:
+    """Calls `reader` with a local file that has the content of the one at `path`."""
+    if is_local(path):
+        return reader(Path(path))
+    content = read(path)
+    if content is None:
+        raise FileNotFoundError(f"{path}: there is no such file")
+    with tempfile.TemporaryDirectory() as staging:
+        local = Path(staging, split(path)[1])
+        local.write_bytes(content)
+        return reader(local)

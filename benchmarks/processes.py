@@ -106,10 +106,11 @@ class _MemorySampler:
 
     def _loop(self) -> None:
         while not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
-            self.peak = max(self.peak, sum(map(_proportional_bytes, _descendants(os.getpid()))))
+            self.peak = max(self.peak, sum(map(proportional_bytes, descendants(os.getpid()))))
 
 
-def _descendants(root: int) -> list[int]:
+def descendants(root: int) -> list[int]:
+    """Returns the numbers of all processes that `root` has started, and those that they have."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -126,7 +127,8 @@ def _descendants(root: int) -> list[int]:
     return found
 
 
-def _proportional_bytes(process: int) -> int:
+def proportional_bytes(process: int) -> int:
+    """Returns the memory of a process, what it shares with others divided among them; 0 where it has ended."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.progress import ProgressLog
 
@@ -139,17 +141,35 @@ class _SplitFile(beam.DoFn):
 
 
 class _ReadPart(beam.DoFn):
+    """Reads parts. Batches run on over the parts of a bundle: many small files must not make many small batches."""
+
     def __init__(self, format: Format, progress: ProgressLog) -> None:
         self._format = format
         self._progress = progress
 
+    def start_bundle(self) -> None:
+        self._batch: list[RawDocument] = []
+        self._characters = 0
+
     def process(self, part: Part) -> Iterable[list[RawDocument]]:
-        documents = self._format.read(part)
-        for batch in in_batches(document._replace(source=part.source) for document in documents):
-            self._progress.note("documents", len(batch))
-            self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
-            yield batch
+        for document in self._format.read(part):
+            self._batch.append(document._replace(source=part.source))
+            # A document that is left out has little text, but is not free.
+            self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
+            if self._characters >= BATCH_CHARACTERS:
+                yield self._taken()
         self._progress.note("parts_read", 1)
+
+    def finish_bundle(self) -> Iterable[WindowedValue]:
+        if self._batch:
+            yield GlobalWindows.windowed_value(self._taken())
+
+    def _taken(self) -> list[RawDocument]:
+        batch = self._batch
+        self._progress.note("documents", len(batch))
+        self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
+        self.start_bundle()
+        return batch
 
 
 def excerpt(paragraphs: Iterable[str]) -> tuple[str, ...]:

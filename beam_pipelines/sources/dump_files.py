@@ -65,9 +65,8 @@ def chunks_of(part: Part) -> Iterator[bytes]:
             yield chunk
             read += len(chunk)
     except READ_ERRORS as error:
-        raise InputError(
-            f"{part.path}: missing, damaged or truncated after byte {read} of what begins at byte {part.begin}: {error}"
-        ) from error
+        where = f"after {read} bytes of text from byte {part.begin} on"
+        raise InputError(f"{part.path}: missing, damaged or truncated {where}: {error}") from error
 
 
 def is_multistream(part: Part) -> bool:

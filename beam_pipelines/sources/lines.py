@@ -21,7 +21,7 @@ from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, InputFile, Part
 # A part of a plain file: some seconds of work, so that all workers are busy and none waits long for the last one.
 PART_BYTES = 32 << 20
 COMPRESSED = (".bz2", ".gz", ".zst")
-# Bytes of prose in a byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.8 for zstd).
+# Bytes of prose in a byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.7 for zstd).
 TEXT_PER_BYTE = {"": 1.0, ".bz2": 4.0, ".gz": 4.0, ".zst": 4.0}
 READ_ERRORS = (EOFError, OSError, zlib.error, pyarrow.lib.ArrowException, BeamIOError)
 

@@ -35,11 +35,15 @@ _REASONS = {
     "near_duplicate": "documents much like another",
     "not_drawn": "documents that no pass drew, by their weight",
     "no_passages": "pages without a passage",
+    "not_wikitext": "pages in another markup",
     "over_long": "documents longer than --max_document_bytes",
     "empty": "documents without text",
     "undecodable": "documents that are not UTF-8",
     "malformed": "records that do not follow their format",
     "language": "documents in another language",
+    "too_short": "documents of fewer words than --min_words",
+    "symbols": "documents with more symbols than --max_symbol_ratio",
+    "repeated_lines": "documents with more repeated lines than --max_repeated_lines",
 }
 
 

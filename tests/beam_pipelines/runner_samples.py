@@ -20,6 +20,15 @@ REPOSITORY = Path(__file__).parents[2]
 # `make test-flink` installs the project there as users do, not editable, with Beam's libraries for Google Cloud.
 WORKERS = Path(os.environ.get("BERT_TF_WORKERS") or REPOSITORY / ".venv" / "workers").absolute()
 MANY_SHARDS = 100
+FLINK = ["--runner=FlinkRunner", "--flink_master=[local]"]
+# One worker, and a Java that starts quickly rather than computes quickly.
+SMALL_FLINK = [
+    *FLINK,
+    "--sdk_worker_parallelism=1",
+    "--job_server_jvm_properties=--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--job_server_jvm_properties=-XX:TieredStopAtLevel=1",
+    "--job_server_jvm_properties=-XX:+UseSerialGC",
+]
 
 
 def needs_job_server(runner: str) -> pytest.MarkDecorator:

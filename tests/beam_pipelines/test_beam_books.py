@@ -93,11 +93,15 @@ def test_the_small_print_above_the_text(start: str, end: str) -> None:
 def test_the_small_print_below_the_text(end: str) -> None:
     text = f"The Project Gutenberg Etext of A Book\n\n{BODY}\n\n{end}\n\n{SMALL_PRINT}{OLD_STARTS[0]}\n"
     assert paragraphs_of_book(text) == PARAGRAPHS
+    if end:
+        assert paragraphs_of_book(f"{text}\nThe last page.\n") == PARAGRAPHS
 
 
 def test_several_books_in_one_file() -> None:
     text = "".join(f"{HEADER}{STARTS[0]}\n\n{body}\n\n{ENDS[0]}{LICENCE}\n" for body in ("One.", "Two.", "Three."))
     assert paragraphs_of_book(text) == ["One.", "Two.", "Three."]
+    text = f"{HEADER}{STARTS[0]}\n\nOne.\n\n{STARTS[1]}\n\nTwo.\n\n{ENDS[0]}"
+    assert paragraphs_of_book(text) == ["One.", STARTS[1], "Two."]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_lines_become_paragraphs(text: str, paragraphs: list[str]) -> None:
     [
         ("He came to-day. And to-\nday he left.", "to-day he left."),
         ("The garden lies here. A gar-\nden is there.", "A garden is there."),
-        ("The Anglo-\nSaxon kings.", "The Anglo-Saxon kings."),
+        ("The garden. A gar-\nden of Anglo-\nSaxon kings.", "A garden of Anglo-Saxon kings."),
         # Unknown words follow what is usual in the book.
         ("The garden, the window. A gar-\nden, a win-\ndow, an el-\nephant.", "a window, an elephant."),
         ("To-day, to-morrow. He to-\nday and to-\nmorrow is well-\nfed.", "and to-morrow is well-fed."),

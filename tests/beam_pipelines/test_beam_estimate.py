@@ -17,7 +17,7 @@ from beam_samples import documents, write_corpus, write_vocabulary
 
 from beam_pipelines.create_pretraining_data import plan, run
 from beam_pipelines.errors import InputError
-from beam_pipelines.estimate import Estimate, Workers, estimate, workers_of
+from beam_pipelines.estimate import Estimate, Workers, estimate, in_time, workers_of
 from beam_pipelines.sample import read_sample
 from beam_pipelines.sources.corpus import find_corpus
 from beam_pipelines.sources.documents import ReadSettings
@@ -49,6 +49,12 @@ def as_bzip2(folder: Path) -> str:
     return str(folder / "text.txt.bz2")
 
 
+def as_zstandard(folder: Path) -> str:
+    with pa.output_stream(str(folder / "text.txt.zst"), compression="zstd") as file:
+        file.write(TEXT.encode())
+    return str(folder / "text.txt.zst")
+
+
 def as_jsonl(folder: Path) -> str:
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(TEXTS)]
     (folder / "text.jsonl").write_text("\n".join(lines) + "\n")
@@ -67,6 +73,7 @@ LAYOUTS: dict[str, tuple[Callable[[Path], str], str]] = {
     "small_files": (as_small_files, "text"),
     "gzip": (as_gzip, "text"),
     "bzip2": (as_bzip2, "text"),
+    "zstandard": (as_zstandard, "text"),
     "jsonl": (as_jsonl, "jsonl"),
     "parquet": (as_parquet, "parquet"),
 }
@@ -219,6 +226,13 @@ def test_every_step_is_in_the_time(tmp_path: Path, vocabulary: Path) -> None:
     assert 0 < left_out.documents < plain.documents
 
 
+def test_an_input_of_which_nothing_is_kept(tmp_path: Path, vocabulary: Path) -> None:
+    pattern = write_corpus(tmp_path, TEXTS[:100])
+    found = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=10_000))])
+    assert (found.documents, found.tokens, found.examples, found.shards, found.estimated_disk_bytes) == (0, 0, 0, 0, 0)
+    assert found.table()
+
+
 def test_more_and_larger_buckets_take_more_memory(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:2000])
 
@@ -278,3 +292,11 @@ def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch
 )
 def test_workers_are_those_of_the_flags(flags: list[str], workers: Workers) -> None:
     assert workers_of(flags) == workers
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (99.4, "99 s"), (107, "1 min 47 s"), (120, "2 min"), (630, "10 min"), (12_000, "3 h 20 min")],
+)
+def test_times_in_words(seconds: float, text: str) -> None:
+    assert in_time(seconds) == text

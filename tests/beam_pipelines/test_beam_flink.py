@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from beam_samples import contents, documents
 from runner_samples import (
+    FLINK,
     MANY_SHARDS,
+    SMALL_FLINK,
     WORKERS,
     data_flags,
     needs_job_server,
@@ -26,8 +28,6 @@ from beam_pipelines import build_vocabulary, create_pretraining_data
 from beam_pipelines.errors import InputError
 
 pytestmark = [pytest.mark.runners, needs_job_server("FlinkRunner")]
-FLINK = ["--runner=FlinkRunner", "--flink_master=[local]"]
-ONE_WORKER = [*FLINK, "--sdk_worker_parallelism=1"]
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +57,18 @@ def vocabulary_flags(flags: list[str]) -> list[str]:
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
     """Flags for workers on this machine: of this installation, or of another one that knows nothing of this."""
     if request.param == "loopback":
-        yield []
+        yield FLINK
         return
     if not WORKERS.is_dir():
         pytest.skip(needs_workers.kwargs["reason"])
     with worker_pool(tmp_path / "pool") as (address, _):
-        yield ["--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
+        yield [*SMALL_FLINK, "--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
 
 
 def test_data_are_those_of_a_local_run(
     tmp_path: Path, flags: list[str], local: Path, environment: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    summary = create_pretraining_data.run([*flags, f"--output={tmp_path / 'data'}", *FLINK, *environment])
+    summary = create_pretraining_data.run([*flags, f"--output={tmp_path / 'data'}", *environment])
     assert summary["documents_read"] == 300
     assert contents(tmp_path / "data") == contents(local / "data")
     lines = capfd.readouterr().err.splitlines()
@@ -80,7 +80,7 @@ def test_data_are_those_of_a_local_run(
 def test_a_vocabulary_is_that_of_a_local_run(
     tmp_path: Path, flags: list[str], local: Path, environment: list[str]
 ) -> None:
-    build_vocabulary.run([*vocabulary_flags(flags), f"--output={tmp_path / 'v.txt'}", *ONE_WORKER, *environment])
+    build_vocabulary.run([*vocabulary_flags(flags), f"--output={tmp_path / 'v.txt'}", *environment])
     assert (tmp_path / "v.txt").read_bytes() == (local / "vocabulary.txt").read_bytes()
 
 
@@ -95,8 +95,8 @@ def test_external_workers_have_an_installation_of_their_own(tmp_path: Path) -> N
 def test_an_error_of_a_worker_is_one_line(tmp_path: Path, flags: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     cut = tmp_path / "cut.txt.gz"
     cut.write_bytes(gzip.compress("\n".join(documents(50)).encode())[:-200])
-    with pytest.raises(InputError, match=r"^\S*cut.txt.gz: damaged or truncated") as caught:
-        create_pretraining_data.run([f"--input={cut}", *flags[1:], f"--output={tmp_path / 'data'}", *ONE_WORKER])
+    with pytest.raises(InputError, match=r"^\S*cut.txt.gz: .*truncated") as caught:
+        create_pretraining_data.run([f"--input={cut}", *flags[1:], f"--output={tmp_path / 'data'}", *SMALL_FLINK])
     assert "\n" not in str(caught.value)
     assert "Traceback" not in capfd.readouterr().err
 
@@ -116,14 +116,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_one_line(small_disk: Path, flags: list[str]) -> None:
     with pytest.raises(OSError, match=r"^\[Errno 28\] No space left on device") as caught:
-        create_pretraining_data.run([*flags, f"--output={small_disk / 'data'}", *ONE_WORKER])
+        create_pretraining_data.run([*flags, f"--output={small_disk / 'data'}", *SMALL_FLINK])
     assert "\n" not in str(caught.value)
     assert not list(small_disk.rglob("manifest.json"))
 
 
 def test_ctrl_c_ends_everything(home: Path, flags: list[str]) -> None:
     output = home / "interrupted"
-    process = start([*flags[:-1], f"--num_shards={MANY_SHARDS}", f"--output={output}", *ONE_WORKER])
+    process = start([*flags[:-1], f"--num_shards={MANY_SHARDS}", f"--output={output}", *SMALL_FLINK])
     wait_for_a_shard(process, output)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()

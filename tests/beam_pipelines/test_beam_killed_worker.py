@@ -11,6 +11,7 @@ import pytest
 from beam_samples import contents
 from runner_samples import (
     MANY_SHARDS,
+    SMALL_FLINK,
     data_flags,
     needs_job_server,
     needs_workers,
@@ -23,7 +24,6 @@ from runner_samples import (
 from beam_pipelines import create_pretraining_data
 
 LOCAL = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-FLINK = ["--runner=FlinkRunner", "--flink_master=[local]", "--sdk_worker_parallelism=1"]
 ON_FLINK = [pytest.mark.runners, needs_job_server("FlinkRunner")]
 
 
@@ -71,7 +71,25 @@ def test_a_local_worker(home: Path, flags: list[str], whole: Path, capfd: pytest
     check_that_it_goes_on(flags, output, whole, capfd)
 
 
-@pytest.mark.parametrize("runner", [[], pytest.param(FLINK, marks=ON_FLINK)], ids=["local", "flink"])
+@pytest.mark.slow
+def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
+    output = home / "interrupted"
+    process = start([*flags, *LOCAL, f"--output={output}"])
+    wait_for_a_shard(process, output)
+    workers = workers_of(process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "interrupted" in errors.splitlines()[-1]
+    assert len(workers) == 2
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            while True:
+                os.kill(worker, 0)
+
+
+@pytest.mark.parametrize("runner", [[], pytest.param(SMALL_FLINK, marks=ON_FLINK)], ids=["local", "flink"])
 def test_a_source_file_that_disappears_is_named(
     tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,9 +112,9 @@ def test_a_source_file_that_disappears_is_named(
 @needs_job_server("FlinkRunner")
 def test_a_worker_of_flink(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     output = home / "flink"
-    said = run_and_kill([*flags, *FLINK], output)
+    said = run_and_kill([*flags, *SMALL_FLINK], output)
     assert said[-1].startswith("error: a worker process was lost (killed, ")
-    check_that_it_goes_on([*flags, *FLINK], output, whole, capfd)
+    check_that_it_goes_on([*flags, *SMALL_FLINK], output, whole, capfd)
 
 
 @pytest.mark.runners
@@ -108,6 +126,6 @@ def test_a_worker_of_a_pool(
     output = home / "pool"
     with worker_pool(tmp_path / "pool") as (address, pool):
         external = ["--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
-        said = run_and_kill([*flags, *FLINK, *external], output, pool)
+        said = run_and_kill([*flags, *SMALL_FLINK, *external], output, pool)
         assert said[-1].startswith("error: a worker process was lost (killed, ")
-        check_that_it_goes_on([*flags, *FLINK, *external], output, whole, capfd)
+        check_that_it_goes_on([*flags, *SMALL_FLINK, *external], output, whole, capfd)

@@ -49,7 +49,7 @@ def test_the_summary_is_the_last_line_of_stdout(home: Path, data_flags: list[str
     assert process.returncode == 0, errors
     keys = ["output", "seconds", "documents_read", "documents_rejected", "examples", "shards", "tokens"]
     assert list(json.loads(out.splitlines()[-1])) == keys
-    assert "data: done, files 3/3" in errors
+    assert "data: done, parts 3/3, 300 documents" in errors
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def bad_inputs(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("flag", "file", "message"),
     [
-        ("input", "latin-1.txt", "latin-1.txt: line 3 is not UTF-8"),
-        ("input", "cut.txt.bz2", "cut.txt.bz2: damaged or truncated"),
-        ("input", "cut.txt.gz", "cut.txt.gz: damaged or truncated"),
+        ("input", "latin-1.txt", "(undecodable 1), more than --max_rejected_fraction"),
+        ("input", "cut.txt.bz2", "cut.txt.bz2: missing, damaged or truncated"),
+        ("input", "cut.txt.gz", "cut.txt.gz: missing, damaged or truncated"),
         ("input", "empty.txt", "empty.txt is empty"),
         ("input", "missing.txt", "missing.txt: matches no file"),
         ("vocabulary", "no-mask.txt", "[MASK]"),
@@ -103,11 +103,12 @@ def test_bad_input_is_told_in_one_line(
 ) -> None:
     flags = [f"--{flag}={bad_inputs[file]}" if given.startswith(f"--{flag}=") else given for given in data_flags]
     output = home / f"bad-{flag}-{file}"
-    with pytest.raises((ValueError, OSError)) as caught:
+    with pytest.raises((ValueError, OSError, PipelineError)) as caught:
         create_pretraining_data.run([*flags, f"--output={output}"])
     assert message in str(caught.value)
+    assert file in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not list(output.glob("*.tfrecord"))
+    assert not list(output.glob("manifest.json"))
 
 
 def test_an_error_in_a_worker_process_is_told_too(
@@ -115,7 +116,7 @@ def test_an_error_in_a_worker_process_is_told_too(
 ) -> None:
     mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=1"]
     flags = [f"--input={bad_inputs['cut.txt.gz']}", *data_flags[1:], f"--output={home / 'bad-worker'}", *mode]
-    with pytest.raises(InputError, match=r"^\S*cut.txt.gz: damaged or truncated after line \d+: .*"):
+    with pytest.raises(InputError, match=r"^\S*cut.txt.gz: missing, damaged or truncated after line \d+: .*"):
         create_pretraining_data.run(flags)
     assert "Traceback" not in capfd.readouterr().err
 

@@ -47,6 +47,9 @@ def test_small_files() -> None:
     assert storage.split(path) == (f"{BUCKET}/a", "b.txt")
     assert storage.names_in(f"{BUCKET}/a") == {"b.txt": 3}
     assert storage.names_in(f"{BUCKET}/none") == {}
+    assert storage.read_file(path, lambda local: (local.name, local.read_bytes())) == ("b.txt", b"one")
+    with pytest.raises(FileNotFoundError, match="mem://bucket/none"):
+        storage.read_file(f"{BUCKET}/none", Path.read_bytes)
 
 
 def test_a_directory_is_deleted_with_all_that_is_in_it_and_nothing_else(tmp_path: Path) -> None:
@@ -66,12 +69,19 @@ def test_directories_are_staged_on_this_machine() -> None:
     assert seen == {"x.json": b"{}"}
 
 
-def test_data_in_a_bucket_are_those_of_a_local_run(tmp_path: Path, corpora: tuple[str, str]) -> None:
+def test_data_in_a_bucket_are_those_of_a_local_run(
+    tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]
+) -> None:
     vocabulary = write_vocabulary(tmp_path / "vocab.txt")
-    flags = [f"--vocabulary={vocabulary}", "--max_seq_length=32", "--num_shards=3"]
+    bucket[f"{BUCKET}/vocab.txt"] = vocabulary.read_bytes()
+    flags = ["--max_seq_length=32", "--num_shards=3"]
     local, remote = corpora
-    create_pretraining_data.run([*flags, f"--input={local}", f"--output={tmp_path / 'data'}"])
-    summary = create_pretraining_data.run([*flags, f"--input={remote}", f"--output={BUCKET}/data"])
+    create_pretraining_data.run(
+        [*flags, f"--vocabulary={vocabulary}", f"--input={local}", f"--output={tmp_path / 'data'}"]
+    )
+    summary = create_pretraining_data.run(
+        [*flags, f"--vocabulary={BUCKET}/vocab.txt", f"--input={remote}", f"--output={BUCKET}/data"]
+    )
     assert summary["documents_read"] == 200
     here, there = contents(tmp_path / "data"), remote_contents(f"{BUCKET}/data")
     shards = {name for name in here if name.endswith(".tfrecord")}

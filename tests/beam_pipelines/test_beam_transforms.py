@@ -73,8 +73,8 @@ def test_another_seed_draws_other_buckets() -> None:
     ("fields", "text_bytes", "train", "validation"),
     [
         ({}, 10, 1, 1),
-        ({}, 190 << 20, 3, 1),
-        ({}, 19_200 << 20, 300, 3),
+        ({}, 190 << 20, 6, 1),
+        ({}, 19_200 << 20, 600, 6),
         ({"num_shards": 7}, 10, 7, 1),
         ({"validation_fraction": 0.0}, 10, 1, 0),
         ({"validation_fraction": 0.5, "num_shards": 4}, 10, 4, 4),

@@ -239,6 +239,16 @@ def test_a_dump_that_ends_within_a_page_says_where(tmp_path: Path) -> None:
         read(path)
 
 
+def test_damage_is_told_where_it_begins(tmp_path: Path) -> None:
+    content = dump(articles(300))
+    half = len(content) // 2
+    path = tmp_path / "a.xml.bz2"
+    path.write_bytes(bz2.compress(content[:half]) + bz2.compress(content[half:])[:-10])
+    with pytest.raises(InputError, match=rf"{path}: missing, damaged or truncated after \d+ bytes of text") as caught:
+        read(path)
+    assert half <= int(re.findall(r"after (\d+) bytes", str(caught.value))[0]) < len(content)
+
+
 def test_dumps_one_after_the_other(tmp_path: Path) -> None:
     content = dump([page(1, "One.")]) + b'<?xml version="1.0"?>\n' + dump([page(2, "Two.")])
     assert [found.paragraphs for found in read(write_dump(tmp_path / PLAIN, content))] == [("One.",), ("Two.",)]

@@ -50,6 +50,7 @@ def cleaned(wikitext: str) -> str:
         ("A {{x}} b{{x}}, c {{x}}. D ({{x}}) e ({{x}}; f) (g, {{x}}) “{{x}}” h.", "A b, c. D e (f) (g) h."),
         ("A ({{x}} – {{x}}), b ( ) c (;) d ({{x}}, e, {{x}}, f).", "A, b c d (e, f)."),
         ("日本（{{x}}）は、{{x}}、国。", "日本は、国。"),
+        (": formula\n, which shows it.", "which shows it."),
         ("printf() prints", "printf() prints"),
         ("Fish &amp; chips&nbsp;&ndash; &#65;&#x42; &unknown; AT&T", "Fish & chips – AB &unknown; AT&T"),
         ("H<sub>2</sub>O, 10<sup>6</sup>, 1<sup>st</sup><br>x", "H2O, 10^6, 1st x"),

@@ -26,10 +26,10 @@ def pad(rows: list[list[int]], width: int, vocabulary: Vocabulary) -> tuple[np.n
 
 
 def random_rows(rng: np.random.Generator, count: int, width: int, continued: float, special: float) -> list[list[int]]:
-    """Rows of `SHORT` of all lengths; `continued` and `special` are the shares of such tokens."""
+    """Rows of `SHORT` of all lengths, many of them full; `continued` and `special` are the shares of such tokens."""
     rows = []
     for _ in range(count):
-        kinds = rng.random(rng.integers(0, width + 1))
+        kinds = rng.random(min(rng.integers(0, width + width // 4), width))
         plain = rng.integers(5, 8, len(kinds))
         ids = np.where(kinds < continued, plain % 2 + 8, np.where(kinds > 1 - special, plain % 5, plain))
         rows.append(ids.tolist())

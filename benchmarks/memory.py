@@ -1,0 +1,162 @@
+"""`python -m benchmarks.memory`: memory of workers and of Java while data are made on Flink; table and JSON.
+
+On a runner that spills what crosses the shuffle to disk, memory follows the size of a shard, not of the corpus:
+the first rows grow the corpus at one size of shard, the last rows grow the shard at one size of corpus. Java gets a
+fixed heap (`--java_megabytes`) that holds none of the corpora: that it suffices shows that Flink spills. `--runner
+local` measures Beam's local runner, which holds what crosses the shuffle in its driver, in the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import measure, processes, texts
+
+_SECONDS_BETWEEN_SAMPLES = 0.2
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Largest proportional set sizes of one run, in bytes, each at its own moment.
+
+    Args:
+        worker: of the largest worker process.
+        workers: of all worker processes together.
+        java: of the job server, which holds Flink.
+        driver: of the program itself.
+        total: of all of them together.
+    """
+
+    worker: int
+    workers: int
+    java: int
+    driver: int
+    total: int
+
+
+class _Watch:
+    """Samples all descendants of this process while its block runs."""
+
+    def __init__(self) -> None:
+        self._peaks: Counter[str] = Counter()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._loop)
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def peaks(self) -> Peaks:
+        return Peaks(**{name: self._peaks[name] for name in Peaks.__dataclass_fields__})
+
+    def _loop(self) -> None:
+        while not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
+            now: Counter[str] = Counter()
+            for process in processes.descendants(os.getpid()):
+                size, kind = processes.proportional_bytes(process), _kind(process)
+                now["total"] += size
+                now["workers" if kind == "worker" else kind] += size
+                if kind == "worker":
+                    now["worker"] = max(now["worker"], size)
+            self._peaks |= now
+
+
+def _kind(process: int) -> str:
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:  # it has ended
+        return "driver"
+    if Path(command[0]).name == "java":
+        return "java"
+    return "worker" if "apache_beam.runners.worker" in " ".join(command[1:3]) else "driver"
+
+
+def command_of(args: argparse.Namespace, inputs: Sequence[Path], output: Path, shards: int) -> list[str]:
+    """Returns the command line of one run."""
+    flags = {
+        "input": ",".join(map(str, inputs)),
+        "output": output,
+        "vocabulary": args.vocabulary,
+        "max_seq_length": args.max_seq_length,
+        "masking": "static",
+        "dupe_factor": 5,
+        "num_shards": shards,
+        "validation_fraction": 0,
+    }
+    runner = ["--direct_running_mode=multi_processing"]
+    if args.runner == "flink":
+        java = ["--add-opens=java.base/java.util=ALL-UNNAMED", f"-Xmx{args.java_megabytes}m"]
+        runner = ["--runner=FlinkRunner", "--flink_master=[local]", *(f"--job_server_jvm_properties={p}" for p in java)]
+    program = [sys.executable, "-m", "beam_pipelines.create_pretraining_data"]
+    return [*program, *(f"--{name}={value}" for name, value in flags.items()), *runner]
+
+
+def measured(args: argparse.Namespace, sample: texts.Sample, work: Path, megabytes: float, shards: int) -> dict:
+    """Runs once and returns its row."""
+    command = command_of(args, sample.write(megabytes), work / f"data-{megabytes:g}-{shards}", shards)
+    started = time.perf_counter()
+    with _Watch() as watch:
+        cost = processes.run(command, work)
+    summary = json.loads(cost.stdout.splitlines()[-1])
+    row = {
+        "corpus_megabytes": megabytes,
+        "shards": shards,
+        "shard_tokens": summary["tokens"] // shards,
+        "tokens": summary["tokens"],
+        "seconds": round(time.perf_counter() - started, 1),
+        **asdict(watch.peaks),
+    }
+    cells = [f"{megabytes:g}", shards, f"{row['shard_tokens'] / 1e6:.2f}"]
+    cells += [f"{row[name] / 1e6:,.0f}" for name in asdict(watch.peaks)]
+    _print_row([*cells, row["seconds"]])
+    return row
+
+
+def _print_row(cells: Sequence[object]) -> None:
+    print("".join(f"{cell:>10}" for cell in cells), flush=True)
+
+
+def main() -> None:
+    """Measures and reports."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs, .txt or .bz2")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt")
+    parser.add_argument("--megabytes", default="50,100,200", help="of text: sizes of the corpus, growing")
+    parser.add_argument("--shard_megabytes", default="12.5,25,50", help="of text: sizes of a shard, growing")
+    parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument("--runner", choices=("flink", "local"), default="flink")
+    parser.add_argument("--java_megabytes", type=int, default=1024, help="heap of the job server")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    args = parser.parse_args()
+    args.vocabulary = args.vocabulary.absolute()
+    sizes = [float(size) for size in args.megabytes.split(",")]
+    shards = [float(size) for size in args.shard_megabytes.split(",")]
+    title = f"Memory by size of corpus and shard on {args.runner}"
+    measure.heading(f"{title} (peaks of proportional set sizes, MB)")
+    _print_row(["corpus", "shards", "M tokens", *Peaks.__dataclass_fields__, "seconds"])
+    runs = [(size, shards[0]) for size in sizes] + [(sizes[-1], shard) for shard in shards[1:]]
+    with tempfile.TemporaryDirectory() as scratch:
+        sample = texts.Sample(texts.files_of(args.corpus), Path(scratch))
+        rows = [measured(args, sample, Path(scratch), size, max(1, round(size / shard))) for size, shard in runs]
+    measure.save(title, {"java_heap_megabytes": args.java_megabytes, "rows": rows}, args.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Runners without running them: flags, messages, dry runs, templates, and what is deployed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from beam_samples import contents
+from runner_samples import REPOSITORY, data_flags
+
+from beam_pipelines import create_pretraining_data, job_servers, runners, with_parent, worker_processes
+from beam_pipelines.errors import InputError, PipelineError
+from beam_pipelines.options import CorpusOptions, PretrainingDataOptions
+from beam_pipelines.runners import is_dry_run, runner_flags
+from bert_tf.config import ConfigError
+
+DEPLOYMENT = REPOSITORY / "deployment"
+JAVA_OPENS = ["--add-opens=java.base/java.util=ALL-UNNAMED"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with both job servers, and a machine with Java and three cores."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for runner in ("FlinkRunner", "SparkRunner"):
+        jar = job_servers.cached_job_server(runner)
+        jar.parent.mkdir(parents=True)
+        jar.touch()
+    monkeypatch.setattr(job_servers.shutil, "which", lambda program: f"/bin/{program}")
+    monkeypatch.setattr(runners.os, "sched_getaffinity", lambda _: {0, 1, 2})
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            ["--runner=FlinkRunner", "--flink_master=[local]"],
+            {
+                "flink_job_server_jar": "{cache}/bert_tf/job_servers/flink/flink-job-server.jar",
+                "job_server_jvm_properties": JAVA_OPENS,
+                "parallelism": 3,
+                "sdk_worker_parallelism": "3",
+                "experiments": ["use_loopback_process_worker"],
+            },
+        ),
+        (
+            ["--runner=FlinkRunner", "--flink_master=[local]", "--parallelism=1", "--sdk_worker_parallelism=2"],
+            {"parallelism": 1, "sdk_worker_parallelism": "2"},
+        ),
+        (["--runner=FlinkRunner", "--job_server_jvm_properties=-Xmx2g"], {"job_server_jvm_properties": ["-Xmx2g"]}),
+        (["--runner=FlinkRunner", "--job_endpoint=h:1"], {"flink_job_server_jar": None}),
+        (
+            ["--runner=FlinkRunner", "--flink_master=host:8081", "--environment_type=DOCKER"],
+            {"parallelism": -1, "experiments": None, "sdk_worker_parallelism": 1},
+        ),
+        (
+            ["--runner=FlinkRunner", "--flink_master=[local]", "--environment_type=EXTERNAL"],
+            {"parallelism": -1, "experiments": None},
+        ),
+        (
+            ["--runner=SparkRunner"],
+            {
+                "spark_job_server_jar": "{cache}/bert_tf/job_servers/spark/spark-job-server.jar",
+                "spark_master_url": "local[3]",
+                "environment_cache_millis": "600000",
+                "job_server_jvm_properties": [],
+            },
+        ),
+        (["--runner=SparkRunner", "--spark_master_url=spark://host:7077"], {"experiments": None}),
+        (["--runner=DataflowRunner"], {"save_main_session": False}),
+        (["--runner=DataflowRunner", "--save_main_session"], {"save_main_session": True}),
+    ],
+)
+def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: dict[str, object]) -> None:
+    options = PipelineOptions([*given, *runner_flags(given, 0)]).get_all_options()
+    found = {name: options[name] for name in expected}
+    assert json.loads(json.dumps(found).replace(str(cache), "{cache}")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--runner=FlinkRunner"], r"needs Beam's job server.*`make job-servers`.*--flink_job_server_jar=JAR"),
+        (["--runner=SparkRunner"], r"needs Beam's job server.*--spark_job_server_jar=JAR"),
+        (["--runner=FlinkRunner", "--flink_job_server_jar=/none.jar"], r"no job server /none.jar"),
+        (["--runner=FlinkRunner", "--job_server_java_launcher=no-java"], r"needs Java.*'no-java'"),
+        (["--runner=PortableRunner"], r"needs --job_endpoint"),
+        (["--runner=DataflowRunner"], r"object stores.*Received: /data/out$"),
+    ],
+)
+def test_what_is_missing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(job_servers.shutil, "which", lambda program: program if program == "java" else None)
+    with pytest.raises(ConfigError, match=message):
+        runner_flags(given, 0, ["gs://bucket/in", "/data/out"])
+
+
+def java_text(python: str) -> str:
+    """What Flink says of an error in a worker."""
+    return (
+        "Pipeline job-1 failed in state FAILED: java.lang.RuntimeException: Error received from SDK harness for "
+        f'instruction 7: Traceback (most recent call last):\n  File "x.py", line 1, in f\n{python}'
+        " [while running 'ReadCorpus/Read']\n\n\tat org.apache.beam.runners.Client.onNext(Client.java:180)\n"
+        "Caused by: java.lang.IllegalStateException: closed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (java_text("beam_pipelines.errors.InputError: a.gz: truncated"), InputError, "a.gz: truncated"),
+        (java_text("FileNotFoundError: [Errno 2] No such file: 'a'"), FileNotFoundError, "[Errno 2] No such file: 'a'"),
+        (java_text("OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
+        (java_text("RuntimeError: OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
+        (java_text("KeyError: 3"), PipelineError, "KeyError: 3"),
+        (
+            "Pipeline job-1 failed in state FAILED: org.x.StatusRuntimeException: CANCELLED: client cancelled",
+            PipelineError,
+            "a worker process was lost (killed, or its machine is out of memory); the same command makes what is "
+            "missing.",
+        ),
+        (worker_processes._obituary(-9), PipelineError, "a worker process was lost (SIGKILL: the machine may be out "
+         "of memory); the same command makes what is missing."),
+        (worker_processes._obituary(-11), PipelineError, "WorkerError: a worker process was lost (SIGSEGV)"),
+        (worker_processes._obituary(3), PipelineError, "WorkerError: a worker process was lost (exit status 3)"),
+        ("KeyboardInterrupt\n", KeyboardInterrupt, ""),
+    ],
+)  # fmt: skip
+def test_failures_are_told_in_one_line(text: str, kind: type[BaseException], message: str) -> None:
+    failure = runners._failure(RuntimeError(text))
+    assert isinstance(failure, kind)
+    assert str(failure) == message
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
+def test_dry_run_is_true_or_false(value: str, expected: bool) -> None:
+    assert is_dry_run(PipelineOptions([f"--dry_run={value}"])) is expected
+    with pytest.raises(ConfigError, match="--dry_run must be true or false"):
+        is_dry_run(PipelineOptions(["--dry_run=perhaps"]))
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    output = tmp_path / "data"
+    summary = create_pretraining_data.run([*data_flags(tmp_path, 10), f"--output={output}", "--dry_run=true"])
+    assert summary == {"output": str(output), "seconds": summary["seconds"], "dry_run": True}
+    assert not output.exists()
+
+
+def test_a_template_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local runner takes the place of Dataflow's, which runs the job once the launcher has ended."""
+    flags = data_flags(tmp_path, 60)
+    create_pretraining_data.run([*flags, f"--output={tmp_path / 'whole'}"])
+    output = tmp_path / "data"
+    flags = [*flags, f"--output={output}"]
+    summary = create_pretraining_data.run([*flags, "--template_location=gs://bucket/template"])
+    assert summary == {"output": str(output), "seconds": summary["seconds"], "template": True}
+    assert not (output / "manifest.json").exists()
+
+    def refuse(_: object) -> None:
+        raise AssertionError("nothing is left to run")
+
+    monkeypatch.setattr(create_pretraining_data, "running_pipeline", refuse)
+    create_pretraining_data.run(flags)
+    assert contents(output) == contents(tmp_path / "whole")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's PR_SET_PDEATHSIG")
+def test_a_job_server_ends_with_its_driver() -> None:
+    code = (
+        "import subprocess, sys; "
+        f"p = subprocess.Popen([sys.executable, {with_parent.__file__!r}, 'sleep', '1000']); "
+        "print(p.pid, flush=True); p.wait()"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout
+    child = int(driver.stdout.readline())
+    while b"sleep" not in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0]:
+        pass
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    with pytest.raises((FileNotFoundError, ProcessLookupError)):
+        while not is_zombie(child):
+            pass
+        raise ProcessLookupError  # nobody is there to take its status
+
+
+def is_zombie(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("runner", ["flink", "spark"])
+def test_every_jar_is_pinned(runner: str) -> None:
+    lines = (DEPLOYMENT / "job_servers" / f"{runner}.sha256").read_text().splitlines()
+    assert all(re.fullmatch(r"[0-9a-f]{64}  \S+\.jar", line) for line in lines)
+    names = [line.split()[1] for line in lines]
+    assert names == sorted(set(names))
+    version = re.search(r"<beam.version>(.+)</beam.version>", (DEPLOYMENT / "job_servers" / "pom.xml").read_text())
+    assert version
+    assert any(re.fullmatch(rf"beam-runners-{runner}-[\d.]+-{re.escape(version[1])}\.jar", name) for name in names)
+
+
+def test_a_flex_template_names_flags_of_the_program() -> None:
+    parser = argparse.ArgumentParser()
+    for options in (CorpusOptions, PretrainingDataOptions):
+        options._add_argparse_args(parser)
+    valued = {action.option_strings[0] for action in parser._actions if action.option_strings and action.nargs != 0}
+    metadata = json.loads((DEPLOYMENT / "dataflow" / "metadata.json").read_text())
+    assert {f"--{parameter['name']}" for parameter in metadata["parameters"]} <= valued
+    examples = {"input": "gs://b/a*.bz2,gs://b/c", "format": "text,books", "language": "en,de", "masking": "static"}
+    for parameter in metadata["parameters"]:
+        (pattern,) = parameter["regexes"]
+        value = examples.get(parameter["name"], "gs://bucket/x" if "gs:" in pattern else "128")
+        assert re.fullmatch(pattern, value), parameter["name"]
