@@ -39,6 +39,8 @@ from bert_tf.text.vocabulary import Vocabulary
 _MOST_FILES = 1000
 # Building the pipeline, finishing the directory.
 _DRIVER_SECONDS = 2.0
+# CPU time of workers on one machine, for that of a process alone: they share caches and memory (1.2 to 1.5 seen).
+_TOGETHER = 1.25
 # Relative half-width of the interval: of the time, for what the model leaves open; of counts, where the sample is a
 # single unit and tells nothing of differences.
 _MODEL_SPREAD, _UNKNOWN_SPREAD = 0.2, 0.2
@@ -128,8 +130,10 @@ class Workers(NamedTuple):
         if not self.processes:
             return sum(costs)
         ordered = sorted(costs, reverse=True)
-        longest = max((sum(ordered[number :: self.processes]) for number in range(self.processes)), default=0.0)
-        return max(longest, sum(costs) / min(self.processes, _cores()) if self.here else 0.0)
+        longest = max(sum(ordered[number :: self.processes]) for number in range(self.processes))
+        if self.here:
+            longest = max(longest, sum(costs) / min(self.processes, _cores()))
+        return longest * (_TOGETHER if self.here and self.processes > 1 else 1.0)
 
 
 def workers_of(flags: Sequence[str]) -> Workers:
@@ -179,11 +183,10 @@ def estimate(
     units = read_sample(corpus, settings, sample_bytes)
     numbers = range(len(corpus.inputs))
     whole = _Whole(corpus, [rehearsal.measure([u for u in units if u.source == number]) for number in numbers])
-    each = (imported + loaded) * max(1.0, workers.processes / _cores() if workers.here else 1.0)
+    starting = workers.seconds([imported + loaded] * workers.processes) if workers.processes else loaded
     working = workers.seconds(whole.part_seconds(settings)) + workers.seconds(whole.bucket_seconds(buckets))
-    spread = whole.spread("tokens")
     return Estimate(
-        estimated_seconds=round(_DRIVER_SECONDS + (each if workers.processes else loaded) + working, 1),
+        estimated_seconds=round(_DRIVER_SECONDS + starting + working, 1),
         estimated_memory_bytes=round(_memory(driver, worker, workers, whole, configs[0], buckets)),
         estimated_disk_bytes=round(whole.counts["disk"]),
         shards=len(configs) * round(_filled(buckets, whole.counts["documents"])),
@@ -193,11 +196,7 @@ def estimate(
         sample_bytes=round(sum(unit.bytes for unit in units)),
         input_bytes=corpus.bytes,
         workers=workers.processes,
-        spread={
-            "seconds": round(math.hypot(spread, _MODEL_SPREAD), 4),
-            "documents": round(whole.spread("documents"), 4),
-            **dict.fromkeys(("disk_bytes", "tokens", "examples"), round(spread, 4)),
-        },
+        spread=whole.spreads(),
         cpu_seconds={name: round(seconds, 2) for name, seconds in whole.seconds.items() if seconds},
     )
 
@@ -225,6 +224,13 @@ class _Whole:
 
     def _total(self, amounts: Sequence[float]) -> float:
         return sum(scale * amount for scale, amount in zip(self._scales, amounts, strict=True))
+
+    def spreads(self) -> dict[str, float]:
+        """Returns the spread of every figure, see `Estimate`."""
+        tokens = self.spread("tokens")
+        found = {"seconds": math.hypot(tokens, _MODEL_SPREAD), "documents": self.spread("documents")}
+        found |= dict.fromkeys(("disk_bytes", "tokens", "examples"), tokens)
+        return {name: round(value, 4) for name, value in found.items()}
 
     def spread(self, name: str) -> float:
         """Returns two standard errors of the whole's `documents` or `tokens`, relative to these."""

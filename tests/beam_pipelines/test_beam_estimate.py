@@ -274,7 +274,8 @@ def test_tasks_are_dealt_out_in_turn(workers: Workers, costs: list[float], secon
 
 def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_pipelines.estimate._cores", lambda: 2)
-    assert Workers(8).seconds([1.0] * 8) == 4.0
+    assert Workers(8).seconds([1.0] * 8) == 4.0 * 1.25
+    assert Workers(1).seconds([1.0] * 8) == 8.0
     assert Workers(8, here=False).seconds([1.0] * 8) == 1.0
 
 

@@ -164,6 +164,15 @@ def changed(report: DataReport, **changes) -> DataReport:
     return describe(dataclasses.replace(report.manifest, **changes), report.examples)
 
 
+@given(st.lists(st.integers(0, 9), min_size=33, max_size=33).filter(any))
+def test_quantiles_are_those_of_the_single_lengths(plain: DataReport, counts: list[int]) -> None:
+    report = changed(plain, histograms={"example_lengths": counts})
+    lengths = np.repeat(np.arange(33), counts)
+    expected = [int(np.quantile(lengths, part, method="inverted_cdf")) for part in (0.5, 0.95, 1.0)]
+    assert list(dataclasses.astuple(report.example_lengths)) == expected
+    assert report.document_lengths is None
+
+
 @given(st.integers(1, 10**7), st.floats(0.0, 1.0), st.floats(0.05, 0.95))
 def test_label_balance_is_measured_in_standard_deviations(plain: DataReport, total: int, part: float, p: float) -> None:
     random = round(total * part)

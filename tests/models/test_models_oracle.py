@@ -84,7 +84,8 @@ def test_masked_lm_gathers_first_and_gives_what_all_positions_give():
     inputs = random_inputs(batch=3, length=12, predictions=5)
     every = dict(inputs, mask_positions=np.tile(np.arange(12, dtype="int32"), (3, 1)))
     expected = np.take_along_axis(np.asarray(model(every)["mlm_logits"]), inputs["mask_positions"][..., None], axis=1)
-    np.testing.assert_allclose(model(inputs)["mlm_logits"], expected, atol=1e-6)
+    # Processors add up in different orders.
+    np.testing.assert_allclose(model(inputs)["mlm_logits"], expected, atol=1e-5)
 
 
 def test_masked_lm_is_tied_to_the_token_embedding():
@@ -139,4 +140,5 @@ def test_layer_normalization_and_softmax_accumulate_in_float32():
     scores = keras.ops.cast(np.random.default_rng(1).normal(size=(2, 4096)), "bfloat16")
     probabilities = keras.layers.Softmax(dtype="mixed_bfloat16")(scores)
     total = np.asarray(keras.ops.cast(probabilities, "float32"), dtype=np.float64).sum(-1)
-    np.testing.assert_allclose(total, 1.0, atol=2e-3)
+    # Processors without bfloat16 instructions round the normalizer (2**-8); a sum in bfloat16 would stop at 256 terms.
+    np.testing.assert_allclose(total, 1.0, atol=1e-2)
