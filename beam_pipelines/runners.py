@@ -139,6 +139,8 @@ def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
 
 def _failure(error: Exception) -> BaseException:
     """Finds the worker's own error, the last one in the text of the runner's, as one line."""
+    if isinstance(error, grpc.RpcError):
+        return _UnexplainedError(f"the connection to the job server broke; {RESUME}")
     text = str(error)
     if _INTERRUPTED.search(text):
         return KeyboardInterrupt()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from beam_samples import contents
@@ -141,6 +142,12 @@ def test_failures_are_told_in_one_line(text: str, kind: type[BaseException], mes
     failure = runners._failure(RuntimeError(text))
     assert isinstance(failure, kind)
     assert str(failure) == message
+
+
+def test_a_lost_job_server_is_told_in_one_line() -> None:
+    failure = runners._failure(grpc.RpcError("UNAVAILABLE:\nSocket closed"))
+    assert isinstance(failure, PipelineError)
+    assert str(failure) == "the connection to the job server broke; the same command makes what is missing."
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
