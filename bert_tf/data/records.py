@@ -110,7 +110,7 @@ def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
     remaining = iter(records)
     with staged_file(path) as file:
         while chunk := list(itertools.islice(remaining, _CHUNK)):
-            data = b"".join(map(_framed, chunk))
+            data = b"".join(itertools.chain.from_iterable(map(_framed, chunk)))
             file.write(data)
             digest.update(data)
             size += len(data)
@@ -147,8 +147,8 @@ def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:
     return data
 
 
-def _framed(record: bytes) -> bytes:
-    return b"".join((_frame_header(len(record)), record, _FOOTER.pack(_masked_crc(record))))
+def _framed(record: bytes) -> tuple[bytes, bytes, bytes]:
+    return _frame_header(len(record)), record, _FOOTER.pack(_masked_crc(record))
 
 
 @functools.lru_cache(maxsize=1 << 14)

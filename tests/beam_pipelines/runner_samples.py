@@ -59,15 +59,20 @@ def start(flags: list[str]) -> subprocess.Popen[str]:
 def wait_for_a_shard(process: subprocess.Popen[str], output: Path) -> None:
     """Returns as soon as one shard is known to be done, or the process has ended."""
     while process.poll() is None and not any((output / ".reports").glob("train-*.json")):
-        pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.01)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """Process numbers of Beam workers that `process` has started."""
-    listed = subprocess.run(
-        ["ps", "--ppid", str(process.pid), "-o", "pid=,args="], capture_output=True, text=True, check=False
-    ).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if "sdk_worker" in line]
+    workers = []
+    for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            # It may have ended meanwhile.
+            with contextlib.suppress(OSError):
+                if b"sdk_worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    workers.append(int(child))
+    return workers
 
 
 @contextlib.contextmanager
@@ -94,7 +99,8 @@ def worker_pool(scratch: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         )
         try:
             while process.poll() is None and not _listens(port):
-                pass
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.01)
             yield f"localhost:{port}", process
         finally:
             process.terminate()

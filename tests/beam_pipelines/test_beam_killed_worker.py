@@ -34,7 +34,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def flags(home: Path) -> list[str]:
-    return [*data_flags(home), f"--num_shards={MANY_SHARDS}"]
+    # Many passes, so that the writing goes on for a while after the first shard.
+    return [*data_flags(home), f"--num_shards={MANY_SHARDS}", "--dupe_factor=40"]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +49,11 @@ def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | N
     """Kills one worker, of `pool` or of the driver, once a shard stands; returns what the driver said."""
     process = start([*flags, f"--output={output}"])
     wait_for_a_shard(process, output)
-    os.kill(workers_of(pool or process)[0], signal.SIGKILL)
+    workers = workers_of(pool or process)
+    if workers:
+        os.kill(workers[0], signal.SIGKILL)
     _, errors = process.communicate()
+    assert workers, errors
     assert process.returncode == 1, errors
     assert "Traceback" not in errors
     made = list(output.glob("*.tfrecord"))

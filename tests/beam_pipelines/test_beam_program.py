@@ -7,29 +7,15 @@ import gzip
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from beam_samples import contents, documents, write_corpus, write_vocabulary
+from runner_samples import start, wait_for_a_shard
 
 from beam_pipelines import create_pretraining_data, entry
 from beam_pipelines.errors import InputError, PipelineError
-
-REPOSITORY = Path(__file__).parents[2]
-
-
-def start(flags: list[str]) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-m", "beam_pipelines.create_pretraining_data", *flags]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(arguments, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True)
-
-
-def wait_for_a_shard(process: subprocess.Popen[str], output: Path) -> None:
-    """Returns as soon as one shard is known to be done; its report is written after it."""
-    while process.poll() is None and not any((output / ".reports").glob("train-*.json")):
-        pass
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,9 @@ def test_rows_and_columns_have_the_same_answers(client: TestClient) -> None:
 
 def test_bytes_and_an_empty_batch_are_answered(client: TestClient) -> None:
     plain, encoded = post(client, {"instances": ["cat", {"b64": "Y2F0"}]}).json()["predictions"]
-    assert plain == encoded
+    assert plain["label"] == encoded["label"]
+    # Rows of one batch: a matrix product may add up its last rows in another order than its first.
+    assert plain["probabilities"] == pytest.approx(encoded["probabilities"], abs=1e-6)
     assert post(client, {"instances": [{"b64": "//4AAMM="}]}).status_code == 200
     assert post(client, {"inputs": []}).json() == {"outputs": {"label": [], "probabilities": []}}
 
