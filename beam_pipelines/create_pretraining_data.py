@@ -8,9 +8,8 @@ import functools
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -43,8 +42,11 @@ from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, Tally, write
 from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
 from bert_tf.config import ConfigError, DataConfig
 from bert_tf.data.manifest import Manifest, read_manifest, verify_shards, write_manifest
-from bert_tf.data.report_page import write_report
+from bert_tf.data.records import read_records
+from bert_tf.data.report import describe
+from bert_tf.data.report_page import page
 from bert_tf.data.schema import REPORT_NAME, VOCABULARY_NAME
+from bert_tf.data.shown_examples import read_examples
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 # Text in one bucket: 8 M tokens or so, which take a few hundred megabytes while their shard is made; of Wikipedia
@@ -135,7 +137,7 @@ def _made(options: PipelineOptions, it: _Run) -> list[Manifest]:
         if not _nothing_missing(it):
             _run_pipeline(options, it, _finished_buckets(it))
         manifests = _finish(it)
-    _show(it)
+    _show(it, manifests)
     return manifests
 
 
@@ -259,12 +261,19 @@ def _finish(it: _Run) -> list[Manifest]:
     return manifests
 
 
-def _show(it: _Run) -> None:
+def _show(it: _Run, manifests: Sequence[Manifest]) -> None:
     """Writes the pages that are not there yet."""
-    for folder in it.configs:
+    for folder, manifest in zip(it.configs, manifests, strict=True):
         path = it.directory.file(folder)
-        if storage.is_local(path) and not Path(path, REPORT_NAME).exists():
-            print(f"data: a report to look at: {write_report(path)}", file=sys.stderr)
+        if REPORT_NAME not in storage.names_in(path):
+            examples = read_examples(functools.partial(_records, path), manifest, it.vocabulary)
+            storage.write(storage.join(path, REPORT_NAME), page(describe(manifest, examples)).encode())
+            print(f"data: a report to look at: {storage.join(path, REPORT_NAME)}", file=sys.stderr)
+
+
+def _records(directory: str, shard: str) -> Iterator[bytes]:
+    with storage.opened(storage.join(directory, shard)) as file:
+        yield from read_records(file, shard)
 
 
 def _check_counts(manifest: Manifest) -> None:

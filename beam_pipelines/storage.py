@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
@@ -53,6 +53,11 @@ def read(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:  # deleted in between
         return None
+
+
+def opened(path: str) -> BinaryIO:
+    """Opens the file at `path` for reading."""
+    return FileSystems.open(path, compression_type=_PLAIN)
 
 
 def names_in(directory: str) -> dict[str, int]:

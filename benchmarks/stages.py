@@ -101,7 +101,7 @@ def pretraining_stages(argv: Sequence[str]) -> dict[str, float]:
         (build_shards, "encode_static", "encoding"),
         (build_shards, "encode_dynamic", "encoding"),
         (build_shards, "write_shard", "framing, checksums, writing"),
-        (create_pretraining_data, "write_report", "report page"),
+        (create_pretraining_data, "page", "report page"),
     ]
     with _patched(clock, places), clock.within(_REST):
         create_pretraining_data.run([*argv, "--direct_running_mode=in_memory", "--direct_num_workers=1"])

@@ -124,12 +124,16 @@ def read_shard(path: str | Path) -> Iterator[bytes]:
     Raises:
         ValueError: for a truncated or damaged record; names the file and the record, counted from 0.
     """
-    path = Path(path)
-    with path.open("rb") as file:
-        number = 0
-        while header := file.read(_HEADER.size):
-            yield _read_record(file, header, f"{path}: record {number}")
-            number += 1
+    with Path(path).open("rb") as file:
+        yield from read_records(file, str(path))
+
+
+def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Reads an open TFRecord file; `name` is that in errors, otherwise as `read_shard`."""
+    number = 0
+    while header := file.read(_HEADER.size):
+        yield _read_record(file, header, f"{name}: record {number}")
+        number += 1
 
 
 def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -15,7 +14,6 @@ from bert_tf.data.report import (
     DataReport,
     MaskShares,
     Quantiles,
-    describe_data,
     flattened,
     headline,
     in_bytes,
@@ -26,9 +24,7 @@ from bert_tf.data.report import (
 )
 from bert_tf.data.report_charts import Bar, balance_chart, bullet_chart, column_chart
 from bert_tf.data.report_style import STYLE
-from bert_tf.data.schema import REPORT_NAME
 from bert_tf.data.shown_examples import KEPT, MASKED, NEXT, RANDOM, REPLACED, SINGLE, Example, Token
-from bert_tf.data.staging import staged_file
 from bert_tf.text.vocabulary import CONTINUATION, UNK
 
 _COLUMNS = 32  # of the histogram of examples
@@ -38,22 +34,6 @@ _LABELS = {
     SINGLE: "single segment",
 }
 _FATES = {MASKED: "now [MASK]", REPLACED: "now a random piece", KEPT: "left as it is"}
-
-
-def write_report(directory: str | Path) -> Path:
-    """Writes the page of a data directory into it, whole or not at all.
-
-    Returns:
-        Its path.
-
-    Raises:
-        ValueError: for a directory that is incomplete or damaged.
-    """
-    path = Path(directory) / REPORT_NAME
-    content = page(describe_data(directory)).encode()
-    with staged_file(path) as file:
-        file.write(content)
-    return path
 
 
 def page(report: DataReport) -> str:

@@ -86,7 +86,8 @@ def test_data_in_a_bucket_are_those_of_a_local_run(
     here, there = contents(tmp_path / "data"), remote_contents(f"{BUCKET}/data")
     shards = {name for name in here if name.endswith(".tfrecord")}
     assert {name: there[name] for name in shards} == {name: here[name] for name in shards}
-    assert set(there) == set(here) - {"report.html"}, "no report of a bucket stays behind"
+    assert set(there) == set(here), "no report of a shard stays behind"
+    assert bucket[f"{BUCKET}/data/report.html"].startswith(b"<!DOCTYPE html>")
 
 
 def test_a_run_in_a_bucket_goes_on(tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]) -> None:
