@@ -35,7 +35,7 @@ _HOMES = {
     "load_backbone": "bert_tf.models",
     "load_preset": "bert_tf.models",
     "save_preset": "bert_tf.models",
-    "LinearWarmupDecay": "bert_tf.training.optimization",
+    "LinearWarmupDecay": "bert_tf.training.schedules",
     "TrainResult": "bert_tf.training.fit",
     "evaluate_pretraining": "bert_tf.training.fit",
     "finetune": "bert_tf.training.fit",

@@ -9,6 +9,12 @@ from bert_tf.config.model import BertConfig
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 STRATEGIES = ("none", "mirrored")
+OPTIMIZERS = ("adamw", "lamb")
+SCHEDULES = ("linear", "original")
+
+
+_COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
+_CHOICES = {"precision": PRECISIONS, "strategy": STRATEGIES, "optimizer": OPTIMIZERS, "schedule": SCHEDULES}
 
 
 @dataclass(frozen=True)
@@ -22,10 +28,16 @@ class TrainingConfig:
         steps: optimizer steps in all (pre-training).
         epochs: passes over the training data (fine-tuning).
         batch_size: sequences in a global batch, over all replicas.
+        accumulate: parts in which a replica works through its share of a batch, one after the other, where memory
+            does not hold it at once.
+        optimizer: `adamw`, or `lamb` for large batches (arXiv 1904.00962).
         learning_rate: peak rate, reached after `warmup_steps`, then decayed linearly to zero.
+        schedule: `linear`, or `original` for the exact rates of the original's optimizer, whose first is 0.
         warmup_steps: steps of linear warm-up; below 0 means a tenth of all steps.
         weight_decay: decoupled decay of everything but biases and layer normalization.
+        layer_decay: factor of the rate from each layer to the one below it (arXiv 1801.06146, 3.2); 1 for none.
         adam_beta_1, adam_beta_2, adam_epsilon: AdamW's constants.
+        bias_correction: whether Adam's moments are corrected; the original does without.
         clip_norm: global gradient norm; 0 clips nothing.
         seed: initial weights, dropout, data order and masks follow from it.
         checkpoint_every: steps between checkpoints.
@@ -41,12 +53,17 @@ class TrainingConfig:
     steps: int = 1000
     epochs: int = 3
     batch_size: int = 32
+    accumulate: int = 1
+    optimizer: str = "adamw"
     learning_rate: float = 1e-4
+    schedule: str = "linear"
     warmup_steps: int = -1
     weight_decay: float = 0.01
+    layer_decay: float = 1.0
     adam_beta_1: float = 0.9
     adam_beta_2: float = 0.999
     adam_epsilon: float = 1e-6
+    bias_correction: bool = True
     clip_norm: float = 1.0
     seed: int = 12345
     checkpoint_every: int = 1000
@@ -59,7 +76,7 @@ class TrainingConfig:
     num_replicas: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "epochs", "batch_size", "checkpoint_every", "keep_checkpoints", "log_every"):
+        for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigError(f"`training.{name}` must be at least 1. Received: {getattr(self, name)}")
         for name in ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "num_replicas", "seed"):
@@ -67,7 +84,9 @@ class TrainingConfig:
                 raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise ConfigError(f"`training.learning_rate` must be positive. Received: {self.learning_rate}")
-        for name, known in (("precision", PRECISIONS), ("strategy", STRATEGIES)):
+        if not 0 < self.layer_decay <= 1:
+            raise ConfigError(f"`training.layer_decay` must be in (0, 1]. Received: {self.layer_decay}")
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ConfigError(
                     f"`training.{name}` must be one of {', '.join(known)}. Received: {getattr(self, name)!r}"

@@ -16,6 +16,7 @@ from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optimization import last_rate
 from bert_tf.training.run_log import RunLog
+from bert_tf.training.tensorflow_steps import INPUT_WAIT
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class StepEvents(keras.callbacks.Callback):
         self._total_steps = total_steps
         self._interruption = interruption
         self._speed = _Speed()
+        self._untimed_tokens = 0.0
 
     def on_train_begin(self, logs=None):
         """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
@@ -81,7 +83,7 @@ class StepEvents(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Does what is due after one step."""
         self.step += 1
-        self._speed.steps += 1
+        self._speed.count(logs.get(INPUT_WAIT, 0.0))
         if not math.isfinite(logs["loss"]):
             raise TrainingError(f"step {self.step}: the loss is {logs['loss']}. {self._last_checkpoint()}")
         save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
@@ -96,7 +98,7 @@ class StepEvents(keras.callbacks.Callback):
             self.stop()
         if self.step == self._start_step + 1:
             # Tracing belongs to the first step and says nothing about the speed.
-            self._training.tokens.reset_state()
+            self._untimed_tokens = float(self._training.tokens.result())
             self._speed = _Speed()
 
     def evaluate_once(self) -> None:
@@ -129,13 +131,19 @@ class StepEvents(keras.callbacks.Callback):
 
     def _start_interval(self) -> None:
         self._training.reset_metrics()
+        self._untimed_tokens = 0.0
         self._speed.resume()
 
     def _record(self) -> None:
-        self._speed.pause(float(self._training.tokens.result()))
+        tokens, positions = (float(metric.result()) for metric in (self._training.tokens, self._training.positions))
+        self._speed.pause(tokens - self._untimed_tokens)
         figures = self._training.results() | {
             "learning_rate": last_rate(self._training.optimizer),
+            "gradient_norm": float(self._training.gradient_norm.result()),
             "tokens_per_second": self._speed.tokens_per_second,
+            "seconds_per_step": self._speed.seconds_per_step,
+            "padding": 1.0 - tokens / positions if positions else 0.0,
+            "input_wait": self._speed.input_wait,
         }
         self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
@@ -147,12 +155,17 @@ class StepEvents(keras.callbacks.Callback):
 
 
 class _Speed:
-    """Tokens and steps a second, what happens between the steps not counted."""
+    """Tokens and steps a second, what happens between the steps not counted.
+
+    `input_wait` is the share of an interval's time in which a step had no data yet.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
         self.tokens_per_second = 0.0
         self.seconds_per_step = 0.0
+        self.input_wait = 0.0
+        self._waited = 0.0
         self._all_tokens = 0.0
         self._all_seconds = 0.0
         self.resume()
@@ -166,6 +179,12 @@ class _Speed:
         """Starts an interval."""
         self._since = time.perf_counter()
         self.steps = 0
+        self._waited = 0.0
+
+    def count(self, waited: float) -> None:
+        """Counts one step, `waited` seconds of which it waited for its data."""
+        self.steps += 1
+        self._waited += waited
 
     def pause(self, tokens: float) -> None:
         """Ends an interval of `tokens` tokens."""
@@ -175,3 +194,4 @@ class _Speed:
         if self.steps:
             self.tokens_per_second = tokens / seconds
             self.seconds_per_step = seconds / self.steps
+            self.input_wait = self._waited / seconds

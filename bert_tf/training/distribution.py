@@ -38,17 +38,22 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
             raise ConfigError(
                 f"`training.num_replicas` above 1 needs `training.strategy` = mirrored. Received: {config.num_replicas}"
             )
+        _check_batch(config, 1)
         yield tf.distribute.get_strategy()
         return
     devices = _replica_devices(config.num_replicas)
-    if config.batch_size % len(devices):
-        raise ConfigError(
-            f"`training.batch_size` must be a multiple of the number of replicas. "
-            f"Received: {config.batch_size} and {len(devices)}"
-        )
+    _check_batch(config, len(devices))
     strategy = tf.distribute.MirroredStrategy(devices)
     with strategy.scope():
         yield strategy
+
+
+def _check_batch(config: TrainingConfig, replicas: int) -> None:
+    if config.batch_size % (replicas * config.accumulate):
+        raise ConfigError(
+            f"`training.batch_size` must be a multiple of the number of replicas times `training.accumulate`. "
+            f"Received: {config.batch_size}, {replicas} and {config.accumulate}"
+        )
 
 
 def _replica_devices(num_replicas: int) -> list[str]:

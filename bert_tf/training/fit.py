@@ -25,6 +25,7 @@ from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
 from bert_tf.training.optimization import make_optimizer
 from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
+from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
@@ -163,7 +164,7 @@ def _fit(
         with precision_scope(config):
             keras.utils.set_random_seed(config.seed)
             model = build_model()
-        training = TrainingModel(model, run.objective)
+        training = TensorFlowTrainingModel(model, run.objective, config.accumulate)
         training.compile(optimizer=make_optimizer(config, run.steps, model.trainable_variables))
     store = CheckpointStore(
         output / CHECKPOINTS_NAME,

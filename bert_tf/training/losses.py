@@ -57,6 +57,8 @@ class TrainingModel(keras.Model):
         self.mean_losses = {o: keras.metrics.Mean(name=f"{p}loss") for o, p in prefixes.items()}
         self.accuracies = {o: keras.metrics.Mean(name=f"{p}accuracy") for o, p in prefixes.items()}
         self.tokens = keras.metrics.Sum(name="tokens")
+        self.positions = keras.metrics.Sum(name="positions")
+        self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
         self.built = True
 
     def call(self, inputs, training=None):
@@ -76,20 +78,45 @@ class TrainingModel(keras.Model):
         Returns:
             Scalar float32.
         """
+        sums = self.weighted_sums(y, y_pred, sample_weight)
+        self.note(x, sums)
+        return self.share_of(sums, self.total_weights(y, sample_weight))
+
+    def weighted_sums(self, y, y_pred, sample_weight):
+        """Returns for each output, float32 (3,), the sums of weighted losses, of weighted hits and of weights."""
         targets, logits, weights = (_by_output(value) for value in (y, y_pred, sample_weight))
-        sums, totals = [], []
+        sums = {}
         for output in self.objective.outputs:
             losses = cross_entropy(targets[output], logits[output])
-            weight = ops.ones_like(losses) if output not in weights else weights[output]
-            weight = ops.cast(weight, "float32")
-            sums.append(ops.sum(losses * weight))
-            totals.append(ops.sum(weight))
-            self.mean_losses[output].update_state(_flat(losses), _flat(weight))
             hits = is_correct(targets[output], logits[output])
-            self.accuracies[output].update_state(_flat(hits), _flat(weight))
-        self.tokens.update_state(ops.cast(x[PADDING_MASK], "float32"))
-        shares = [ops.divide_no_nan(s, t) for s, t in zip(sums, sum_over_replicas(totals), strict=True)]
-        return ops.sum(ops.stack(shares))
+            weight = _weight_of(output, targets, weights)
+            sums[output] = ops.stack([ops.sum(losses * weight), ops.sum(hits * weight), ops.sum(weight)])
+        return sums
+
+    def total_weights(self, y, sample_weight):
+        """Returns the sum of the weights of each output over all replicas: scalars by output name."""
+        targets, weights = _by_output(y), _by_output(sample_weight)
+        outputs = list(self.objective.outputs)
+        totals = [ops.sum(_weight_of(output, targets, weights)) for output in outputs]
+        return dict(zip(outputs, sum_over_replicas(totals), strict=True))
+
+    def share_of(self, sums, totals):
+        """Returns what rows of these `sums` add to the loss of a batch of these `totals`: scalar float32."""
+        return ops.sum(ops.stack([ops.divide_no_nan(sums[output][0], totals[output]) for output in totals]))
+
+    def note(self, x, sums) -> None:
+        """Counts rows of these inputs and `sums` in the metrics."""
+        for output, (loss, hits, weight) in ((output, ops.unstack(total)) for output, total in sums.items()):
+            self.mean_losses[output].update_state(ops.divide_no_nan(loss, weight), weight)
+            self.accuracies[output].update_state(ops.divide_no_nan(hits, weight), weight)
+        mask = ops.cast(x[PADDING_MASK], "float32")
+        self.tokens.update_state(mask)
+        self.positions.update_state(ops.ones_like(mask))
+
+    def note_gradients(self, gradients) -> None:
+        """Counts the norm of a step's gradients, scaled as the optimizer scales the loss, before they are clipped."""
+        norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
+        self.gradient_norm.update_state(norm / self.optimizer.scale_loss(1.0))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the running loss alone: each further number would be fetched from the device every step."""
@@ -99,11 +126,12 @@ class TrainingModel(keras.Model):
         """Returns losses and accuracies since the last reset, over all replicas.
 
         Returns:
-            `loss`, the sum of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each.
+            `loss`, the sum of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each; of one whose
+            targets all weighed nothing, as those of a next sentence where there are no pairs, there are none.
         """
-        losses = {metric.name: float(metric.result()) for metric in self.mean_losses.values()}
-        accuracies = {metric.name: float(metric.result()) for metric in self.accuracies.values()}
-        return {"loss": sum(losses.values())} | losses | accuracies
+        metrics = [*self.mean_losses.values(), *self.accuracies.values()]
+        figures = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
+        return {"loss": sum(figures.get(metric.name, 0.0) for metric in self.mean_losses.values())} | figures
 
 
 def cross_entropy(targets, logits):
@@ -139,5 +167,8 @@ def _by_output(structure: Any) -> Mapping[str, Any]:
     return structure if isinstance(structure, Mapping) else {SINGLE_OUTPUT: structure}
 
 
-def _flat(values):
-    return ops.reshape(values, (-1,))
+def _weight_of(output: str, targets: Mapping[str, Any], weights: Mapping[str, Any]):
+    """Returns the float32 weights of the targets of one output, 1 each where none are given."""
+    if output not in weights:
+        return ops.ones_like(targets[output], dtype="float32")
+    return ops.cast(weights[output], "float32")

@@ -1,83 +1,19 @@
-"""AdamW as the paper has it (arXiv 1810.04805, A.2): warm-up, linear decay, exclusions, global clipping."""
+"""The optimizer of a run: rates by step and by layer, exclusions from weight decay, clipping, loss scaling."""
 
 from __future__ import annotations
+
+import re
 
 import keras
 from keras import ops
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.distribution import dense, sum_over_replicas
+from bert_tf.training.optimizers import OPTIMIZERS, LossScaleOptimizer
+from bert_tf.training.schedules import SCHEDULES
 
-
-@keras.saving.register_keras_serializable(package="bert_tf")
-class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up to a peak, then linear decay to zero.
-
-    With i the number of finished steps (`optimizer.iterations`, 0 in the first step), w the warm-up and n all
-    steps, the rate is `peak * min((i + 1) / (w + 1), (n - i) / (n - w))`: `peak / (w + 1)` in the first step,
-    the peak at i = w, `peak / (n - w)` in the last step, 0 from i = n on. The original starts at 0, so that its
-    first step changes nothing, and falls by `w / n` at the end of its warm-up.
-
-    Args:
-        peak: highest rate.
-        warmup_steps: w; 0 starts at the peak.
-        total_steps: n.
-    """
-
-    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
-        if warmup_steps < 0 or total_steps < 1:
-            raise ValueError(
-                f"`warmup_steps` must not be negative and `total_steps` at least 1. "
-                f"Received: {warmup_steps} and {total_steps}"
-            )
-        self.peak = peak
-        self.warmup_steps = warmup_steps
-        self.total_steps = total_steps
-
-    def __call__(self, step):
-        """Returns the rate, float32, after `step` finished steps."""
-        done = ops.cast(step, "float32")
-        rise = (done + 1.0) / (self.warmup_steps + 1.0)
-        fall = (self.total_steps - done) / max(1.0, float(self.total_steps - self.warmup_steps))
-        return self.peak * ops.maximum(ops.minimum(ops.minimum(rise, fall), 1.0), 0.0)
-
-    def get_config(self) -> dict[str, float | int]:
-        """Returns the arguments of the constructor."""
-        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
-
-
-@keras.saving.register_keras_serializable(package="bert_tf")
-class AdamW(keras.optimizers.AdamW):
-    """Keras's AdamW, clipping the gradient of the global batch.
-
-    Keras clips in each replica and adds the clipped gradients up, which is another step than one device
-    would take. Here they are added up first. Gradients of embedding look-ups become dense before that:
-    their norm counts a row that occurs twice once, as the sum it is.
-    """
-
-    def _clip_gradients(self, grads):
-        return super()._clip_gradients(sum_over_replicas([dense(grad) for grad in grads]))
-
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        return list(grads_and_vars)
-
-
-@keras.saving.register_keras_serializable(package="bert_tf")
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras's loss scaling, skipping a step in all replicas when any gradient overflowed in any of them.
-
-    Keras asks the first replica only, and calls the gradient of an embedding look-up finite whatever is in it
-    (3.15: `isfinite` of IndexedSlices is true throughout), so that an overflow there ends in NaN weights.
-    """
-
-    def apply(self, grads, trainable_variables=None):
-        """Applies the gradients, made dense first."""
-        super().apply([dense(grad) for grad in grads], trainable_variables)
-
-    def check_finite(self, grads):
-        """Returns, as a boolean scalar, whether all gradients of all replicas are finite."""
-        overflowed = 1.0 - ops.cast(super().check_finite(grads), "float32")
-        return ops.equal(sum_over_replicas([overflowed])[0], 0.0)
+# Where a variable of the encoder stands, in its path.
+_LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 def is_decayed(variable: keras.Variable) -> bool:
@@ -86,28 +22,48 @@ def is_decayed(variable: keras.Variable) -> bool:
     return not (name.endswith("bias") or name in ("gamma", "beta"))
 
 
+def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
+    """Returns a factor of the learning rate for each variable, lower the nearer it is to the input.
+
+    With L layers, what stands above the encoder has the factor 1, layer i of 1 to L `decay ** (L + 1 - i)`, the
+    embeddings `decay ** (L + 1)` (arXiv 2003.10555, section 3.2, table 6).
+
+    Args:
+        variables: of one model.
+        decay: in (0, 1].
+    """
+    layers = [_LAYER.search(variable.path) for variable in variables]
+    top = 1 + max((int(layer[1]) for layer in layers if layer), default=0)
+    rates = []
+    for variable, layer in zip(variables, layers, strict=True):
+        height = int(layer[1]) if layer else 0 if _EMBEDDINGS.search(variable.path) else top
+        rates.append(decay ** (top - height))
+    return rates
+
+
 def make_optimizer(
     config: TrainingConfig, total_steps: int, variables: list[keras.Variable]
 ) -> keras.optimizers.Optimizer:
     """Builds the optimizer of a run over `variables`.
 
-    Unlike the original's optimizer, and like the paper's text, Adam's bias correction is on.
-
     Args:
-        config: rate, warm-up, betas, decay, clipping and precision (`float16` adds dynamic loss scaling).
+        config: kind, rates, betas, decay, clipping and precision (`float16` adds dynamic loss scaling).
         total_steps: steps of the whole run; the schedule ends there.
         variables: the trainable variables of the model.
 
     Returns:
         A built optimizer: its state exists and can be restored.
     """
-    optimizer: keras.optimizers.Optimizer = AdamW(
-        learning_rate=LinearWarmupDecay(config.learning_rate, config.resolved_warmup(total_steps), total_steps),
+    schedule = SCHEDULES[config.schedule]
+    optimizer: keras.optimizers.Optimizer = OPTIMIZERS[config.optimizer](
+        learning_rate=schedule(config.learning_rate, config.resolved_warmup(total_steps), total_steps),
         weight_decay=config.weight_decay,
         beta_1=config.adam_beta_1,
         beta_2=config.adam_beta_2,
         epsilon=config.adam_epsilon,
         global_clipnorm=config.clip_norm or None,
+        bias_correction=config.bias_correction,
+        rate_scales=layer_rates(variables, config.layer_decay) if config.layer_decay < 1 else None,
     )
     optimizer.exclude_from_weight_decay(var_list=[v for v in variables if not is_decayed(v)])
     if config.precision == "float16":

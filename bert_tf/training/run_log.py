@@ -12,6 +12,8 @@ import tensorflow as tf
 
 HISTORY_NAME = "history.jsonl"
 TENSORBOARD_NAME = "tensorboard"
+# Recorded, but too much for a progress line.
+_UNSHOWN = frozenset({"mlm_loss", "nsp_loss", "gradient_norm", "seconds_per_step", "padding", "input_wait"})
 
 
 class RunLog:
@@ -55,7 +57,7 @@ class RunLog:
             for name, value in kept.items():
                 tf.summary.scalar(name, value)
         self._writers[split].flush()
-        parts = "  ".join(_shown(name, value) for name, value in figures.items())
+        parts = "  ".join(_shown(name, value) for name, value in figures.items() if name not in _UNSHOWN)
         print(f"{split:<10} step {step}/{self._total_steps}  {parts}", file=sys.stderr, flush=True)
 
     def find(self, split: str, step: int) -> dict[str, float] | None:

@@ -74,7 +74,7 @@ def test_batch_must_divide_by_the_replicas(monkeypatch):
     monkeypatch.setattr(distribution, "_replica_devices", lambda count: ["CPU:0"] * count)
     config = TrainingConfig(strategy="mirrored", num_replicas=2, batch_size=7)
     with (
-        pytest.raises(ConfigError, match="`training.batch_size` must be a multiple .* Received: 7 and 2"),
+        pytest.raises(ConfigError, match="`training.batch_size` must be a multiple .* Received: 7, 2 and 1"),
         strategy_scope(config),
     ):
         raise RuntimeError("not reached")

@@ -20,6 +20,8 @@ from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
 from bert_tf.training.checkpoints import TrainingError
 from bert_tf.training.fit import evaluate_pretraining, finetune, pretrain, weights_sha256
 
+TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
+
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
@@ -40,9 +42,9 @@ def digests(output: Path, step: int = 12):
 
 
 def history(output: Path):
-    """The figures without the one that depends on the clock."""
+    """The figures without those that depend on the clock."""
     lines = [json.loads(line) for line in (output / "history.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "tokens_per_second"} for line in lines]
+    return [{k: v for k, v in line.items() if k not in TIMED} for line in lines]
 
 
 def assert_same_run(output, result, unbroken):

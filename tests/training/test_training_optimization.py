@@ -5,48 +5,9 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optimization import LinearWarmupDecay, is_decayed, last_rate, make_optimizer
-
-
-def oracle_rate(peak, warmup, total, done):
-    """Piecewise, where the schedule takes a minimum."""
-    if done >= total:
-        return 0.0
-    if done < warmup:
-        return peak * (done + 1) / (warmup + 1)
-    return peak * (total - done) / (total - warmup)
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.floats(1e-6, 1.0), st.integers(0, 10_000), st.integers(1, 1_000_000), st.floats(0.0, 1.2, exclude_max=True))
-def test_schedule_equals_the_oracle(peak, warmup, total, share):
-    done = int(total * share)
-    rate = float(LinearWarmupDecay(peak, warmup, total)(done))
-    assert rate == pytest.approx(oracle_rate(peak, warmup, total, done), rel=1e-4, abs=peak * 1e-6)
-
-
-def test_schedule_at_its_corners():
-    schedule = LinearWarmupDecay(1.0, 4, 10)
-    rates = [float(schedule(step)) for step in range(12)]
-    np.testing.assert_allclose(rates, [0.2, 0.4, 0.6, 0.8, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0, 0], rtol=1e-6)
-    assert float(LinearWarmupDecay(1.0, 0, 10)(0)) == 1.0
-
-
-def test_schedule_survives_serialization():
-    schedule = LinearWarmupDecay(3e-4, 7, 50)
-    restored = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
-    assert isinstance(restored, LinearWarmupDecay)
-    assert restored.get_config() == schedule.get_config()
-
-
-@pytest.mark.parametrize(("warmup", "total"), [(-1, 10), (0, 0)])
-def test_schedule_refuses_impossible_steps(warmup, total):
-    with pytest.raises(ValueError, match="Received"):
-        LinearWarmupDecay(1.0, warmup, total)
+from bert_tf.training.optimization import is_decayed, last_rate, make_optimizer
 
 
 def encoder():

@@ -1,0 +1,70 @@
+"""Learning rates over the steps of a run."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A rate that rises over `warmup_steps` and has fallen to zero after `total_steps`."""
+
+    def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
+        if warmup_steps < 0 or total_steps < 1:
+            raise ValueError(
+                f"`warmup_steps` must not be negative and `total_steps` at least 1. "
+                f"Received: {warmup_steps} and {total_steps}"
+            )
+        self.peak = peak
+        self.warmup_steps = warmup_steps
+        self.total_steps = total_steps
+
+    def get_config(self) -> dict[str, float | int]:
+        """Returns the arguments of the constructor."""
+        return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class LinearWarmupDecay(_Schedule):
+    """Linear warm-up to a peak, then linear decay to zero.
+
+    With i the number of finished steps (`optimizer.iterations`, 0 in the first step), w the warm-up and n all
+    steps, the rate is `peak * min((i + 1) / (w + 1), (n - i) / (n - w))`: `peak / (w + 1)` in the first step,
+    the peak at i = w, `peak / (n - w)` in the last step, 0 from i = n on.
+
+    Args:
+        peak: highest rate.
+        warmup_steps: w; 0 starts at the peak.
+        total_steps: n.
+    """
+
+    def __call__(self, step):
+        """Returns the rate, float32, after `step` finished steps."""
+        done = ops.cast(step, "float32")
+        rise = (done + 1.0) / (self.warmup_steps + 1.0)
+        fall = (self.total_steps - done) / max(1.0, float(self.total_steps - self.warmup_steps))
+        return self.peak * ops.maximum(ops.minimum(ops.minimum(rise, fall), 1.0), 0.0)
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class OriginalWarmupDecay(_Schedule):
+    """The rates of the original's `create_optimizer`, step for step.
+
+    With i, w and n as in `LinearWarmupDecay`, the rate is `peak * i / w` before i = w, so that the first step
+    changes nothing, and `peak * (n - i) / n` from there on, a fall by `w / n` at the end of the warm-up.
+
+    Args:
+        peak: what the warm-up goes towards, and never quite reaches.
+        warmup_steps: w; 0 starts at the peak.
+        total_steps: n.
+    """
+
+    def __call__(self, step):
+        """Returns the rate, float32, after `step` finished steps."""
+        done = ops.cast(step, "float32")
+        rise = done / max(1.0, float(self.warmup_steps))
+        fall = ops.maximum(self.total_steps - done, 0.0) / self.total_steps
+        return self.peak * ops.where(done < self.warmup_steps, rise, fall)
+
+
+SCHEDULES = {"linear": LinearWarmupDecay, "original": OriginalWarmupDecay}

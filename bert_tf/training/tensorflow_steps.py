@@ -1,0 +1,103 @@
+"""One training step on TensorFlow, in one or several parts and under any strategy.
+
+Keras 3.15's own function of a step fails under MultiWorkerMirroredStrategy, and its accumulation of gradients under
+MirroredStrategy; `fit` runs this one instead, with the callbacks and data adapters that are Keras's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import tree
+
+from bert_tf.training.distribution import dense, sum_over_replicas
+from bert_tf.training.losses import Objective, TrainingModel
+
+LOSS, INPUT_WAIT = "loss", "input_wait"
+
+
+class TensorFlowTrainingModel(TrainingModel):
+    """Takes steps with the gradient of the global batch.
+
+    Where `parts` is more than 1, a replica works through its rows in that many equal parts, one after the other, and
+    one step is taken for all of them. The weights of the whole batch are summed before the first part, so that the
+    gradient is that of the whole batch however unevenly its weights fall on the parts. (Keras takes the mean of the
+    parts' means, and counts each part as a step of the schedule.) Dropout draws other masks than for the whole batch.
+
+    Args:
+        model, objective: as for `TrainingModel`.
+        parts: what the rows of one replica divide by.
+    """
+
+    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
+        super().__init__(model, objective)
+        self.parts = parts
+        self._made: Callable[[Any], Any] | None = None
+
+    def train_step(self, data: Any):
+        """Takes one step with one replica's rows; returns its share of the global loss."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        totals = self.total_weights(targets, weights)
+        if self.parts == 1:
+            loss, sums, gradients = self._differentiated(inputs, targets, weights, totals)
+        else:
+            loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
+        gradients = sum_over_replicas(gradients)
+        self.note(inputs, sums)
+        self.note_gradients(gradients)
+        self.optimizer.apply(gradients, self.trainable_weights)
+        return loss
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data."""
+        if self._made is not None and not force:
+            return
+        strategy = self.distribute_strategy
+
+        def step(data):
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(self.train_step, args=(data,)), axis=None)
+
+        @tf.function
+        def train_function(iterator):
+            began = tf.timestamp()
+            with tf.control_dependencies([began]):
+                data = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
+                waited = tf.timestamp() - began
+            return {LOSS: step(data), INPUT_WAIT: waited}
+
+        self._made = self.train_function = train_function
+
+    def _differentiated(self, inputs, targets, weights, totals):
+        """Returns share of the loss, sums, and scaled gradients of some rows."""
+        with tf.GradientTape() as tape:
+            sums = self.weighted_sums(targets, self(inputs, training=True), weights)
+            loss = self.share_of(sums, totals)
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, sums, [dense(gradient) for gradient in tape.gradient(scaled, self.trainable_weights)]
+
+    def _in_parts(self, batch, totals):
+        parts = tree.map_structure(self._split, batch)
+
+        def add(part, *sofar):
+            inputs, targets, weights = tree.map_structure(lambda values: values[part], parts)
+            found = self._differentiated(inputs, targets, weights, totals)
+            return part + 1, *tree.map_structure(tf.add, sofar, found)
+
+        nothing = (
+            tf.constant(0.0),
+            {output: tf.zeros(3) for output in totals},
+            [tf.zeros(variable.shape) for variable in self.trainable_weights],
+        )
+        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *nothing), parallel_iterations=1)[1:]
+
+    def _split(self, values):
+        """Returns (parts, B / parts, ...): the rows (B, ...) of every part."""
+        shape = tf.shape(values)
+        return tf.reshape(values, tf.concat([[self.parts, shape[0] // self.parts], shape[1:]], axis=0))
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Does nothing: the model is built. Keras would draw a batch, and cannot take that of several workers."""

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_tf.training.schedules import SCHEDULES, LinearWarmupDecay, OriginalWarmupDecay
+
+
+def oracle_rate(peak, warmup, total, done):
+    """Piecewise, where the schedule takes a minimum."""
+    if done >= total:
+        return 0.0
+    if done < warmup:
+        return peak * (done + 1) / (warmup + 1)
+    return peak * (total - done) / (total - warmup)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(1e-6, 1.0), st.integers(0, 10_000), st.integers(1, 1_000_000), st.floats(0.0, 1.2, exclude_max=True))
+def test_linear_equals_the_oracle(peak, warmup, total, share):
+    done = int(total * share)
+    rate = float(LinearWarmupDecay(peak, warmup, total)(done))
+    assert rate == pytest.approx(oracle_rate(peak, warmup, total, done), rel=1e-4, abs=peak * 1e-6)
+
+
+def test_linear_at_its_corners():
+    schedule = LinearWarmupDecay(1.0, 4, 10)
+    rates = [float(schedule(step)) for step in range(12)]
+    np.testing.assert_allclose(rates, [0.2, 0.4, 0.6, 0.8, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0, 0], rtol=1e-6)
+    assert float(LinearWarmupDecay(1.0, 0, 10)(0)) == 1.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 1000), st.integers(1, 10_000), st.floats(0.0, 1.2, exclude_max=True))
+def test_original_equals_its_formula(warmup, total, share):
+    """`create_optimizer`: polynomial decay over all steps, replaced by step / warm-up before the warm-up's end."""
+    done = int(total * share)
+    expected = done / warmup if done < warmup else max(0.0, 1 - done / total)
+    assert float(OriginalWarmupDecay(1.0, warmup, total)(done)) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", SCHEDULES.values())
+def test_a_schedule_survives_serialization(kind):
+    schedule = kind(3e-4, 7, 50)
+    restored = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
+    assert isinstance(restored, kind)
+    assert restored.get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize("kind", SCHEDULES.values())
+@pytest.mark.parametrize(("warmup", "total"), [(-1, 10), (0, 0)])
+def test_impossible_steps_are_refused(kind, warmup, total):
+    with pytest.raises(ValueError, match="Received"):
+        kind(1.0, warmup, total)
