@@ -11,10 +11,17 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 STRATEGIES = ("none", "mirrored")
 OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "original")
+ON_NAN = ("stop", "skip", "halve")
 
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
-_CHOICES = {"precision": PRECISIONS, "strategy": STRATEGIES, "optimizer": OPTIMIZERS, "schedule": SCHEDULES}
+_CHOICES = {
+    "precision": PRECISIONS,
+    "strategy": STRATEGIES,
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
+    "on_nan": ON_NAN,
+}
 
 
 @dataclass(frozen=True)
@@ -39,12 +46,16 @@ class TrainingConfig:
         adam_beta_1, adam_beta_2, adam_epsilon: AdamW's constants.
         bias_correction: whether Adam's moments are corrected; the original does without.
         clip_norm: global gradient norm; 0 clips nothing.
+        average: momentum of a moving average over the weights, which is what is evaluated and kept at the end; 0 for
+            none.
         seed: initial weights, dropout, data order and masks follow from it.
         checkpoint_every: steps between checkpoints.
         keep_checkpoints: how many of the newest stay.
         evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
         evaluate_steps: batches in one evaluation; 0 takes all held-out data.
         log_every: steps between progress lines and TensorBoard points.
+        on_nan: what follows a loss that is not finite: `stop`; `skip` goes back to the last checkpoint and leaves the
+            batch out; `halve` goes back and halves the rate from there on.
         precision: `float32`, `bfloat16` or `float16` compute; weights stay float32.
         strategy: `none` or `mirrored`.
         num_replicas: replicas under `mirrored`; 0 takes every device.
@@ -65,12 +76,14 @@ class TrainingConfig:
     adam_epsilon: float = 1e-6
     bias_correction: bool = True
     clip_norm: float = 1.0
+    average: float = 0.0
     seed: int = 12345
     checkpoint_every: int = 1000
     keep_checkpoints: int = 3
     evaluate_every: int = 0
     evaluate_steps: int = 0
     log_every: int = 50
+    on_nan: str = "stop"
     precision: str = "float32"
     strategy: str = "none"
     num_replicas: int = 0
@@ -84,6 +97,8 @@ class TrainingConfig:
                 raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise ConfigError(f"`training.learning_rate` must be positive. Received: {self.learning_rate}")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"`training.average` must be in [0, 1). Received: {self.average}")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"`training.layer_decay` must be in (0, 1]. Received: {self.layer_decay}")
         for name, known in _CHOICES.items():

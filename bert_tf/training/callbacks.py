@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import keras
 
-from bert_tf.training.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optimization import last_rate
@@ -64,7 +64,7 @@ class StepEvents(keras.callbacks.Callback):
         self.evaluation: dict[str, float] | None = None
         self._training = training
         self._store = store
-        self._log = log
+        self.log = log
         self._evaluate = evaluate
         self._intervals = intervals
         self._start_step = start_step
@@ -76,7 +76,7 @@ class StepEvents(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
         owed = self.step > 0 and self._is_due(self._intervals.evaluate)
-        if owed and self._log.find("validation", self.step) is None:
+        if owed and self.log.find("validation", self.step) is None:
             self.evaluate_once()
         self._start_interval()
 
@@ -85,7 +85,8 @@ class StepEvents(keras.callbacks.Callback):
         self.step += 1
         self._speed.count(logs.get(INPUT_WAIT, 0.0))
         if not math.isfinite(logs["loss"]):
-            raise TrainingError(f"step {self.step}: the loss is {logs['loss']}. {self._last_checkpoint()}")
+            what = f"the loss is {logs['loss']}, or its gradient is not finite"
+            raise NotFiniteError(self.step - 1, f"step {self.step}: {what}. {self._last_checkpoint()}")
         save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
         if save or evaluate or self._is_due(self._intervals.log):
             self._record()
@@ -109,8 +110,8 @@ class StepEvents(keras.callbacks.Callback):
         if self._interruption:
             return
         self.evaluation = figures
-        if self._log.find("validation", self.step) is None:
-            self._log.write("validation", self.step, figures)
+        if self.log.find("validation", self.step) is None:
+            self.log.write("validation", self.step, figures)
 
     def stop(self) -> NoReturn:
         """Saves, unless that is done for this step, and raises what the signal means."""
@@ -147,7 +148,7 @@ class StepEvents(keras.callbacks.Callback):
         }
         self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
-        self._log.write("train", self.step, figures | {"eta_seconds": eta})
+        self.log.write("train", self.step, figures | {"eta_seconds": eta})
 
     def _last_checkpoint(self) -> str:
         steps = self._store.steps()

@@ -23,7 +23,7 @@ STATE_NAME = "state.json"
 # What may differ between the run that wrote a checkpoint and the one that goes on from it.
 BOOKKEEPING = frozenset(
     f"training.{name}"
-    for name in ("log_every", "checkpoint_every", "keep_checkpoints", "evaluate_every", "evaluate_steps")
+    for name in ("log_every", "checkpoint_every", "keep_checkpoints", "evaluate_every", "evaluate_steps", "on_nan")
 )
 
 _STEP_NAME = re.compile(r"step-(\d{8,})")
@@ -32,6 +32,19 @@ _LOGGER = logging.getLogger(__name__)
 
 class TrainingError(RuntimeError):
     """A run that cannot go on; the message says where it stopped and what is left of it."""
+
+
+class NotFiniteError(TrainingError):
+    """A loss or a gradient that is not finite.
+
+    Args:
+        step: steps finished before the one it was found in.
+        message: what happened.
+    """
+
+    def __init__(self, step: int, message: str) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class CheckpointStore:

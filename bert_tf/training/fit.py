@@ -19,17 +19,18 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.training.callbacks import Intervals, StepEvents
-from bert_tf.training.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
+from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
 from bert_tf.training.distribution import precision_scope, strategy_scope
 from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
-from bert_tf.training.optimization import make_optimizer
+from bert_tf.training.optimization import averaged_weights, keep_averages, make_optimizer, set_halved
 from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
 from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
-OUTPUT_NAMES = frozenset({CHECKPOINTS_NAME, HISTORY_NAME, TENSORBOARD_NAME, "run.json", "preset"})
+OUTPUT_NAMES = frozenset({CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, TENSORBOARD_NAME, "run.json", "preset"})
 
 
 @dataclass(frozen=True)
@@ -172,26 +173,22 @@ def _fit(
         {"training": to_dict(config), "steps": run.steps, **run.identity},
         config.keep_checkpoints,
     )
-    start_step, progress = store.restore()
-    if start_step:
-        print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
-    log = RunLog(output, start_step, run.steps)
     interruption = Interruption()
-    events = StepEvents(
-        training,
-        store,
-        log,
-        _evaluator(training, validation, config.evaluate_steps, interruption),
-        Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
-        start_step,
-        run.steps,
-        interruption,
-        progress,
-    )
-    with contextlib.closing(log), interruption.watch():
-        _run_steps(training, make_dataset, events, start_step, run.steps)
-        if interruption:
-            events.stop()
+    evaluate = _evaluator(training, validation, config.evaluate_steps, interruption)
+    detours = Detours.load(output)
+    while True:
+        events = _events(training, store, config, output, run, evaluate, interruption)
+        set_halved(training.optimizer, detours.halved)
+        try:
+            with contextlib.closing(events.log), interruption.watch():
+                _run_steps(training, detours.around(make_dataset), events, run.steps)
+                if interruption:
+                    events.stop()
+            break
+        except NotFiniteError as error:
+            detours = _next_detour(detours, error, store, config.on_nan)
+            detours.save(output)
+    keep_averages(training.optimizer, model.trainable_variables)
     return TrainResult(
         model=model,
         step=events.step,
@@ -202,16 +199,57 @@ def _fit(
     )
 
 
+def _events(
+    training: TrainingModel,
+    store: CheckpointStore,
+    config: TrainingConfig,
+    output: Path,
+    run: _Run,
+    evaluate: Callable[[], dict[str, float]] | None,
+    interruption: Interruption,
+) -> StepEvents:
+    """Goes back to the newest checkpoint; returns what happens between the steps from there on."""
+    start_step, progress = store.restore()
+    if start_step:
+        print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
+    elif config.on_nan != "stop" and not store.steps():
+        store.save(0, {})
+    return StepEvents(
+        training,
+        store,
+        RunLog(output, start_step, run.steps),
+        evaluate,
+        Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
+        start_step,
+        run.steps,
+        interruption,
+        progress,
+    )
+
+
+def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> Detours:
+    """Returns the detours with one more for `error`, which is raised again where there is to be none."""
+    if on_nan == "stop" or len(detours) >= MOST:
+        raise error
+    last = store.steps()[-1]
+    more = detours.skip(error.step) if on_nan == "skip" else detours.halve(last)
+    done = f"leaves out batch {detours.batch_of(error.step)}" if on_nan == "skip" else "halves the rate"
+    print(f"{error} The run goes back to step {last} and {done}.", file=sys.stderr)
+    return more
+
+
 def _run_steps(
     training: TrainingModel,
     make_dataset: Callable[[int], tf.data.Dataset],
     events: StepEvents,
-    start_step: int,
     total_steps: int,
 ) -> None:
+    start_step = events.step
     if start_step == total_steps:
         events.evaluate_once()
         return
+    # Traced anew: the rates that are halved may have changed.
+    training.make_train_function(force=True)
     training.fit(
         make_dataset(start_step),
         steps_per_epoch=total_steps - start_step,
@@ -239,7 +277,11 @@ def _evaluator(
     def dataset() -> tf.data.Dataset:
         return make().take(max_batches) if max_batches else make()
 
-    return lambda: _evaluate(training, dataset(), interruption)
+    def evaluate() -> dict[str, float]:
+        with averaged_weights(training.optimizer, training.trainable_variables):
+            return _evaluate(training, dataset(), interruption)
+
+    return evaluate
 
 
 def _evaluate(training: TrainingModel, dataset: tf.data.Dataset, interruption: Interruption) -> dict[str, float]:

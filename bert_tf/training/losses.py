@@ -113,10 +113,12 @@ class TrainingModel(keras.Model):
         self.tokens.update_state(mask)
         self.positions.update_state(ops.ones_like(mask))
 
-    def note_gradients(self, gradients) -> None:
-        """Counts the norm of a step's gradients, scaled as the optimizer scales the loss, before they are clipped."""
+    def note_gradients(self, gradients):
+        """Counts and returns the norm of a step's gradients, which are scaled as the loss is and not clipped yet."""
         norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
-        self.gradient_norm.update_state(norm / self.optimizer.scale_loss(1.0))
+        norm = norm / self.optimizer.scale_loss(1.0)
+        self.gradient_norm.update_state(norm)
+        return norm
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the running loss alone: each further number would be fetched from the device every step."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator, Sequence
 
 import keras
 from keras import ops
@@ -63,6 +65,8 @@ def make_optimizer(
         epsilon=config.adam_epsilon,
         global_clipnorm=config.clip_norm or None,
         bias_correction=config.bias_correction,
+        use_ema=config.average > 0,
+        ema_momentum=config.average or None,
         rate_scales=layer_rates(variables, config.layer_decay) if config.layer_decay < 1 else None,
     )
     optimizer.exclude_from_weight_decay(var_list=[v for v in variables if not is_decayed(v)])
@@ -72,7 +76,37 @@ def make_optimizer(
     return optimizer
 
 
+@contextlib.contextmanager
+def averaged_weights(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> Iterator[None]:
+    """Holds the moving averages in the `variables` of the optimizer while its block runs, if it keeps any."""
+    if not _inner(optimizer).use_ema:
+        yield
+        return
+    former = [ops.convert_to_numpy(variable) for variable in variables]
+    keep_averages(optimizer, variables)
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, former, strict=True):
+            variable.assign(value)
+
+
+def keep_averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
+    """Puts the moving averages in the place of the `variables` of the optimizer, if it keeps any."""
+    _inner(optimizer).finalize_variable_values(variables)
+
+
+def set_halved(optimizer: keras.optimizers.Optimizer, steps: Sequence[int]) -> None:
+    """Halves the rate after each of these numbers of finished steps, in functions that are traced from now on."""
+    _inner(optimizer)._learning_rate.halved = tuple(steps)
+
+
 def last_rate(optimizer: keras.optimizers.Optimizer) -> float:
     """Returns the learning rate of the step just taken, which the optimizer counts as finished already."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    inner = _inner(optimizer)
     return float(inner._learning_rate(ops.maximum(inner.iterations - 1, 0)))
+
+
+def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Returns the optimizer itself, without what scales the loss for it."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

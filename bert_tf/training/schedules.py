@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
 
-class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises over `warmup_steps` and has fallen to zero after `total_steps`."""
+class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A rate that rises over `warmup_steps` and has fallen to zero after `total_steps`.
+
+    `halved` may be set to numbers of finished steps, after each of which the rate is half of what it was.
+    """
+
+    halved: Sequence[int] = ()
 
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
         if warmup_steps < 0 or total_steps < 1:
@@ -19,13 +26,21 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.total_steps = total_steps
 
+    def __call__(self, step):
+        """Returns the rate, float32, after `step` finished steps."""
+        done = ops.cast(step, "float32")
+        rate = self.rate(done)
+        for halved in self.halved:
+            rate = rate * ops.where(done >= halved, 0.5, 1.0)
+        return rate
+
     def get_config(self) -> dict[str, float | int]:
         """Returns the arguments of the constructor."""
         return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class LinearWarmupDecay(_Schedule):
+class LinearWarmupDecay(Schedule):
     """Linear warm-up to a peak, then linear decay to zero.
 
     With i the number of finished steps (`optimizer.iterations`, 0 in the first step), w the warm-up and n all
@@ -38,16 +53,15 @@ class LinearWarmupDecay(_Schedule):
         total_steps: n.
     """
 
-    def __call__(self, step):
-        """Returns the rate, float32, after `step` finished steps."""
-        done = ops.cast(step, "float32")
+    def rate(self, done):
+        """Returns the rate after `done` finished steps, float32 both."""
         rise = (done + 1.0) / (self.warmup_steps + 1.0)
         fall = (self.total_steps - done) / max(1.0, float(self.total_steps - self.warmup_steps))
         return self.peak * ops.maximum(ops.minimum(ops.minimum(rise, fall), 1.0), 0.0)
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class OriginalWarmupDecay(_Schedule):
+class OriginalWarmupDecay(Schedule):
     """The rates of the original's `create_optimizer`, step for step.
 
     With i, w and n as in `LinearWarmupDecay`, the rate is `peak * i / w` before i = w, so that the first step
@@ -59,9 +73,8 @@ class OriginalWarmupDecay(_Schedule):
         total_steps: n.
     """
 
-    def __call__(self, step):
-        """Returns the rate, float32, after `step` finished steps."""
-        done = ops.cast(step, "float32")
+    def rate(self, done):
+        """Returns the rate after `done` finished steps, float32 both."""
         rise = done / max(1.0, float(self.warmup_steps))
         fall = ops.maximum(self.total_steps - done, 0.0) / self.total_steps
         return self.peak * ops.where(done < self.warmup_steps, rise, fall)

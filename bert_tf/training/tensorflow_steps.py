@@ -47,9 +47,13 @@ class TensorFlowTrainingModel(TrainingModel):
             loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
         gradients = sum_over_replicas(gradients)
         self.note(inputs, sums)
-        self.note_gradients(gradients)
+        norm = self.note_gradients(gradients)
         self.optimizer.apply(gradients, self.trainable_weights)
-        return loss
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            # Its gradients may overflow: it leaves the step out then, and scales the loss less.
+            return loss
+        # What is not finite in the norm makes the loss NaN, and stops the run before the weights are used again.
+        return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
 
     def make_train_function(self, force: bool = False) -> None:
         """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data."""
