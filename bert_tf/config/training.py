@@ -59,6 +59,8 @@ class TrainingConfig:
         precision: `float32`, `bfloat16` or `float16` compute; weights stay float32.
         strategy: `none` or `mirrored`.
         num_replicas: replicas under `mirrored`; 0 takes every device.
+        peak_flops: operations a second of one device in this precision, for the share that training makes use of (MFU);
+            0 times a large matrix product at the start.
     """
 
     steps: int = 1000
@@ -87,12 +89,21 @@ class TrainingConfig:
     precision: str = "float32"
     strategy: str = "none"
     num_replicas: int = 0
+    peak_flops: float = 0.0
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigError(f"`training.{name}` must be at least 1. Received: {getattr(self, name)}")
-        for name in ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "num_replicas", "seed"):
+        for name in (
+            "weight_decay",
+            "clip_norm",
+            "evaluate_every",
+            "evaluate_steps",
+            "num_replicas",
+            "seed",
+            "peak_flops",
+        ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
         if not self.learning_rate > 0:

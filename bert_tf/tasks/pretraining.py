@@ -16,6 +16,7 @@ from bert_tf.data.schema import MLM_LOGITS, SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.fit import TrainResult, evaluate_pretraining, pretrain
+from bert_tf.training.flops import step_flops
 
 
 def held_out_split(manifest: Manifest) -> str | None:
@@ -55,6 +56,9 @@ def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, Tra
         output,
         validation=(lambda: held_out(data, split, config.batch_size)) if split else None,
         identity={"model": to_dict(run.model), "data": fingerprint(manifest)},
+        flops=step_flops(
+            run.model, config.batch_size, manifest.config.max_seq_length, manifest.config.max_predictions_per_seq
+        ),
     )
     preset = output / "preset"
     info = {"step": result.step, "loss": result.loss, "data": fingerprint(manifest)} | (result.evaluation or {})

@@ -44,6 +44,7 @@ class StepEvents(keras.callbacks.Callback):
         total_steps: steps of the whole run.
         interruption: asked after each step.
         progress: `loss` and `tokens_per_second` of the steps finished before.
+        ideal_seconds: what a step would take at the devices' peak; 0 where that is not known.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class StepEvents(keras.callbacks.Callback):
         total_steps: int,
         interruption: Interruption,
         progress: dict[str, float],
+        ideal_seconds: float = 0.0,
     ) -> None:
         super().__init__()
         self.step = start_step
@@ -72,6 +74,7 @@ class StepEvents(keras.callbacks.Callback):
         self._interruption = interruption
         self._speed = _Speed()
         self._untimed_tokens = 0.0
+        self._ideal_seconds = ideal_seconds
 
     def on_train_begin(self, logs=None):
         """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
@@ -146,6 +149,8 @@ class StepEvents(keras.callbacks.Callback):
             "padding": 1.0 - tokens / positions if positions else 0.0,
             "input_wait": self._speed.input_wait,
         }
+        if self._ideal_seconds and self._speed.seconds_per_step:
+            figures["mfu"] = self._ideal_seconds / self._speed.seconds_per_step
         self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
         self.log.write("train", self.step, figures | {"eta_seconds": eta})

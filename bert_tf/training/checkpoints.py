@@ -23,7 +23,15 @@ STATE_NAME = "state.json"
 # What may differ between the run that wrote a checkpoint and the one that goes on from it.
 BOOKKEEPING = frozenset(
     f"training.{name}"
-    for name in ("log_every", "checkpoint_every", "keep_checkpoints", "evaluate_every", "evaluate_steps", "on_nan")
+    for name in (
+        "log_every",
+        "checkpoint_every",
+        "keep_checkpoints",
+        "evaluate_every",
+        "evaluate_steps",
+        "on_nan",
+        "peak_flops",
+    )
 )
 
 _STEP_NAME = re.compile(r"step-(\d{8,})")

@@ -22,6 +22,7 @@ from bert_tf.training.callbacks import Intervals, StepEvents
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
 from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
 from bert_tf.training.distribution import precision_scope, strategy_scope
+from bert_tf.training.flops import measured_peak
 from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
 from bert_tf.training.optimization import averaged_weights, keep_averages, make_optimizer, set_halved
@@ -62,6 +63,7 @@ def pretrain(
     *,
     validation: Callable[[], tf.data.Dataset] | None = None,
     identity: Mapping[str, Any] | None = None,
+    flops: float = 0.0,
 ) -> TrainResult:
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
@@ -74,6 +76,7 @@ def pretrain(
         validation: gives the held-out batches.
         identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
             `config`, it must be equal for a checkpoint in `output` to be taken up.
+        flops: floating-point operations of a step, for the share of the devices' peak that is used; 0 records none.
 
     Returns:
         The result; at once, evaluated again, when `output` holds the finished run.
@@ -82,7 +85,7 @@ def pretrain(
         ConfigError: for an output directory with something else in it, or a checkpoint of another run.
         TrainingError: for a loss that is not finite, or data that end too early.
     """
-    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {})
+    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops)
     return _fit(build_model, make_dataset, validation, config, Path(output), run)
 
 
@@ -149,6 +152,7 @@ class _Run:
     steps: int
     evaluate_every: int
     identity: Mapping[str, Any]
+    flops: float = 0.0
 
 
 def _fit(
@@ -224,7 +228,16 @@ def _events(
         run.steps,
         interruption,
         progress,
+        _ideal_seconds(training, config, run),
     )
+
+
+def _ideal_seconds(training: TrainingModel, config: TrainingConfig, run: _Run) -> float:
+    """Returns the time of a step at the peak of all devices, 0 where its operations are not known."""
+    if not run.flops:
+        return 0.0
+    peak = config.peak_flops or measured_peak(training.model.compute_dtype)
+    return run.flops / (peak * max(1, len(tf.config.list_logical_devices("GPU"))))
 
 
 def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> Detours:

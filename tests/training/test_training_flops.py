@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from training_tiny_run import CONFIG, build_model, dataset
+
+from bert_tf.config import BertConfig
+from bert_tf.training.fit import pretrain
+from bert_tf.training.flops import forward_flops, measured_peak, step_flops
+
+
+def products(config, length, predictions):
+    """Shapes (rows, inner, columns) of all matrix products of one sequence, one after the other."""
+    hidden, heads, size = config.hidden_dim, config.num_heads, config.hidden_dim // config.num_heads
+    layer = [(length, hidden, hidden)] * 4  # query, key, value, output
+    layer += [(length, size, length), (length, length, size)] * heads
+    layer += [(length, hidden, config.intermediate_dim), (length, config.intermediate_dim, hidden)]
+    heads_ = [(predictions, hidden, hidden), (predictions, hidden, config.vocabulary_size)]
+    return layer * config.num_layers + heads_ + [(1, hidden, hidden), (1, hidden, 2)]
+
+
+@pytest.mark.parametrize("size", ["tiny", "base", "large"])
+def test_operations_are_those_of_the_products(size):
+    config = BertConfig.from_size(size)
+    expected = sum(2 * int(np.prod(shape, dtype=np.int64)) for shape in products(config, 128, 20))
+    assert forward_flops(config, 128, 20) == expected
+    assert step_flops(config, 32, 128, 20) == 3 * 32 * expected
+
+
+def test_base_is_near_six_operations_a_parameter_and_token():
+    encoder = 85_000_000  # without embeddings
+    per_token = step_flops(BertConfig.from_size("base"), 1, 128, 20) / 128
+    assert per_token == pytest.approx(6 * encoder, rel=0.1)
+
+
+def test_the_peak_is_more_than_nothing_and_less_than_the_impossible():
+    assert 1e8 < measured_peak("float32") < 1e15
+
+
+def test_the_share_of_the_peak_is_recorded(tmp_path):
+    pretrain(build_model, lambda start: dataset(8, start), CONFIG, tmp_path, flops=1e6)
+    lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert all(0 < line["mfu"] < 1 for line in lines if line["split"] == "train")
