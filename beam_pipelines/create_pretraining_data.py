@@ -29,10 +29,11 @@ from beam_pipelines.options import (
     read_settings,
 )
 from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.runners import is_dry_run, is_template, runner_flags, running_pipeline
+from beam_pipelines.runners import gathers_in_memory, is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.sources.documents import FAULTS, RawDocument, ReadSettings
 from beam_pipelines.summary import RunSummary
+from beam_pipelines.transforms.aside import ASIDE, PutAside
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
 from beam_pipelines.transforms.compact import mark_unwanted
 from beam_pipelines.transforms.filter_documents import FilterDocuments
@@ -135,7 +136,10 @@ def _made(options: PipelineOptions, it: _Run) -> list[Manifest]:
         print(f"data: {it.directory.path} is complete already", file=sys.stderr)
     else:
         if not _nothing_missing(it):
-            _run_pipeline(options, it, _finished_buckets(it))
+            try:
+                _run_pipeline(options, it, _finished_buckets(it))
+            finally:
+                it.directory.remove(ASIDE)
         manifests = _finish(it)
     _show(it, manifests)
     return manifests
@@ -197,6 +201,8 @@ def _run_pipeline(options: PipelineOptions, it: _Run, finished: frozenset[int]) 
             TALLY, DEAD_LETTER_OUTPUT, main="documents"
         )
         chunks = outputs.documents
+        if gathers_in_memory(options) and storage.is_local(directory.path):
+            chunks |= "PutAside" >> beam.ParDo(PutAside(directory.file(ASIDE)))
         if it.config.cleaning.near_duplicates:
             chunks = (chunks, _unwanted(documents, it, finished)) | "WithNearDuplicates" >> beam.Flatten()
         build = BuildShard(

@@ -14,6 +14,7 @@ from typing import Any
 from beam_pipelines import storage
 from beam_pipelines.sources.corpus import Corpus
 from beam_pipelines.sources.documents import ReadSettings
+from beam_pipelines.transforms.aside import ASIDE
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig, to_dict
@@ -91,12 +92,12 @@ class DataDirectory:
         if storage.is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
             raise ConfigError(f"--output {self.path}: is a file, not a directory.")
         there = storage.names_in(self.path)
-        own = {RUN_NAME, DEAD_LETTERS, REPORTS, *self.folders}
+        own = {RUN_NAME, DEAD_LETTERS, REPORTS, ASIDE, *self.folders}
         half_written = self._half_written("", own | self._names_of_data if "" in self.folders else own)
         for folder in filter(None, self.folders):
             half_written += self._half_written(folder, self._names_of_data)
         self._check_same_run(there)
-        storage.delete(half_written)
+        storage.delete([*half_written, self.file(ASIDE)])
         storage.write(self.file(RUN_NAME), (json.dumps(self.run, indent=2) + "\n").encode())
         return all(MANIFEST_NAME in storage.names_in(self.file(folder)) for folder in self.folders)
 
@@ -159,7 +160,11 @@ class DataDirectory:
 
     def remove_reports(self) -> None:
         """Deletes the reports; the manifest holds what they said."""
-        storage.delete([self.file(REPORTS)])
+        self.remove(REPORTS)
+
+    def remove(self, name: str) -> None:
+        """Deletes a file or folder in it, if it is there."""
+        storage.delete([self.file(name)])
 
 
 def _differences(older: Any, newer: Mapping[str, Any], prefix: str = "") -> list[str]:

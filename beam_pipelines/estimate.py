@@ -45,8 +45,8 @@ _TOGETHER = 1.25
 # single unit and tells nothing of differences.
 _MODEL_SPREAD, _UNKNOWN_SPREAD = 0.2, 0.2
 # Memory, fitted to runs on 16 and 41 million tokens: of a worker while it makes a shard, a token of its bucket (26
-# bytes for one pass, 31 for five), and at work beside what it loaded; of the driver likewise, and for a byte of what
-# FnApiRunner gathers in it, or in the only process.
+# bytes for one pass, 31 for five), and at work beside what it loaded; of the driver likewise, and for a byte of the
+# near-duplicates' rows that FnApiRunner gathers in it, or in the only process.
 _BUCKET_BYTES, _PASS_BYTES, _WORK_BYTES = 25.0, 1.2, 105 << 20
 _DRIVING_BYTES, _GATHERED_COPIES, _COPIES_IN_PROCESS = 50 << 20, 5.5, 1.5
 # Where the system does not tell: a process with TensorFlow, and the libraries that all processes share.
@@ -64,6 +64,7 @@ class Estimate:
         estimated_seconds: from its start to its end, on a machine that does nothing else.
         estimated_memory_bytes: peak of all processes together.
         estimated_disk_bytes: of the shards.
+        temporary_disk_bytes: of packed documents, until their shards are made.
         shards, tokens, examples: as in the summary of the run.
         documents: that examples are made of.
         sample_bytes: of the input that was looked at.
@@ -77,6 +78,7 @@ class Estimate:
     estimated_seconds: float
     estimated_memory_bytes: int
     estimated_disk_bytes: int
+    temporary_disk_bytes: int
     shards: int
     documents: int
     tokens: int
@@ -103,6 +105,7 @@ class Estimate:
             ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
             ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
             ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
+            ("", in_bytes(self.temporary_disk_bytes), "more while it runs"),
         ]
         for name in ("documents", "tokens", "examples"):
             count = getattr(self, name)
@@ -189,6 +192,7 @@ def estimate(
         estimated_seconds=round(_DRIVER_SECONDS + starting + working, 1),
         estimated_memory_bytes=round(_memory(driver, worker, workers, whole, configs[0], buckets)),
         estimated_disk_bytes=round(whole.counts["disk"]),
+        temporary_disk_bytes=round(whole.counts["packed"]),
         shards=len(configs) * round(_filled(buckets, whole.counts["documents"])),
         documents=round(whole.counts["documents"]),
         tokens=round(whole.counts["tokens"]),

@@ -44,7 +44,8 @@ class Measured:
 
     Args:
         bytes: it takes on disk.
-        counts: `documents`, `tokens`, `examples`, bytes of shards (`disk`) and of what is gathered (`shuffled`).
+        counts: `documents`, `tokens`, `examples`, bytes of shards (`disk`), of packed documents (`packed`) and of
+            what else is gathered (`shuffled`).
         seconds: CPU time by step.
         units: of its units, bytes on disk, and documents and tokens, duplicates included.
     """
@@ -98,13 +99,14 @@ class Rehearsal:
             own.append(MeasuredUnit(unit.bytes, len(documents), sum(len(each.token_ids) for each in documents)))
             chunks += given
             filtered += batches
-        shuffled = sum(map(len, chunks))
+        shuffled = 0
         if self._cleaning.near_duplicates:
             with _timed(seconds, NEAR_DUPLICATES):
-                shuffled += self._sign(filtered)
+                shuffled = self._sign(filtered)
         with _timed(seconds, BUILD):
             counts = self._build(chunks)
-        return Measured(sum(unit.bytes for unit in units), counts | {"shuffled": shuffled}, seconds, own)
+        counts |= {"packed": sum(map(len, chunks)), "shuffled": shuffled}
+        return Measured(sum(unit.bytes for unit in units), counts, seconds, own)
 
     def _sign(self, batches: Iterable[list[RawDocument]]) -> int:
         """Signs and compares documents; returns the bytes of their rows."""

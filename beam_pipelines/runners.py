@@ -96,6 +96,11 @@ def _dataflow_flags(beam_args: Sequence[str], paths: Sequence[str]) -> list[str]
     return [] if given(beam_args, "--save_main_session") else ["--no_save_main_session"]
 
 
+def gathers_in_memory(options: PipelineOptions) -> bool:
+    """Tells whether the runner holds what crosses the shuffle in memory, on the machine of all its workers."""
+    return options.view_as(StandardOptions).runner in _LOCAL_RUNNERS
+
+
 def is_dry_run(options: PipelineOptions) -> bool:
     """Tells whether the pipeline is only to be built, to see that a runner would take it; nothing is written then."""
     value = str(options.view_as(TestOptions).dry_run).lower()

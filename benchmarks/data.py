@@ -14,6 +14,7 @@ Without `--peer_python` only our side is measured. `--parts` chooses among
     tokenizing   words a second beside raw FastBertTokenizer, on one core
     vocabulary   seconds to learn 30,522 pieces
     stages       where the CPU time of a run goes
+    formats      MB a second of every format, and of a peer for wikitext, on one core
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from benchmarks import examples, measure, processes, texts
 
 _VOCABULARY = Path(__file__).parents[2] / "shared/data/vocab/bert-base-uncased-vocab.txt"
+_RAW = Path(__file__).parents[2] / "shared/data/raw"
 _WIKIPEDIA = "wikipedia"
 VOCABULARY_SIZE = 30_522
 # What all processes may take together: a fixed part, and for each token of the documents that wait for their bucket.
@@ -117,12 +119,21 @@ def stages_part(args: argparse.Namespace, work: Path) -> None:
     measure.save("Stages", {"megabytes": args.stages_megabytes, "results": rows}, args.output)
 
 
+def formats_part(args: argparse.Namespace, work: Path) -> None:
+    """Measures the reading of every format."""
+    from benchmarks import formats
+
+    sample = texts.Sample(texts.files_of(args.corpus), work)
+    formats.measure_formats(args.raw, sample, args.tokenizing_megabytes, work, args.output)
+
+
 PARTS = {
     "examples": examples_part,
     "memory": memory_part,
     "tokenizing": tokenizing_part,
     "vocabulary": vocabulary_part,
     "stages": stages_part,
+    "formats": formats_part,
 }
 
 
@@ -140,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lengths", default="128,512", help=f"of examples, among {', '.join(map(str, examples.PREDICTIONS))}"
     )
+    parser.add_argument("--raw", type=Path, default=_RAW, help="formats: with dumps and wikiextractor output")
     parser.add_argument("--megabytes", type=float, default=100, help="examples: our larger input")
     parser.add_argument("--repetitions", type=int, default=measure.REPETITIONS, help="examples: our runs of each size")
     parser.add_argument("--peer_python", type=Path, help="interpreter of the peer's environment")

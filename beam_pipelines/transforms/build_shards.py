@@ -14,6 +14,7 @@ import numpy as np
 
 from beam_pipelines import storage
 from beam_pipelines.progress import ProgressLog
+from beam_pipelines.transforms.aside import fetched
 from beam_pipelines.transforms.compact import unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
 from beam_pipelines.transforms.tokenize import Buckets
@@ -169,7 +170,7 @@ class BuildShard(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
-        documents, unwanted = unpack(chunks)
+        documents, unwanted = unpack(fetched(chunks))
         config = next(iter(self._configs.values()))
         chosen = select_documents(documents, unwanted, self._weights, config)
         del documents

@@ -30,7 +30,18 @@ def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
 
 def mark_unwanted(packed_ids: bytes) -> bytes:
     """Returns the chunk that says which documents to leave out; `packed_ids` are their ids as `<i8`."""
-    return np.array([len(packed_ids) // 8, 0, 0, _UNWANTED], "<i8").tobytes() + packed_ids
+    return marked(len(packed_ids) // 8, _UNWANTED) + packed_ids
+
+
+def marked(count: int, kind: int) -> bytes:
+    """Returns the header of a chunk that holds no documents but `count` things of a `kind` below 1."""
+    return np.array([count, 0, 0, kind], "<i8").tobytes()
+
+
+def kind_of(chunk: bytes) -> tuple[int, int]:
+    """Returns the count in the header of a chunk and its kind, above 0 for documents."""
+    count, _, _, kind = np.frombuffer(chunk, "<i8", _HEADER).tolist()
+    return count, kind
 
 
 def unpack(chunks: Iterable[bytes]) -> tuple[list[TokenizedDocument], frozenset[int]]:

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import existing
-from bert_tf.data.schema import MANIFEST_NAME
-
-# The folders that `schema.length_folder` names.
-_LENGTHS = "length-*"
+from bert_tf.data.manifest import data_directories
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,13 +32,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         else:
             print(f"{name}: {value}")
     return {"output": str(path), **summary}
-
-
-def data_directories(path: Path) -> list[Path]:
-    """Returns the data directories at `path`: itself, or its folders where a run made examples of several lengths."""
-    if (path / MANIFEST_NAME).is_file():
-        return [path]
-    return [folder for folder in path.glob(_LENGTHS) if folder.is_dir()]
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -70,7 +60,6 @@ def _data(folders: list[Path]) -> dict[str, Any]:
     from bert_tf.data.report_words import in_words
 
     reports = {folder.name: describe_data(folder, checksums=True) for folder in folders}
-    reports = dict(sorted(reports.items(), key=lambda item: item[1].manifest.config.max_seq_length))
     kind = "pre-training data, every checksum matches"
     for name, report in reports.items():
         print(f"{name}: {kind}\n\n{in_words(report)}\n")

@@ -15,7 +15,7 @@ from bert_tf.recipes.pretraining import RECIPES, recipe
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`")
+    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or two")
     parser.add_argument("--model", help="a named size (tiny … large, L4_H256) or a config.json; default: the recipe's")
     parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
     parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
@@ -48,11 +48,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def configuration(args: argparse.Namespace) -> RunConfig:
     """Returns the recipe with the data's vocabulary, the model, the steps and the overrides on top."""
-    from bert_tf.data.manifest import read_manifest
+    from bert_tf.data.manifest import data_directories, read_manifest
 
     refuse_overrides(args.overrides, ("training.epochs",), "pre-training counts in steps")
     config = recipe(args.recipe)
-    size = read_manifest(args.data).vocabulary_size
+    size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
     if args.model:
         model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
     else:

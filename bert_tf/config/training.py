@@ -8,7 +8,7 @@ from bert_tf.config.base import ConfigError
 from bert_tf.config.model import BertConfig
 
 PRECISIONS = ("float32", "bfloat16", "float16")
-STRATEGIES = ("none", "mirrored")
+STRATEGIES = ("none", "mirrored", "multi_worker")
 OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "original")
 ON_NAN = ("stop", "skip", "halve")
@@ -33,6 +33,7 @@ class TrainingConfig:
 
     Args:
         steps: optimizer steps in all (pre-training).
+        long_share: share of the steps, the last ones, that take the longer examples where the data have two lengths.
         epochs: passes over the training data (fine-tuning).
         batch_size: sequences in a global batch, over all replicas.
         accumulate: parts in which a replica works through its share of a batch, one after the other, where memory
@@ -57,13 +58,15 @@ class TrainingConfig:
         on_nan: what follows a loss that is not finite: `stop`; `skip` goes back to the last checkpoint and leaves the
             batch out; `halve` goes back and halves the rate from there on.
         precision: `float32`, `bfloat16` or `float16` compute; weights stay float32.
-        strategy: `none` or `mirrored`.
+        strategy: `none`; `mirrored`, a copy of the model on each device; `multi_worker`, on each of several processes,
+            which `TF_CONFIG` names.
         num_replicas: replicas under `mirrored`; 0 takes every device.
         peak_flops: operations a second of one device in this precision, for the share that training makes use of (MFU);
             0 times a large matrix product at the start.
     """
 
     steps: int = 1000
+    long_share: float = 0.1
     epochs: int = 3
     batch_size: int = 32
     accumulate: int = 1
@@ -108,6 +111,8 @@ class TrainingConfig:
                 raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise ConfigError(f"`training.learning_rate` must be positive. Received: {self.learning_rate}")
+        if not 0 < self.long_share < 1:
+            raise ConfigError(f"`training.long_share` must be in (0, 1). Received: {self.long_share}")
         if not 0 <= self.average < 1:
             raise ConfigError(f"`training.average` must be in [0, 1). Received: {self.average}")
         if not 0 < self.layer_decay <= 1:

@@ -18,7 +18,7 @@ from typing import Any
 from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
 from bert_tf.data.records import ShardInfo
-from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME
+from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.staging import staged_file
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
@@ -216,6 +216,19 @@ def open_data(
                 raise ValueError(f"{directory}: {error}") from error
     verify_shards(directory, manifest, checksums)
     return manifest, own
+
+
+def data_directories(path: str | Path) -> list[Path]:
+    """Returns the data directories at `path`, shorter examples first: itself, or its folders of several lengths.
+
+    Raises:
+        ConfigError: for a manifest that cannot be read.
+    """
+    path = Path(path)
+    if (path / MANIFEST_NAME).is_file():
+        return [path]
+    folders = [folder for folder in path.glob(length_folder("*")) if folder.is_dir()]
+    return sorted(folders, key=lambda folder: read_manifest(folder).config.max_seq_length)
 
 
 def _read_shards(value: Any, where: str) -> dict[str, tuple[ShardInfo, ...]]:

@@ -82,6 +82,10 @@ tr:last-child td { border-bottom: 0; }
 .chart .expected { stroke: var(--ink); stroke-width: 2; }
 .chart .dot { fill: var(--first); }
 .chart .dot.off { fill: var(--random); }
+.chart .curve { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
+.chart .curve.train { stroke: var(--bar); }
+.chart .curve.validation { stroke: var(--second); opacity: .5; }
+.chart .point.validation { fill: var(--second); }
 
 .legend { display: flex; flex-wrap: wrap; gap: 8px 26px; margin: 14px 0 0; padding: 0; list-style: none;
   font-size: .92rem; }

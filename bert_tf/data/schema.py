@@ -68,6 +68,6 @@ def shard_name(split: str, index: int, total: int) -> str:
     return f"{split}-{index:05d}-of-{total:05d}.tfrecord"
 
 
-def length_folder(max_seq_length: int) -> str:
-    """Returns the folder of the examples of one length, where several lengths were made together."""
+def length_folder(max_seq_length: int | str) -> str:
+    """Returns the folder of the examples of one length (`*`: of any), where several lengths were made together."""
     return f"length-{max_seq_length}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config import RunConfig, to_dict
 from bert_tf.data.input_pipeline import pretraining_dataset
-from bert_tf.data.manifest import Manifest, open_data
+from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import MLM_LOGITS, SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.text.vocabulary import Vocabulary
@@ -24,11 +26,51 @@ def held_out_split(manifest: Manifest) -> str | None:
     return "validation" if manifest.shards.get("validation") else None
 
 
+@dataclass(frozen=True)
+class Phase:
+    """Steps that take examples of one length.
+
+    Args:
+        data: a data directory.
+        manifest: what it holds.
+        first: number of the first batch, counted from 0 over the whole run.
+    """
+
+    data: Path
+    manifest: Manifest
+    first: int
+
+
+def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
+    """Returns the phases of a run and the vocabulary of its data.
+
+    Args:
+        data: a data directory, or the output of `bert-tf data` with two lengths: the shorter examples come first (the
+            paper's A.2), the longer ones take the last `training.long_share` of the steps.
+        run: the configuration, to which the data must fit.
+
+    Raises:
+        ValueError: where data and configuration disagree, or there are more than two lengths.
+    """
+    folders = data_directories(data) or [data]
+    if len(folders) > 2:
+        names = ", ".join(folder.name for folder in folders)
+        raise ValueError(f"{data}: pre-training takes examples of one length or of two. Received: {names}")
+    long_steps = max(1, round(run.training.steps * run.training.long_share))
+    firsts = (0, max(0, run.training.steps - long_steps))
+    phases = []
+    for folder, first in zip(folders, firsts, strict=False):
+        manifest, vocabulary = open_data(folder)
+        check_fits(manifest, vocabulary, run)
+        phases.append(Phase(folder, manifest, first))
+    return phases, vocabulary
+
+
 def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, TrainResult]:
     """Trains a model on a data directory; with the same `output` it resumes.
 
     Args:
-        data: what `bert-tf data` made.
+        data: what `bert-tf data` made, of one length or two; see `phases_of`.
         run: the model's and the training's configuration.
         output: folder of the run; the preset goes to `output/preset`.
 
@@ -38,31 +80,44 @@ def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, Tra
     Raises:
         ValueError: where data and configuration disagree.
     """
-    manifest, vocabulary = open_data(data)
-    check_fits(manifest, vocabulary, run)
+    phases, vocabulary = phases_of(data, run)
     config = run.training
-    split = held_out_split(manifest)
 
-    def batches(start_step: int) -> tf.data.Dataset:
+    def phase_of(batch: int) -> Phase:
+        return next(phase for phase in reversed(phases) if phase.first <= batch)
+
+    def batches(start: int) -> tf.data.Dataset:
+        phase = phase_of(start)
         return pretraining_dataset(
-            data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start_step, epochs=None,
-            training=True,
+            phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
+            epochs=None, training=True,
         )  # fmt: skip
 
+    def flops(batch: int) -> float:
+        examples = phase_of(batch).manifest.config
+        return step_flops(run.model, config.batch_size, examples.max_seq_length, examples.max_predictions_per_seq)
+
+    @functools.cache
+    def validation(folder: Path) -> tf.data.Dataset:
+        return held_out(folder, "validation", config.batch_size)
+
+    holds_out = [held_out_split(phase.manifest) for phase in phases]
+    fingerprints = [fingerprint(phase.manifest) for phase in phases]
+    identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     result = pretrain(
         lambda: BertPretrainer(BertBackbone(run.model)),
         batches,
         config,
         output,
-        validation=(lambda: held_out(data, split, config.batch_size)) if split else None,
-        identity={"model": to_dict(run.model), "data": fingerprint(manifest)},
-        flops=step_flops(
-            run.model, config.batch_size, manifest.config.max_seq_length, manifest.config.max_predictions_per_seq
-        ),
+        validation=(lambda batch: validation(phase_of(batch).data)) if all(holds_out) else None,
+        identity={"model": to_dict(run.model), "data": identity},
+        flops=flops,
+        boundaries=[phase.first for phase in phases[1:]],
     )
     preset = output / "preset"
-    info = {"step": result.step, "loss": result.loss, "data": fingerprint(manifest)} | (result.evaluation or {})
-    save_preset(result.model, preset, vocabulary, manifest.config.lowercase, info=info)
+    info = {"step": result.step, "loss": result.loss, "data": identity} | (result.evaluation or {})
+    if result.is_chief:
+        save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
 
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 import keras
 
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError
+from bert_tf.training.cluster import is_one_of_several
 from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import TrainingModel
 from bert_tf.training.optimization import last_rate
@@ -38,13 +39,14 @@ class StepEvents(keras.callbacks.Callback):
         training: the model being trained, compiled.
         store: takes the checkpoints.
         log: takes the figures.
-        evaluate: gives the figures on held-out data; None where there is none.
+        evaluate: gives the figures on held-out data that fit the batch of a step, counted from 0; None where there
+            is none.
         intervals: steps between the events.
         start_step: finished steps.
         total_steps: steps of the whole run.
         interruption: asked after each step.
         progress: `loss` and `tokens_per_second` of the steps finished before.
-        ideal_seconds: what a step would take at the devices' peak; 0 where that is not known.
+        ideal_seconds: gives what a step, counted from 0, would take at the devices' peak; None where that is not known.
     """
 
     def __init__(
@@ -52,13 +54,13 @@ class StepEvents(keras.callbacks.Callback):
         training: TrainingModel,
         store: CheckpointStore,
         log: RunLog,
-        evaluate: Callable[[], dict[str, float]] | None,
+        evaluate: Callable[[int], dict[str, float]] | None,
         intervals: Intervals,
         start_step: int,
         total_steps: int,
         interruption: Interruption,
         progress: dict[str, float],
-        ideal_seconds: float = 0.0,
+        ideal_seconds: Callable[[int], float] | None = None,
     ) -> None:
         super().__init__()
         self.step = start_step
@@ -81,6 +83,7 @@ class StepEvents(keras.callbacks.Callback):
         owed = self.step > 0 and self._is_due(self._intervals.evaluate)
         if owed and self.log.find("validation", self.step) is None:
             self.evaluate_once()
+        self._start_step = self.step
         self._start_interval()
 
     def on_train_batch_end(self, batch, logs=None):
@@ -109,7 +112,7 @@ class StepEvents(keras.callbacks.Callback):
         """Evaluates into `evaluation`, recording the figures unless those of this step are recorded already."""
         if self._evaluate is None:
             return
-        figures = self._evaluate()
+        figures = self._evaluate(max(self.step - 1, 0))
         if self._interruption:
             return
         self.evaluation = figures
@@ -119,7 +122,8 @@ class StepEvents(keras.callbacks.Callback):
     def stop(self) -> NoReturn:
         """Saves, unless that is done for this step, and raises what the signal means."""
         if not self._store.path(self.step).exists():
-            if self._speed.steps:
+            if self._speed.steps and not is_one_of_several(self._training.distribute_strategy):
+                # Several processes would have to read their metrics together, and this one alone was told to stop.
                 self._record()
             self._store.save(self.step, self.progress)
         print(
@@ -150,7 +154,7 @@ class StepEvents(keras.callbacks.Callback):
             "input_wait": self._speed.input_wait,
         }
         if self._ideal_seconds and self._speed.seconds_per_step:
-            figures["mfu"] = self._ideal_seconds / self._speed.seconds_per_step
+            figures["mfu"] = self._ideal_seconds(self.step - 1) / self._speed.seconds_per_step
         self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
         self.log.write("train", self.step, figures | {"eta_seconds": eta})

@@ -63,6 +63,7 @@ class CheckpointStore:
         groups: variables by the name of their file, in an order that is the same in every process.
         run: all that the run depends on (nested dictionaries); a checkpoint of another run is refused.
         keep: how many of the newest checkpoints stay.
+        writes: whether this process is the one that writes and cleans up, among several of one run.
     """
 
     def __init__(
@@ -71,12 +72,14 @@ class CheckpointStore:
         groups: Mapping[str, Sequence[keras.Variable]],
         run: Mapping[str, Any],
         keep: int,
+        writes: bool = True,
     ) -> None:
         self.directory = directory
         self._groups = groups
         # Through JSON, as a checkpoint's own went: tuples become lists on both sides.
         self._run = json.loads(json.dumps(_flatten(run)))
         self._keep = keep
+        self._writes = writes
 
     def path(self, step: int) -> Path:
         """Returns where the checkpoint of `step` stands."""
@@ -102,6 +105,8 @@ class CheckpointStore:
             TrainingError: when a weight is not finite; a checkpoint of it would be of no use.
         """
         target = self.path(step)
+        if not self._writes:
+            return target
         staging = target.with_name(f".staging-{target.name}")
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
@@ -142,8 +147,9 @@ class CheckpointStore:
         Raises:
             ConfigError: when the newest whole checkpoint is of another run or another model.
         """
-        for leftover in self.directory.glob(".staging-step-*"):
-            shutil.rmtree(leftover)
+        if self._writes:
+            for leftover in self.directory.glob(".staging-step-*"):
+                shutil.rmtree(leftover)
         for step in reversed(self.steps()):
             path = self.path(step)
             try:
@@ -154,7 +160,8 @@ class CheckpointStore:
                 raise
             except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
                 _LOGGER.warning("%s is damaged (%s): skipped, the next older one is taken.", path, error)
-                _set_aside(path)
+                if self._writes:
+                    _set_aside(path)
                 continue
             for name, variables in self._groups.items():
                 for variable, array in zip(variables, arrays[name], strict=True):

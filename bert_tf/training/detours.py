@@ -69,6 +69,10 @@ class Detours:
             step += batch <= step
         return step
 
+    def step_of(self, batch: int) -> int:
+        """Returns the number of steps that batches before `batch` are taken by."""
+        return batch - sum(skipped < batch for skipped in self.skipped)
+
     def around(self, make_dataset: Callable[[int], tf.data.Dataset]) -> Callable[[int], tf.data.Dataset]:
         """Returns the same batches from a given step on, without those left out."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.training.cluster import Cluster
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
@@ -20,7 +22,8 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
 
     `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical
     devices, which is for trying and testing: nothing gets faster. All replicas draw the same dropout masks, each
-    for its own rows: Keras's seeds are mirrored like any other variable.
+    for its own rows: Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the
+    processes that `TF_CONFIG` names, in each of which the same command is started.
 
     Args:
         config: `strategy`, `num_replicas` and `batch_size` are read.
@@ -30,8 +33,8 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
 
     Raises:
         ConfigError: when `none` is given several replicas, when there are fewer devices than replicas, when
-            TensorFlow has started already and the CPU can no longer be split, or when the batch does not divide
-            by the replicas.
+            TensorFlow has started already and the CPU can no longer be split, when the batch does not divide
+            by the replicas, or when `TF_CONFIG` is missing or wrong.
     """
     if config.strategy == "none":
         if config.num_replicas > 1:
@@ -41,11 +44,37 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
         _check_batch(config, 1)
         yield tf.distribute.get_strategy()
         return
-    devices = _replica_devices(config.num_replicas)
-    _check_batch(config, len(devices))
-    strategy = tf.distribute.MirroredStrategy(devices)
+    strategy = _several_workers(config) if config.strategy == "multi_worker" else _several_devices(config)
     with strategy.scope():
         yield strategy
+
+
+def _several_devices(config: TrainingConfig) -> tf.distribute.Strategy:
+    devices = _replica_devices(config.num_replicas)
+    _check_batch(config, len(devices))
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
+    cluster = Cluster.from_environment()
+    if config.num_replicas:
+        raise ConfigError(
+            f"`training.num_replicas` belongs to mirrored; multi_worker takes all devices of every worker. "
+            f"Received: {config.num_replicas}"
+        )
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"`training.strategy` = multi_worker must be set up before TensorFlow has run anything in this process; "
+            f"start the run in a fresh one. Received: {error}"
+        ) from error
+    _check_batch(config, strategy.num_replicas_in_sync)
+    print(
+        f"worker {cluster.index + 1} of {len(cluster.workers)}, {strategy.num_replicas_in_sync} replicas",
+        file=sys.stderr,
+    )
+    return strategy
 
 
 def _check_batch(config: TrainingConfig, replicas: int) -> None:

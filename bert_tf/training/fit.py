@@ -9,7 +9,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.training.callbacks import Intervals, StepEvents
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
+from bert_tf.training.cluster import is_chief, spread
 from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
 from bert_tf.training.distribution import precision_scope, strategy_scope
 from bert_tf.training.flops import measured_peak
@@ -27,11 +28,14 @@ from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
 from bert_tf.training.optimization import averaged_weights, keep_averages, make_optimizer, set_halved
 from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
+from bert_tf.training.run_page import PAGE_NAME, write_page
 from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
-OUTPUT_NAMES = frozenset({CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, TENSORBOARD_NAME, "run.json", "preset"})
+OUTPUT_NAMES = frozenset(
+    {CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, PAGE_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class TrainResult:
         tokens_per_second: tokens that are no padding, over the time spent in steps but the first.
         evaluation: figures on held-out data; None where there is none.
         seconds: wall time of this call.
+        is_chief: whether this process is the one that writes, among several of one run.
     """
 
     model: keras.Model
@@ -53,6 +58,7 @@ class TrainResult:
     tokens_per_second: float
     evaluation: dict[str, float] | None
     seconds: float
+    is_chief: bool = True
 
 
 def pretrain(
@@ -61,9 +67,10 @@ def pretrain(
     config: TrainingConfig,
     output: Path,
     *,
-    validation: Callable[[], tf.data.Dataset] | None = None,
+    validation: Callable[[int], tf.data.Dataset] | None = None,
     identity: Mapping[str, Any] | None = None,
-    flops: float = 0.0,
+    flops: Callable[[int], float] | None = None,
+    boundaries: Sequence[int] = (),
 ) -> TrainResult:
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
@@ -73,10 +80,12 @@ def pretrain(
         make_dataset: gives batches (inputs, targets, weights) from a given step on, without end.
         config: the run.
         output: directory of the run: new, empty, or of this very run.
-        validation: gives the held-out batches.
+        validation: gives the held-out batches that fit the training batch of a given number.
         identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
             `config`, it must be equal for a checkpoint in `output` to be taken up.
-        flops: floating-point operations of a step, for the share of the devices' peak that is used; 0 records none.
+        flops: gives the floating-point operations of a step with the batch of a given number, for the share of the
+            devices' peak that is used; `None` records none.
+        boundaries: numbers of the batches, counted from 0, from which on they have another shape.
 
     Returns:
         The result; at once, evaluated again, when `output` holds the finished run.
@@ -85,7 +94,7 @@ def pretrain(
         ConfigError: for an output directory with something else in it, or a checkpoint of another run.
         TrainingError: for a loss that is not finite, or data that end too early.
     """
-    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops)
+    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries))
     return _fit(build_model, make_dataset, validation, config, Path(output), run)
 
 
@@ -119,7 +128,9 @@ def finetune(
     if steps < 1:
         raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
     run = _Run(CLASSIFICATION, steps, math.ceil(steps / config.epochs), identity or {})
-    return _fit(build_model, train_dataset, dev_dataset, config, Path(output), run)
+    held_out = dev_dataset and functools.cache(dev_dataset)
+    validation = (lambda _: held_out()) if held_out else None
+    return _fit(build_model, train_dataset, validation, config, Path(output), run)
 
 
 def evaluate_pretraining(model: keras.Model, dataset: tf.data.Dataset) -> dict[str, float]:
@@ -152,20 +163,21 @@ class _Run:
     steps: int
     evaluate_every: int
     identity: Mapping[str, Any]
-    flops: float = 0.0
+    flops: Callable[[int], float] | None = None
+    boundaries: tuple[int, ...] = ()
 
 
 def _fit(
     build_model: Callable[[], keras.Model],
     make_dataset: Callable[[int], tf.data.Dataset],
-    validation: Callable[[], tf.data.Dataset] | None,
+    validation: Callable[[int], tf.data.Dataset] | None,
     config: TrainingConfig,
     output: Path,
     run: _Run,
 ) -> TrainResult:
     began = time.perf_counter()
     _check_output(output)
-    with strategy_scope(config):
+    with strategy_scope(config) as strategy:
         with precision_scope(config):
             keras.utils.set_random_seed(config.seed)
             model = build_model()
@@ -176,23 +188,30 @@ def _fit(
         {"model": model.variables, "optimizer": training.optimizer.variables},
         {"training": to_dict(config), "steps": run.steps, **run.identity},
         config.keep_checkpoints,
+        is_chief(strategy),
     )
+    validation = validation and _spread(validation, strategy, config.evaluate_steps)
     interruption = Interruption()
-    evaluate = _evaluator(training, validation, config.evaluate_steps, interruption)
+    evaluate = _evaluator(training, validation, interruption)
     detours = Detours.load(output)
     while True:
         events = _events(training, store, config, output, run, evaluate, interruption)
         set_halved(training.optimizer, detours.halved)
         try:
             with contextlib.closing(events.log), interruption.watch():
-                _run_steps(training, detours.around(make_dataset), events, run.steps)
+                ends = [*map(detours.step_of, run.boundaries), run.steps]
+                _run_steps(training, _spread(detours.around(make_dataset), strategy), events, ends)
                 if interruption:
                     events.stop()
             break
         except NotFiniteError as error:
             detours = _next_detour(detours, error, store, config.on_nan)
-            detours.save(output)
+            if is_chief(strategy):
+                detours.save(output)
     keep_averages(training.optimizer, model.trainable_variables)
+    if is_chief(strategy):
+        settings = {"training": to_dict(config), **run.identity}
+        print(f"a report to look at: {write_page(output, settings, run.steps)}", file=sys.stderr)
     return TrainResult(
         model=model,
         step=events.step,
@@ -200,6 +219,7 @@ def _fit(
         tokens_per_second=events.progress["tokens_per_second"],
         evaluation=events.evaluation,
         seconds=time.perf_counter() - began,
+        is_chief=is_chief(strategy),
     )
 
 
@@ -209,7 +229,7 @@ def _events(
     config: TrainingConfig,
     output: Path,
     run: _Run,
-    evaluate: Callable[[], dict[str, float]] | None,
+    evaluate: Callable[[int], dict[str, float]] | None,
     interruption: Interruption,
 ) -> StepEvents:
     """Goes back to the newest checkpoint; returns what happens between the steps from there on."""
@@ -221,7 +241,7 @@ def _events(
     return StepEvents(
         training,
         store,
-        RunLog(output, start_step, run.steps),
+        RunLog(output, start_step, run.steps, is_chief(training.distribute_strategy)),
         evaluate,
         Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
         start_step,
@@ -232,12 +252,13 @@ def _events(
     )
 
 
-def _ideal_seconds(training: TrainingModel, config: TrainingConfig, run: _Run) -> float:
-    """Returns the time of a step at the peak of all devices, 0 where its operations are not known."""
-    if not run.flops:
-        return 0.0
-    peak = config.peak_flops or measured_peak(training.model.compute_dtype)
-    return run.flops / (peak * max(1, len(tf.config.list_logical_devices("GPU"))))
+def _ideal_seconds(training: TrainingModel, config: TrainingConfig, run: _Run) -> Callable[[int], float] | None:
+    """Returns what gives the time of the step after some at the peak of all devices, where that is known."""
+    if run.flops is None:
+        return None
+    flops, devices = run.flops, max(1, len(tf.config.list_logical_devices("GPU")))
+    peak = devices * (config.peak_flops or measured_peak(training.model.compute_dtype))
+    return lambda step: flops(step) / peak
 
 
 def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> Detours:
@@ -255,44 +276,43 @@ def _run_steps(
     training: TrainingModel,
     make_dataset: Callable[[int], tf.data.Dataset],
     events: StepEvents,
-    total_steps: int,
+    ends: Sequence[int],
 ) -> None:
-    start_step = events.step
-    if start_step == total_steps:
+    """Runs the steps that are left, those of each shape of batches by themselves, which end at `ends`."""
+    if events.step == ends[-1]:
         events.evaluate_once()
-        return
     # Traced anew: the rates that are halved may have changed.
     training.make_train_function(force=True)
-    training.fit(
-        make_dataset(start_step),
-        steps_per_epoch=total_steps - start_step,
-        shuffle=False,
-        verbose=0,
-        callbacks=[events],
-    )
-    if events.step < total_steps:
-        raise TrainingError(
-            f"step {events.step}: the training data ended before step {total_steps}; they must repeat without end."
-        )
+    for end in ends:
+        if events.step < end:
+            steps = end - events.step
+            training.fit(make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[events])
+        if events.step < end:
+            raise TrainingError(
+                f"step {events.step}: the training data ended before step {end}; they must repeat without end."
+            )
+
+
+def _spread(
+    make: Callable[[int], tf.data.Dataset], strategy: tf.distribute.Strategy, batches: int = 0
+) -> Callable[[int], Any]:
+    """Returns what gives the same batches for `fit` under `strategy`, or the first few of them."""
+    return lambda start: spread(make(start).take(batches or -1), strategy)
 
 
 def _evaluator(
     training: TrainingModel,
-    validation: Callable[[], tf.data.Dataset] | None,
-    max_batches: int,
+    validation: Callable[[int], tf.data.Dataset] | None,
     interruption: Interruption,
-) -> Callable[[], dict[str, float]] | None:
+) -> Callable[[int], dict[str, float]] | None:
     if validation is None:
         return None
     make = validation
 
-    @functools.cache
-    def dataset() -> tf.data.Dataset:
-        return make().take(max_batches) if max_batches else make()
-
-    def evaluate() -> dict[str, float]:
+    def evaluate(batch: int) -> dict[str, float]:
+        dataset = make(batch)
         with averaged_weights(training.optimizer, training.trainable_variables):
-            return _evaluate(training, dataset(), interruption)
+            return _evaluate(training, dataset, interruption)
 
     return evaluate
 

@@ -93,7 +93,7 @@ def averaged_weights(optimizer: keras.optimizers.Optimizer, variables: list[kera
 
 def keep_averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
     """Puts the moving averages in the place of the `variables` of the optimizer, if it keeps any."""
-    _inner(optimizer).finalize_variable_values(variables)
+    _inner(optimizer).overwrite_with_averages(variables)
 
 
 def set_halved(optimizer: keras.optimizers.Optimizer, steps: Sequence[int]) -> None:

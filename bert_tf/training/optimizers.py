@@ -105,6 +105,14 @@ class AdamW(keras.optimizers.AdamW):
     def _apply_weight_decay(self, variables):
         """Does nothing: `update_step` decays."""
 
+    def finalize_variable_values(self, var_list):
+        """Does nothing: `fit` calls it at the end of every part of a run; see `overwrite_with_averages`."""
+
+    def overwrite_with_averages(self, variables: list[keras.Variable]) -> None:
+        """Puts the moving averages in the place of the `variables`, if there are any."""
+        if self.use_ema:
+            self._overwrite_model_variables_with_average_value(variables)
+
     def _clip_gradients(self, grads):
         return super()._clip_gradients([dense(grad) for grad in grads])
 

@@ -26,15 +26,18 @@ class RunLog:
         output: directory of the run.
         start_step: finished steps.
         total_steps: steps of the whole run.
+        writes: whether this process is the one that writes, among several of one run.
     """
 
-    def __init__(self, output: Path, start_step: int, total_steps: int) -> None:
+    def __init__(self, output: Path, start_step: int, total_steps: int, writes: bool = True) -> None:
         self._path = output / HISTORY_NAME
         self._total_steps = total_steps
         self.records = [r for r in read_history(self._path) if r["step"] <= start_step]
-        staging = self._path.with_name(f".{self._path.name}.tmp")
-        staging.write_text("".join(json.dumps(record) + "\n" for record in self.records), encoding="utf-8")
-        staging.replace(self._path)
+        self._writes = writes
+        if writes:
+            staging = self._path.with_name(f".{self._path.name}.tmp")
+            staging.write_text("".join(json.dumps(record) + "\n" for record in self.records), encoding="utf-8")
+            staging.replace(self._path)
         self._writers: dict[str, Any] = {}
         self._tensorboard = output / TENSORBOARD_NAME
 
@@ -49,6 +52,8 @@ class RunLog:
         kept = {name: value for name, value in figures.items() if name != "eta_seconds"}
         record = {"split": split, "step": step} | kept
         self.records.append(record)
+        if not self._writes:
+            return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
         if split not in self._writers:

@@ -36,6 +36,7 @@ class TensorFlowTrainingModel(TrainingModel):
         super().__init__(model, objective)
         self.parts = parts
         self._made: Callable[[Any], Any] | None = None
+        self._made_test: Callable[[Any], Any] | None = None
 
     def train_step(self, data: Any):
         """Takes one step with one replica's rows; returns its share of the global loss."""
@@ -74,6 +75,24 @@ class TensorFlowTrainingModel(TrainingModel):
             return {LOSS: step(data), INPUT_WAIT: waited}
 
         self._made = self.train_function = train_function
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Builds what `evaluate` calls once a batch: it counts in the metrics."""
+        if self._made_test is not None and not force:
+            return
+        strategy = self.distribute_strategy
+
+        @tf.function
+        def test_function(iterator):
+            strategy.run(self.test_step, args=(iterator.get_next(),))
+            return {}
+
+        self._made_test = self.test_function = test_function
+
+    def test_step(self, data: Any) -> None:
+        """Counts one replica's rows in the metrics."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        self.note(inputs, self.weighted_sums(targets, self(inputs, training=False), weights))
 
     def _differentiated(self, inputs, targets, weights, totals):
         """Returns share of the loss, sums, and scaled gradients of some rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from bert_tf.cli import main
+from bert_tf.data.input_pipeline import pretraining_dataset
 
 TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
 PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")
@@ -93,6 +95,33 @@ def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> Non
     assert first["step"] == 12
     assert first["weights_sha256"] == second["weights_sha256"]
     assert {"loss", "tokens_per_second", "mlm_loss", "nsp_accuracy", "seconds", "output"} <= first.keys()
+
+
+def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six steps of the shorter examples, two of the longer ones, broken off before the change and at it."""
+    taken = []
+
+    def noted(data: Path, split: str, **settings: Any) -> Any:
+        taken.append((data.name, split, settings.get("start_step", 0)))
+        return pretraining_dataset(data, split, **settings)
+
+    monkeypatch.setattr("bert_tf.tasks.pretraining.pretraining_dataset", noted)
+    run("data", "--input", made / "corpus.txt", "--format", "text", "--vocabulary", made / "vocab.txt",
+        "--output", made / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
+    settings = ["training.batch_size=16", "training.checkpoint_every=3", "training.long_share=0.25"]
+    paths = ["--data", made / "both", "--model", made / "model.json", "--output", made / "long"]
+    argv = ["pretrain", *paths, "--steps", 8, "--set", *settings, "training.keep_checkpoints=9"]
+    whole = run(*argv)
+    held_out = [("length-16", "validation", 0), ("length-32", "validation", 0)]
+    assert taken == [*held_out, ("length-16", "train", 0), ("length-32", "train", 0)]
+    for left, start in (((3, 6), ("length-32", "train", 0)), ((3,), ("length-16", "train", 3))):
+        for step in {3, 6, 8} - set(left):
+            shutil.rmtree(made / f"long/checkpoints/step-{step:08d}")
+        taken.clear()
+        again = run(*argv)
+        assert taken[2] == start
+        assert again["weights_sha256"] == whole["weights_sha256"]
+        assert again["mlm_loss"] == whole["mlm_loss"]
 
 
 def test_another_configuration_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_a_finished_run_returns_at_once(unbroken, copied):
     def not_called(start_step):
         raise AssertionError("a finished run takes no data")
 
-    result = pretrain(build_model, not_called, CONFIG, copied, validation=lambda: dataset(8, 10_000, 10_003))
+    result = pretrain(build_model, not_called, CONFIG, copied, validation=lambda _: dataset(8, 10_000, 10_003))
     assert_same_run(copied, result, unbroken)
     assert result.tokens_per_second == unbroken[1].tokens_per_second
 

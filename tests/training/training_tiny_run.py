@@ -107,7 +107,7 @@ def run(
         lambda start: dataset(config.batch_size, start, at_step=at_step),
         config,
         output,
-        validation=lambda: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
+        validation=lambda _: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
         identity=identity,
     )
 
@@ -136,7 +136,11 @@ def _main(output: str, *settings: str) -> None:
         "tokens_per_second": result.tokens_per_second,
         "weights_sha256": weights_sha256(result.model),
     }
-    np.savez(Path(output).with_suffix(".npz"), *[v.numpy() for v in result.model.trainable_weights])
+    worker = json.loads(os.environ.get("TF_CONFIG", '{"task": {"index": ""}}'))["task"]["index"]
+    np.savez(
+        Path(output).with_suffix(f".{worker}.npz" if worker != "" else ".npz"),
+        *[v.numpy() for v in result.model.trainable_weights],
+    )
     print(json.dumps(summary))
 
 

@@ -1,0 +1,101 @@
+"""Several processes that train one model: who they are, and which rows of each batch are whose."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config import ConfigError
+
+VARIABLE = "TF_CONFIG"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The workers of a run and this process's place among them.
+
+    Args:
+        workers: `host:port` of each.
+        index: of this process.
+    """
+
+    workers: tuple[str, ...] = ("localhost",)
+    index: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
+        """Reads `TF_CONFIG`.
+
+        Raises:
+            ConfigError: where it is missing, or does not name the workers and one of them.
+        """
+        text = environment.get(VARIABLE)
+        if not text:
+            raise ConfigError(
+                f"`training.strategy` = multi_worker needs {VARIABLE} in the environment of every worker."
+            )
+        form = '{"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", "index": n}}'
+        rule = f"{VARIABLE} must be {form}"
+        try:
+            fields = json.loads(text)
+            workers, task = fields["cluster"]["worker"], fields["task"]
+            index = int(task["index"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{rule}. Received: {text}") from error
+        fits = isinstance(workers, list) and all(isinstance(worker, str) and ":" in worker for worker in workers)
+        if not fits or set(fields["cluster"]) != {"worker"} or task.get("type") != "worker":
+            raise ConfigError(f"{rule}, all of them workers. Received: {text}")
+        if not 0 <= index < len(workers):
+            raise ConfigError(
+                f"{VARIABLE}: `index` must be below the number of workers, {len(workers)}. Received: {index}"
+            )
+        return cls(tuple(workers), index)
+
+
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Tells whether this process is the one that writes, among those of a run."""
+    return not is_one_of_several(strategy) or Cluster.from_environment().index == 0
+
+
+def is_one_of_several(strategy: tf.distribute.Strategy) -> bool:
+    """Tells whether the run has several processes."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def spread(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any:
+    """Returns what `fit` takes in the place of a dataset of global batches.
+
+    Every worker makes the whole batches, which are functions of seed and step, and keeps its own rows of each: the
+    batch is the one that a single process would take, in the same order.
+
+    Args:
+        dataset: global batches, whose rows divide by the replicas of all workers.
+        strategy: of the run.
+    """
+    if not is_one_of_several(strategy):
+        return dataset
+
+    def own_rows(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        workers, worker = context.num_input_pipelines, context.input_pipeline_id
+        replicas = context.num_replicas_in_sync // workers
+
+        def rows(*batch):
+            """Returns the rows of each replica of this worker: (replicas, rows of a replica, ...)."""
+
+            def of(values):
+                shape = tf.shape(values)
+                share = tf.reshape(
+                    values, tf.concat([[workers, replicas, shape[0] // (workers * replicas)], shape[1:]], 0)
+                )
+                return share[worker]
+
+            return tf.nest.map_structure(of, batch)
+
+        return dataset.map(rows, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).unbatch()
+
+    return strategy.distribute_datasets_from_function(own_rows)

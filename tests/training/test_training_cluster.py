@@ -1,0 +1,117 @@
+"""Several processes that train one model."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_tiny_run import CONFIG, run
+
+from bert_tf.config import ConfigError
+from bert_tf.training.cluster import Cluster
+
+SCRIPT = Path(__file__).with_name("training_tiny_run.py")
+TASK = {"type": "worker", "index": 1}
+
+
+def config(workers=("a:1", "b:2"), **task):
+    return json.dumps({"cluster": {"worker": list(workers)}, "task": TASK | task})
+
+
+def test_the_cluster_is_read_from_the_environment():
+    cluster = Cluster.from_environment({"TF_CONFIG": config()})
+    assert cluster == Cluster(("a:1", "b:2"), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "needs TF_CONFIG in the environment of every worker"),
+        ("{", "TF_CONFIG must be .* Received: {"),
+        ("[]", "TF_CONFIG must be .*"),
+        (json.dumps({"task": TASK}), "TF_CONFIG must be .*"),
+        (config(["a"]), "TF_CONFIG must be .*"),
+        (config(index=2), "`index` must be below the number of workers, 2. Received: 2"),
+        (config(type="ps"), "TF_CONFIG must be .* all of them workers"),
+        (json.dumps({"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": TASK}), "all of them workers"),
+    ],
+)
+def test_another_environment_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
+        Cluster.from_environment({"TF_CONFIG": text})
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for opened in sockets:
+            opened.bind(("localhost", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+
+
+def start(output, ports, index, *settings):
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    environment = os.environ | {
+        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+    }
+    argv = [sys.executable, str(SCRIPT), str(output), 'strategy="multi_worker"', *settings]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(argv, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def both(output, *settings):
+    """Runs two workers to their end; returns their summaries."""
+    ports = free_ports(2)
+    workers = [start(output, ports, index, *settings) for index in range(2)]
+    ended = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], ended
+    return [json.loads(out.splitlines()[-1]) for out, _ in ended]
+
+
+def test_two_processes_equal_one(tmp_path):
+    one = run(tmp_path / "one", CONFIG, dropout=0.0)
+    summaries = both(tmp_path / "two", "dropout=0")
+    assert summaries[0]["weights_sha256"] == summaries[1]["weights_sha256"]
+    for summary in summaries:
+        assert summary["loss"] == pytest.approx(one.loss, rel=1e-5)
+        assert summary["evaluation"] == pytest.approx(one.evaluation, rel=1e-5)
+    with np.load(tmp_path / "two.0.npz") as weights:
+        for variable, array in zip(one.model.trainable_weights, weights.values(), strict=True):
+            np.testing.assert_allclose(variable.numpy(), array, atol=1e-5, rtol=1e-5)
+    lines = (tmp_path / "two/history.jsonl").read_text().splitlines()
+    assert len(lines) == len((tmp_path / "one/history.jsonl").read_text().splitlines()), "one process writes"
+
+
+@pytest.mark.slow
+def test_two_processes_resume_exactly(tmp_path):
+    whole = both(tmp_path / "whole", "accumulate=2")[0]
+    shutil.copytree(tmp_path / "whole", tmp_path / "broken")
+    for step in (10, 12):
+        shutil.rmtree(tmp_path / f"broken/checkpoints/step-{step:08d}")
+    assert both(tmp_path / "broken", "accumulate=2")[0]["weights_sha256"] == whole["weights_sha256"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_ends_the_others_with_an_error(tmp_path):
+    ports = free_ports(2)
+    workers = [start(tmp_path / "run", ports, 0), start(tmp_path / "run", ports, 1, "kill_at=8")]
+    errors = [worker.communicate(timeout=300)[1] for worker in workers]
+    assert workers[1].returncode == -9
+    assert workers[0].returncode != 0
+    assert "another worker" in errors[0]
+    assert (tmp_path / "run/checkpoints/step-00000005").is_dir()
+
+
+def test_replicas_are_counted_by_tensorflow(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", config())
+    with pytest.raises(ConfigError, match="multi_worker takes all devices of every worker. Received: 2"):
+        run(tmp_path, replace(CONFIG, strategy="multi_worker", num_replicas=2))
