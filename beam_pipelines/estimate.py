@@ -105,7 +105,7 @@ class Estimate:
             ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
             ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
             ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
-            ("", in_bytes(self.temporary_disk_bytes), "more while it runs"),
+            ("meanwhile", in_bytes(self.temporary_disk_bytes), "more on disk, until the shards are made"),
         ]
         for name in ("documents", "tokens", "examples"):
             count = getattr(self, name)

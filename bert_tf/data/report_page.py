@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from bert_tf.data.manifest import Source
-from bert_tf.data.markup import Content, element, extended, to_html
+from bert_tf.data.markup import Content, element, extended
 from bert_tf.data.report import (
     DataReport,
     MaskShares,
@@ -23,7 +23,7 @@ from bert_tf.data.report import (
     share,
 )
 from bert_tf.data.report_charts import Bar, balance_chart, bullet_chart, column_chart
-from bert_tf.data.report_style import STYLE
+from bert_tf.data.report_style import styled_page
 from bert_tf.data.shown_examples import KEPT, MASKED, NEXT, RANDOM, REPLACED, SINGLE, Example, Token
 from bert_tf.text.vocabulary import CONTINUATION, UNK
 
@@ -43,14 +43,7 @@ def page(report: DataReport) -> str:
     main = element("main", kicker, element("h1", title), lead, _verdict(report), _figures(report))
     for section in (_sources, _left_out, _lengths, _labels_and_masks, _examples, _making):
         extended(main, section(report))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"Pre-training data: {title}"),
-        element("style", STYLE),
-    )
-    return to_html(element("html", head, element("body", main), lang="en"))
+    return styled_page(f"Pre-training data: {title}", main)
 
 
 def _verdict(report: DataReport) -> Element:

@@ -1,6 +1,10 @@
-"""The style sheet of the report: light and dark, from telephones up."""
+"""The style of all pages: light and dark, from telephones up."""
 
 from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from bert_tf.data.markup import element, to_html
 
 STYLE = """
 :root {
@@ -145,3 +149,15 @@ summary { cursor: pointer; color: var(--soft); font-size: .92rem; }
 }
 @media print { body { background: none; } .card, .figures { border-color: #ccc; } }
 """
+
+
+def styled_page(title: str, main: Element) -> str:
+    """Returns a self-contained page with this content."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", STYLE),
+    )
+    return to_html(element("html", head, element("body", main), lang="en"))

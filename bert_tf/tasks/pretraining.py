@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,37 +81,17 @@ def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, Tra
         ValueError: where data and configuration disagree.
     """
     phases, vocabulary = phases_of(data, run)
-    config = run.training
-
-    def phase_of(batch: int) -> Phase:
-        return next(phase for phase in reversed(phases) if phase.first <= batch)
-
-    def batches(start: int) -> tf.data.Dataset:
-        phase = phase_of(start)
-        return pretraining_dataset(
-            phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
-            epochs=None, training=True,
-        )  # fmt: skip
-
-    def flops(batch: int) -> float:
-        examples = phase_of(batch).manifest.config
-        return step_flops(run.model, config.batch_size, examples.max_seq_length, examples.max_predictions_per_seq)
-
-    @functools.cache
-    def validation(folder: Path) -> tf.data.Dataset:
-        return held_out(folder, "validation", config.batch_size)
-
-    holds_out = [held_out_split(phase.manifest) for phase in phases]
+    course = _Course(phases, run)
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     result = pretrain(
         lambda: BertPretrainer(BertBackbone(run.model)),
-        batches,
-        config,
+        course.batches,
+        run.training,
         output,
-        validation=(lambda batch: validation(phase_of(batch).data)) if all(holds_out) else None,
+        validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
         identity={"model": to_dict(run.model), "data": identity},
-        flops=flops,
+        flops=course.flops,
         boundaries=[phase.first for phase in phases[1:]],
     )
     preset = output / "preset"
@@ -119,6 +99,39 @@ def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, Tra
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
+
+
+class _Course:
+    """What the steps of a run take, by the number of the batch."""
+
+    def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
+        self._phases = phases
+        self._run = run
+        self._validation: dict[Path, tf.data.Dataset] = {}
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        """Returns the batches from `start` on, without end."""
+        phase, config = self._phase_of(start), self._run.training
+        return pretraining_dataset(
+            phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
+            epochs=None, training=True,
+        )  # fmt: skip
+
+    def held_out(self, batch: int) -> tf.data.Dataset:
+        """Returns the held-out batches of the same length, the same object each time: it is traced once."""
+        data = self._phase_of(batch).data
+        if data not in self._validation:
+            self._validation[data] = held_out(data, "validation", self._run.training.batch_size)
+        return self._validation[data]
+
+    def flops(self, batch: int) -> float:
+        """Returns the floating-point operations of the step with this batch."""
+        examples = self._phase_of(batch).manifest.config
+        batch_size = self._run.training.batch_size
+        return step_flops(self._run.model, batch_size, examples.max_seq_length, examples.max_predictions_per_seq)
+
+    def _phase_of(self, batch: int) -> Phase:
+        return next(phase for phase in reversed(self._phases) if phase.first <= batch)
 
 
 def held_out(data: Path, split: str, batch_size: int) -> tf.data.Dataset:

@@ -190,24 +190,9 @@ def _fit(
         config.keep_checkpoints,
         is_chief(strategy),
     )
-    validation = validation and _spread(validation, strategy, config.evaluate_steps)
-    interruption = Interruption()
-    evaluate = _evaluator(training, validation, interruption)
-    detours = Detours.load(output)
-    while True:
-        events = _events(training, store, config, output, run, evaluate, interruption)
-        set_halved(training.optimizer, detours.halved)
-        try:
-            with contextlib.closing(events.log), interruption.watch():
-                ends = [*map(detours.step_of, run.boundaries), run.steps]
-                _run_steps(training, _spread(detours.around(make_dataset), strategy), events, ends)
-                if interruption:
-                    events.stop()
-            break
-        except NotFiniteError as error:
-            detours = _next_detour(detours, error, store, config.on_nan)
-            if is_chief(strategy):
-                detours.save(output)
+    if validation:
+        validation = _spread(validation, strategy, config.evaluate_steps)
+    events = _train(training, store, make_dataset, validation, config, output, run)
     keep_averages(training.optimizer, model.trainable_variables)
     if is_chief(strategy):
         settings = {"training": to_dict(config), **run.identity}
@@ -221,6 +206,35 @@ def _fit(
         seconds=time.perf_counter() - began,
         is_chief=is_chief(strategy),
     )
+
+
+def _train(
+    training: TensorFlowTrainingModel,
+    store: CheckpointStore,
+    make_dataset: Callable[[int], tf.data.Dataset],
+    validation: Callable[[int], Any] | None,
+    config: TrainingConfig,
+    output: Path,
+    run: _Run,
+) -> StepEvents:
+    """Runs what is left of the steps, going back to a checkpoint where a loss is not finite and `on_nan` says so."""
+    strategy, interruption = training.distribute_strategy, Interruption()
+    evaluate = _evaluator(training, validation, interruption)
+    detours = Detours.load(output)
+    while True:
+        events = _events(training, store, config, output, run, evaluate, interruption)
+        set_halved(training.optimizer, detours.halved)
+        try:
+            with contextlib.closing(events.log), interruption.watch():
+                ends = [*map(detours.step_of, run.boundaries), run.steps]
+                _run_steps(training, _spread(detours.around(make_dataset), strategy), events, ends)
+                if interruption:
+                    events.stop()
+            return events
+        except NotFiniteError as error:
+            detours = _next_detour(detours, error, store, config.on_nan)
+            if is_chief(strategy):
+                detours.save(output)
 
 
 def _events(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from bert_tf.data.markup import element, extended, to_html
-from bert_tf.data.report_style import STYLE
+from bert_tf.data.markup import element, extended
+from bert_tf.data.report_style import styled_page
 from bert_tf.data.staging import staged_file
 from bert_tf.training.run_charts import Series, line_chart
 from bert_tf.training.run_log import HISTORY_NAME, read_history
@@ -75,14 +75,7 @@ def page(records: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], tota
     main.append(element("div", *charts, class_="pair"))
     main.append(element("h2", "Settings"))
     main.append(element("dl", *_settings(settings), class_="settings"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"Training: {title}"),
-        element("style", STYLE),
-    )
-    return to_html(element("html", head, element("body", main), lang="en"))
+    return styled_page(f"Training: {title}", main)
 
 
 def _figures(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:

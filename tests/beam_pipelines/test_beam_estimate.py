@@ -250,9 +250,10 @@ def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
     found = foreseen(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
     lines = found.table().splitlines()
     assert lines[0].startswith("estimate from ") and lines[0].endswith(" of input:")
-    assert [line.split()[0] for line in lines[1:7]] == ["time", "memory", "disk", "documents", "tokens", "examples"]
+    names = ["time", "memory", "disk", "meanwhile", "documents", "tokens", "examples"]
+    assert [line.split()[0] for line in lines[1:8]] == names
     assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
-    assert f" {found.examples:,}  " in lines[6]
+    assert f" {found.examples:,}  " in lines[7]
     assert json.loads(json.dumps(found.summary()))["input_bytes"] == found.input_bytes
     whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
     assert "one process" in whole and whole.count("of all input") == 4
