@@ -112,14 +112,14 @@ def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.Monkey
     paths = ["--data", made / "both", "--model", made / "model.json", "--output", made / "long"]
     argv = ["pretrain", *paths, "--steps", 8, "--set", *settings, "training.keep_checkpoints=9"]
     whole = run(*argv)
-    held_out = [("length-16", "validation", 0), ("length-32", "validation", 0)]
-    assert taken == [*held_out, ("length-16", "train", 0), ("length-32", "train", 0)]
-    for left, start in (((3, 6), ("length-32", "train", 0)), ((3,), ("length-16", "train", 3))):
+    longer = [("length-32", "train", 0), ("length-32", "validation", 0)]
+    assert taken == [("length-16", "train", 0), *longer]
+    for left, expected in (((3, 6), longer), ((3,), [("length-16", "train", 3), *longer])):
         for step in {3, 6, 8} - set(left):
             shutil.rmtree(made / f"long/checkpoints/step-{step:08d}")
         taken.clear()
         again = run(*argv)
-        assert taken[2] == start
+        assert taken == expected
         assert again["weights_sha256"] == whole["weights_sha256"]
         assert again["mlm_loss"] == whole["mlm_loss"]
 
