@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
+from bert_tf.training.checkpoints import TrainingError
 
 VARIABLE = "TF_CONFIG"
+# What a collective operation ends with when a process is gone, and how the process is named in it.
+_LOST = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+_TASK = re.compile(r"^/job:worker/replica:\d+/task:(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,28 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 def is_one_of_several(strategy: tf.distribute.Strategy) -> bool:
     """Tells whether the run has several processes."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+@contextlib.contextmanager
+def lost_workers_told(strategy: tf.distribute.Strategy, step: Callable[[], int]) -> Iterator[None]:
+    """Raises a TrainingError where TensorFlow finds that another process of the run has ended.
+
+    Args:
+        strategy: of the run; nothing is done where it has one process.
+        step: gives the finished steps.
+    """
+    try:
+        yield
+    except _LOST as error:
+        if not is_one_of_several(strategy):
+            raise
+        named = _TASK.search(str(error))
+        workers = Cluster.from_environment().workers
+        which = f" ({workers[int(named[1])]})" if named else ""
+        raise TrainingError(
+            f"step {step()}: another worker was lost{which}. Start all of them again with the same command: they go on "
+            "from the last checkpoint."
+        ) from error
 
 
 def spread(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any:

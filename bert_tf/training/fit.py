@@ -20,7 +20,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.training.callbacks import Intervals, StepEvents
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
-from bert_tf.training.cluster import is_chief, spread
+from bert_tf.training.cluster import is_chief, lost_workers_told, spread
 from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
 from bert_tf.training.distribution import precision_scope, strategy_scope
 from bert_tf.training.flops import measured_peak
@@ -300,7 +300,10 @@ def _run_steps(
     for end in ends:
         if events.step < end:
             steps = end - events.step
-            training.fit(make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[events])
+            with lost_workers_told(training.distribute_strategy, lambda: events.step):
+                training.fit(
+                    make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[events]
+                )
         if events.step < end:
             raise TrainingError(
                 f"step {events.step}: the training data ended before step {end}; they must repeat without end."

@@ -107,8 +107,7 @@ def test_a_worker_that_dies_ends_the_others_with_an_error(tmp_path):
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert workers[1].returncode == -9
     assert workers[0].returncode != 0
-    assert "another worker" in errors[0]
-    assert (tmp_path / "run/checkpoints/step-00000005").is_dir()
+    assert "another worker was lost (localhost:" in errors[0]
 
 
 def test_replicas_are_counted_by_tensorflow(tmp_path, monkeypatch):
