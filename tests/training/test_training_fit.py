@@ -56,7 +56,7 @@ def assert_same_run(output, result, unbroken):
 
 def test_a_run_gives_figures_files_and_a_model_that_learned(unbroken):
     output, result = unbroken
-    assert sorted(p.name for p in output.iterdir()) == ["checkpoints", "history.jsonl", "tensorboard"]
+    assert sorted(p.name for p in output.iterdir()) == ["checkpoints", "history.jsonl", "report.html", "tensorboard"]
     assert sorted(p.name for p in (output / "tensorboard").iterdir()) == ["train", "validation"]
     lines = history(output)
     assert [(line["split"], line["step"]) for line in lines] == [
