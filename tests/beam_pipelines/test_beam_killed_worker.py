@@ -68,6 +68,7 @@ def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: py
     assert contents(output) == contents(whole)
 
 
+@pytest.mark.slow
 def test_a_local_worker(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     output = home / "local"
     said = run_and_kill([*flags, *LOCAL], output)

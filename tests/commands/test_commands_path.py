@@ -97,6 +97,7 @@ def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> Non
     assert {"loss", "tokens_per_second", "mlm_loss", "nsp_accuracy", "seconds", "output"} <= first.keys()
 
 
+@pytest.mark.slow
 def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six steps of the shorter examples, two of the longer ones, broken off before the change and at it."""
     taken = []

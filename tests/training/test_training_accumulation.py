@@ -22,7 +22,7 @@ def whole(tmp_path_factory):
     return run(tmp_path_factory.mktemp("whole"), CONFIG, dropout=0.0)
 
 
-@pytest.mark.parametrize("parts", [2, 8])
+@pytest.mark.parametrize("parts", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
     """Most weights are in the first half: means of the parts' means would be other gradients."""
     result = run(tmp_path / "run", replace(CONFIG, accumulate=parts), dropout=0.0)
@@ -32,6 +32,7 @@ def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
         np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_parts_in_two_replicas(tmp_path, whole):
     settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0")
     made = in_subprocess(tmp_path / "two", *settings)

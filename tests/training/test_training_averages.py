@@ -44,6 +44,7 @@ def test_training_goes_on_with_the_weights_themselves(tmp_path, precision):
     assert again["mlm_loss"] == pytest.approx(result.evaluation["mlm_loss"], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_has_the_same_averages(tmp_path):
     whole = run(tmp_path / "whole", AVERAGED)
     shutil.copytree(tmp_path / "whole", tmp_path / "stopped")

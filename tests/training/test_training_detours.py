@@ -85,6 +85,7 @@ def test_halving_goes_back_and_on_with_half_the_rate(tmp_path):
     assert rates("run") == pytest.approx({s: rate * (0.5 if s > 5 else 1.0) for s, rate in rates("clean").items()})
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_it_starts_again(tmp_path):
     result = run(tmp_path / "run", replace(CONFIG, on_nan="skip"), at_step=poisoned(1))
     assert weights_sha256(result.model) == weights_sha256(run(tmp_path / "clean", at_step=without(1)).model)
