@@ -1,6 +1,6 @@
 """Packed documents on disk, and references to them through the shuffle: Beam's local runner holds what crosses it.
 
-The runner keeps six copies or so of every byte that it gathers, in the memory of its driver. What it gathers here are
+The runner keeps several copies of every byte that it gathers, in the memory of its driver. What it gathers here are
 references of a few bytes for each 64 KiB, so that a corpus of any size needs the memory of its buckets alone.
 """
 
