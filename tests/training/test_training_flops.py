@@ -35,8 +35,9 @@ def test_base_is_near_six_operations_a_parameter_and_token():
     assert per_token == pytest.approx(6 * encoder, rel=0.1)
 
 
-def test_the_peak_is_more_than_nothing_and_less_than_the_impossible():
-    assert 1e8 < measured_peak("float32") < 1e15
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_peak_is_more_than_nothing_and_less_than_the_impossible(dtype):
+    assert 1e8 < measured_peak(dtype) < 1e15
 
 
 def test_the_share_of_the_peak_is_recorded(tmp_path):
