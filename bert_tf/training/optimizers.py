@@ -136,7 +136,8 @@ class Lamb(AdamW):
         if decay:
             value = ops.convert_to_tensor(variable)
             direction = direction + decay * value
-            weight, step = ops.norm(value), ops.norm(direction)
+            # `ops.norm` takes vectors and matrices only; the kernels of attention have three axes.
+            weight, step = (ops.sqrt(ops.sum(ops.square(each))) for each in (value, direction))
             there = ops.logical_and(weight > 0, step > 0)
             rate = rate * ops.where(there, ops.divide_no_nan(weight, step), 1.0)
         self.assign_sub(variable, rate * direction)

@@ -42,14 +42,14 @@ def oracle(config: TrainingConfig, values: list[np.ndarray], gradients: list[lis
             if not path.endswith("bias"):
                 update = update + config.weight_decay * values[i]
                 if config.optimizer == "lamb":
-                    ratio = np.linalg.norm(values[i]) / np.linalg.norm(update)
+                    ratio = np.sqrt((values[i] ** 2).sum() / (update**2).sum())
             values[i] -= rate * config.layer_decay ** (3 - (0, 1, 2, 3)[i]) * ratio * update
     return values
 
 
 def setting() -> tuple[list[keras.Variable], list[list[np.ndarray]]]:
     random = np.random.default_rng(3)
-    shapes = [(7, 4), (4, 4), (4,), (4, 2)]
+    shapes = [(7, 4), (4, 2, 2), (4,), (4, 2)]
     variables = [keras.Variable(random.normal(size=shape).astype(np.float32)) for shape in shapes]
     for variable, path in zip(variables, PATHS, strict=True):
         variable._path = path
