@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS := $(VENV)/workers
+# Processes that run tests beside one another, a file in one of them.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
 .PHONY: setup demo test test-slow test-flink job-servers workers lint bench clean
 
@@ -18,10 +21,10 @@ demo: $(READY)
 	$(BIN)/bert-tf demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 # Flink and Spark on this machine and Dataflow's dry run; needs Maven and Java 11 or 17.
 test-flink: $(READY) job-servers workers

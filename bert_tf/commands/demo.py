@@ -130,22 +130,28 @@ def _passages(files: list[Path], directory: Path) -> tuple[int, int]:
 
 
 def _classify(output: Path, steps: Steps) -> dict[str, Any]:
-    from bert_tf.tasks.classification import ClassifyTask, finetune_classifier
+    from bert_tf.tasks.classify import ClassifyTask
+    from bert_tf.tasks.finetuning import Sources, finetune_task
+    from bert_tf.tasks.start import Start
 
-    task = ClassifyTask(output / "passages", max_sequence_length=SEQUENCE_LENGTH)
+    sources = Sources(output / "passages/train.tsv", output / "passages/dev.tsv")
     with steps.step("Fine-tuning a classifier, with and without pre-training"):
         tuned, scratch = (
-            finetune_classifier(
-                output / "pretraining", task, FINETUNING, output / folder, from_scratch=folder == "classifier_scratch"
-            )
-            for folder in ("classifier", "classifier_scratch")
+            finetune_task(
+                ClassifyTask(),
+                sources,
+                Start(output / "pretraining", from_scratch, length=SEQUENCE_LENGTH),
+                FINETUNING,
+                output / folder,
+            ).metrics
+            for folder, from_scratch in (("classifier", False), ("classifier_scratch", True))
         )
         steps.say(
-            f"      held-out passages: {tuned.accuracy:.1%} right with pre-training, {scratch.accuracy:.1%} without, "
-            f"{tuned.majority:.1%} by always guessing the most frequent label"
+            f"      held-out passages: {tuned['accuracy']:.1%} right with pre-training, "
+            f"{scratch['accuracy']:.1%} without, {tuned['majority']:.1%} by always guessing the most frequent label"
         )
     return {
-        "classifier_accuracy": tuned.accuracy,
-        "classifier_scratch_accuracy": scratch.accuracy,
-        "classifier_majority": tuned.majority,
+        "classifier_accuracy": tuned["accuracy"],
+        "classifier_scratch_accuracy": scratch["accuracy"],
+        "classifier_majority": tuned["majority"],
     }

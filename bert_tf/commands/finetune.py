@@ -1,14 +1,22 @@
-"""`bert-tf finetune TASK`: a preset becomes a classifier."""
+"""`bert-tf finetune TASK`: a preset learns a task."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.commands.arguments import add_overrides, add_preset, existing, refuse_overrides
+from bert_tf.commands.tasks import TASKS, family
 from bert_tf.config import TrainingConfig, with_overrides
+from bert_tf.config.features import COMBINATIONS
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.feature_runs import Features
+
+# arXiv 1810.04805, section 5.3.
+_BILSTM_DIM = 768
 
 
 @dataclass(frozen=True)
@@ -20,39 +28,125 @@ class FinetuningConfig:
     )
 
 
+@dataclass(frozen=True)
+class FeatureConfig:
+    """The same for a BiLSTM on features, whose training the paper does not describe: rates of untrained LSTMs."""
+
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10)
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("task", choices=["classify"], metavar="TASK", help="classify: your own labelled TSV")
-    add_preset(parser)
-    parser.add_argument("--data", type=Path, required=True, help="folder with train.tsv and dev.tsv")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
-    parser.add_argument("--text_columns", nargs="+", default=["text"], help="one column, or two for pairs of texts")
-    parser.add_argument("--label_column", default="label", help="the column of the label")
-    parser.add_argument("--max_seq_length", type=int, help="tokens kept of a text; default: 128, or the model's most")
-    parser.add_argument("--from_scratch", action="store_true", help="random weights, to see what pre-training gives")
-    add_overrides(parser)
+    tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
+    for name, (_, text) in TASKS.items():
+        task = tasks.add_parser(name, help=text, description=text, allow_abbrev=False)
+        add_preset(task)
+        family(name).add_files(task)
+        family(name).add_arguments(task)
+        task.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
+        task.add_argument(
+            "--max_seq_length", type=int, help="tokens of a row; default: the task's, or the model's most"
+        )
+        task.add_argument("--from_scratch", action="store_true", help="random weights, to see what pre-training gives")
+        task.add_argument(
+            "--frozen_layers", type=int, metavar="N", help="leave embeddings and lowest N layers as they are"
+        )
+        _add_features(task)
+        task.add_argument("--skip_bad", action="store_true", help="leave out faulty examples, counted and listed")
+        task.add_argument(
+            "--grid", choices=["paper"], help="try the paper's batch sizes, rates and epochs; the best is kept"
+        )
+        task.add_argument(
+            "--restarts", type=int, default=1, metavar="K", help="runs with seeds of their own; the best is kept"
+        )
+        add_overrides(task)
+
+
+def _add_features(parser: argparse.ArgumentParser) -> None:
+    """Adds what goes beyond a dense layer on the encoder."""
+    parser.add_argument(
+        "--features",
+        metavar="NAME",
+        help=f"leave the encoder as it is and train a BiLSTM tagger on what it gives: {', '.join(COMBINATIONS)} "
+        "(the paper's Table 7), or one layer, as layer_3; for tasks of whole texts with --probe",
+    )
+    parser.add_argument(
+        "--probe",
+        nargs="?",
+        const="first",
+        metavar="POOLING",
+        help="a linear classifier of whole texts on --features (default: last): of [CLS] (first, the default), or of "
+        "the mean or max of all tokens",
+    )
+    parser.add_argument(
+        "--feature_cache", type=Path, metavar="DIR", help="folder of features that runs share; default: in --output"
+    )
+    parser.add_argument(
+        "--bilstm", action="store_true", help="train a new BiLSTM between encoder and head with both (Table 5)"
+    )
+    parser.add_argument("--bilstm_dim", type=int, metavar="N", help="width of each direction of a BiLSTM; default: 768")
+
+
+def features_of(args: argparse.Namespace) -> Features | None:
+    """Returns how a run learns from features, None where it trains the encoder.
+
+    Raises:
+        ValueError: for flags that would not be read.
+    """
+    if args.bilstm_dim is not None and not (args.bilstm or (args.features and args.probe is None)):
+        raise ValueError(f"`--bilstm_dim` needs --bilstm, or --features without --probe. Received: {args.bilstm_dim}")
+    if args.probe is not None and args.overrides:
+        raise ValueError(f"`--set` has no effect with --probe, which takes no steps. Received: {args.overrides}")
+    if args.probe is not None and (args.grid or args.restarts != 1):
+        raise ValueError("`--grid` and `--restarts` have no effect with --probe, which takes no steps and no seed.")
+    if args.features is None and args.probe is None:
+        if args.feature_cache:
+            raise ValueError(f"`--feature_cache` needs --features or --probe. Received: {args.feature_cache}")
+        return None
+    from bert_tf.tasks.feature_runs import Features
+
+    return Features(args.features or "last", args.probe, args.bilstm_dim or _BILSTM_DIM, args.feature_cache)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Fine-tunes and returns the summary."""
     existing(args.preset, "--preset")
-    existing(args.data, "--data")
-    if len(args.text_columns) > 2:
-        raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
     refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
-    config = with_overrides(FinetuningConfig(), args.overrides).training
+    defaults = FinetuningConfig() if args.features is None else FeatureConfig()
+    config = with_overrides(defaults, args.overrides).training
     from bert_tf.training.allocator import tune_allocator
 
     tune_allocator()
-    from bert_tf.tasks.classification import ClassifyTask, finetune_classifier
+    from bert_tf.tasks.finetuning import finetune_task
+    from bert_tf.tasks.problems import Problems
+    from bert_tf.tasks.protocol import finetune_trials, trials
+    from bert_tf.tasks.start import Start
 
-    task = ClassifyTask(args.data, tuple(args.text_columns), args.label_column, args.max_seq_length)
-    result = finetune_classifier(args.preset, task, config, args.output, from_scratch=args.from_scratch)
-    return {
+    module = family(args.task)
+    start = Start(
+        args.preset,
+        args.from_scratch,
+        frozen_layers=args.frozen_layers,
+        length=args.max_seq_length,
+        features=features_of(args),
+        bilstm_dim=(args.bilstm_dim or _BILSTM_DIM) if args.bilstm else None,
+    )
+    problems = Problems(args.skip_bad)
+    task, sources = module.make_task(args), module.make_sources(args)
+    if args.grid or args.restarts != 1:
+        runs = trials(config, args.grid == "paper", args.restarts)
+        best, result, outcomes = finetune_trials(task, sources, start, runs, args.output, problems)
+        more = {"best": best.name, "runs": len(outcomes)}
+    else:
+        result, more = finetune_task(task, sources, start, config, args.output, problems), {}
+    return more | {
         "output": str(args.output),
-        "preset": str(result.preset),
-        "metrics": {"accuracy": result.accuracy},
-        "majority": result.majority,
+        "preset": str(args.output / "preset"),
+        "metrics": result.metrics,
         "dev_examples": result.dev_examples,
-        "step": result.training.step,
+        "remark": result.remark,
+        "skipped": len(problems),
+        "step": result.step,
     }

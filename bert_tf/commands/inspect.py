@@ -1,25 +1,27 @@
-"""`bert-tf inspect PATH`: what a data directory, preset, run, SavedModel or TFRecord file holds."""
+"""`bert-tf inspect PATH`: what a data directory, preset, run, checkpoint, SavedModel or TFRecord file holds."""
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import existing
 from bert_tf.data.manifest import data_directories
 
+# A longer list is printed as its beginning; the summary has all of it.
+_SHOWN = 8
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("path", type=Path, help="a data directory, preset, run, SavedModel or .tfrecord file")
+    what = "a data directory, preset, run, checkpoint, SavedModel or .tfrecord file"
+    parser.add_argument("path", type=Path, help=what)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Prints the description to stdout; returns the summary."""
-    path = existing(args.path, "PATH")
+    path = args.path if _is_prefix(args.path) else existing(args.path, "PATH")
     folders = data_directories(path)
     if folders:
         return {"output": str(path), **_data(folders)}
@@ -29,6 +31,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             print(f"{name}:")
             for key, item in value.items():
                 print(f"  {key}: {item}")
+        elif isinstance(value, list):
+            more = f" and {len(value) - _SHOWN} more" if len(value) > _SHOWN else ""
+            print(f"{name}: {', '.join(map(str, value[:_SHOWN])) or 'none'}{more}")
         else:
             print(f"{name}: {value}")
     return {"output": str(path), **summary}
@@ -38,20 +43,23 @@ def describe(path: Path) -> dict[str, Any]:
     """Returns what `path`, no data directory, holds, by name; `kind` says what it is.
 
     Raises:
-        ValueError: where it is nothing that this project makes.
+        ValueError: where it is nothing that this project makes or reads, or a damaged one.
     """
     if path.is_file() and path.suffix == ".tfrecord":
         return _records([path])
-    if (path / "config.json").is_file() or (path / "preset" / "config.json").is_file():
-        return _preset(path)
-    folders = [path, *sorted((p for p in path.glob("*") if p.name.isdigit()), key=lambda p: -int(p.name))]
-    for folder in folders:
-        if (folder / "saved_model.pb").is_file():
-            return _saved_model(folder)
     records = sorted(path.glob("*.tfrecord"))
     if records:
         return _records(records)
-    raise ValueError(f"{path}: neither a data directory, preset, run, SavedModel nor TFRecord file")
+    versions = sorted((p for p in path.glob("*") if p.name.isdigit()), key=lambda p: -int(p.name))
+    saved = next((folder for folder in (path, *versions) if (folder / "saved_model.pb").is_file()), None)
+    # One that this project has exported; another may be a checkpoint.
+    ours = saved is not None and (saved / "assets.extra").is_dir()
+    summary = None if ours else _checkpoint(path)
+    if summary is None and saved is not None:
+        summary = _saved_model(saved)
+    if summary is not None:
+        return summary
+    raise ValueError(f"{path}: neither a data directory, preset, run, checkpoint, SavedModel nor TFRecord file")
 
 
 def _data(folders: list[Path]) -> dict[str, Any]:
@@ -67,24 +75,38 @@ def _data(folders: list[Path]) -> dict[str, Any]:
     return {"kind": kind, **(next(iter(summaries.values())) if len(summaries) == 1 else summaries)}
 
 
-def _preset(path: Path) -> dict[str, Any]:
-    from bert_tf.config import to_dict
-    from bert_tf.models import load_preset
+def _is_prefix(path: Path) -> bool:
+    """Returns whether `path` is how the names of several files begin, as TensorFlow's checkpoints are given."""
+    folder = path.parent
+    return folder.is_dir() and any(entry.name.startswith(f"{path.name}.") for entry in folder.iterdir())
 
-    preset = load_preset(path)
-    blocks: Counter[str] = Counter()
-    for variable in preset.model.trainable_variables:
-        blocks[variable.path.partition("/")[0]] += math.prod(variable.shape)
-    return {
-        "kind": f"preset of a {preset.kind}",
-        "parameters": sum(blocks.values()),
-        "parameters_by_block": dict(blocks),
-        "model": to_dict(preset.config),
-        "vocabulary_size": len(preset.vocabulary),
-        "lowercase": preset.lowercase,
-        "task": preset.task or {},
-        "info": preset.info,
-    }
+
+def _checkpoint(path: Path) -> dict[str, Any] | None:
+    """Returns what a checkpoint of any form holds, its arrays unread; None where `path` is none."""
+    from bert_tf.conversion import Options, read_checkpoint
+    from bert_tf.conversion.describe import describe_checkpoint
+    from bert_tf.conversion.forms import recognize
+    from bert_tf.models.presets import preset_directory
+
+    form = recognize(path)
+    if form is None and (preset_directory(path) / "config.json").is_file():
+        form = "preset"
+    if form is None:
+        return None
+    if form == "preset" and "only_here" in (summary := _preset(preset_directory(path))):
+        return summary
+    summary = describe_checkpoint(read_checkpoint(path, form, Options(padded_vocabulary=True)))
+    return summary if form != "preset" else summary | _preset(preset_directory(path))
+
+
+def _preset(directory: Path) -> dict[str, Any]:
+    from bert_tf.config import to_dict
+    from bert_tf.conversion.preset import only_ours
+    from bert_tf.models.presets import read_header
+
+    header, _, task, info = read_header(directory)
+    summary = {"kind": f"preset of a {header.kind}", "task": task or {}, "info": info}
+    return summary | ({"model": to_dict(header.model), "only_here": only_ours(header)} if only_ours(header) else {})
 
 
 def _saved_model(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`bert-tf predict`: answers for every line of a file."""
+"""`bert-tf predict`: a preset's answers to a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,28 @@ from typing import Any
 
 from bert_tf.commands.arguments import add_preset, existing
 
+# A file of this suffix holds a text a line, whatever the task but `ner`, whose own files often have it.
+PLAIN_TEXT = ".txt"
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
-    parser.add_argument("--input", type=Path, required=True, help="a text a line; for pairs, two and a tab between")
-    parser.add_argument("--output", type=Path, required=True, help="JSON lines, one for every line of the input")
+    parser.add_argument(
+        "--input",
+        type=Path,
+        required=True,
+        help="a file of the task's own format; a text a line, for pairs two and a tab between, where the preset has "
+        "no task, or the file is a .txt (but for ner)",
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, help="predictions in the task's own format; JSON lines for .txt"
+    )
+    parser.add_argument(
+        "--ensemble", type=Path, nargs="+", default=[], metavar="PRESET", help="further presets that answer with it"
+    )
+    parser.add_argument("--skip_bad", action="store_true", help="leave out faulty examples, counted and listed")
     parser.add_argument("--batch_size", type=int, default=64, help="lines a batch")
     parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates for each [MASK]")
 
@@ -28,8 +42,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Answers every line; returns the summary."""
     existing(args.preset, "--preset")
     existing(args.input, "--input")
+    for preset in args.ensemble:
+        existing(preset, "--ensemble")
     if args.batch_size < 1:
         raise ValueError(f"`--batch_size` must be at least 1. Received: {args.batch_size}")
+    if _is_of_task(args.input, args.preset):
+        return _of_task(args)
+    if args.ensemble:
+        raise ValueError(f"`--ensemble` takes a file of the task's own format. Received: {args.input}")
     from bert_tf.export.inference import Predictor
 
     predictor = Predictor(args.preset, top_k=args.top_k)
@@ -53,6 +73,31 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     finally:
         staging.unlink(missing_ok=True)
     return {"output": str(args.output), "lines": lines}
+
+
+def _is_of_task(path: Path, preset: Path) -> bool:
+    """Tells whether a file is of the preset's task, which it may have none of, and not a text a line.
+
+    CoNLL-2003's files are called train.txt and test.txt.
+    """
+    from bert_tf.models.presets import preset_directory, read_header
+    from bert_tf.tasks.registry import TASKS
+
+    task = (read_header(preset_directory(preset))[2] or {}).get("task")
+    return task in TASKS and (path.suffix != PLAIN_TEXT or task == "ner")
+
+
+def _of_task(args: argparse.Namespace) -> dict[str, Any]:
+    """Answers a file of the task's own format; faults that are skipped are listed beside the output."""
+    from bert_tf.tasks.answering import Answerer, Ensemble
+    from bert_tf.tasks.problems import Problems
+
+    problems = Problems(args.skip_bad)
+    answerer = Ensemble([args.preset, *args.ensemble]) if args.ensemble else Answerer(args.preset)
+    examples = answerer.answer_file(args.input, args.output, problems)
+    if len(problems):
+        problems.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
+    return {"output": str(args.output), "examples": examples, "skipped": len(problems)}
 
 
 def _columns(batch: list[str], count: int, path: Path, before: int) -> list[list[str]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow, keeping what it writes to stderr meanwhile to itself, unless the import fails.
+    """Imports TensorFlow where it is installed; what it writes to stderr meanwhile is kept unless the import fails.
 
     TensorFlow 2.21 tells of CPU features and missing GPU drivers before any log level is read, and would drown
-    the progress lines.
+    the progress lines. Where Keras has another backend, which needs the GPUs' memory, TensorFlow is shown none of them.
     """
-    if "tensorflow" in sys.modules:
+    if "tensorflow" in sys.modules or importlib.util.find_spec("tensorflow") is None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
@@ -21,7 +22,10 @@ def import_tensorflow() -> None:
     with tempfile.TemporaryFile() as notices:
         os.dup2(notices.fileno(), 2)
         try:
-            import tensorflow  # noqa: F401
+            import tensorflow as tf
+
+            if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+                tf.config.set_visible_devices([], "GPU")
         except BaseException:
             notices.seek(0)
             os.write(kept, notices.read())

@@ -63,11 +63,12 @@ class DataConfig:
         for name in ("dupe_factor", "max_predictions_per_seq", "max_ngram"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
-        if self.max_predictions_per_seq > self.max_seq_length:
-            raise ConfigError(
-                f"`max_predictions_per_seq` must not exceed `max_seq_length`. "
-                f"Received: {self.max_predictions_per_seq} and {self.max_seq_length}"
-            )
+        for name in ("max_predictions_per_seq", "max_ngram"):
+            if getattr(self, name) > self.max_seq_length:
+                raise ConfigError(
+                    f"`{name}` must not exceed `max_seq_length`. "
+                    f"Received: {getattr(self, name)} and {self.max_seq_length}"
+                )
         for name in ("short_seq_prob", "random_next_prob", "masked_lm_prob", "mask_share", "random_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"`{name}` must be in [0, 1]. Received: {getattr(self, name)}")

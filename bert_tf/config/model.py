@@ -34,6 +34,7 @@ _ORIGINAL_NAMES = {
     "max_position_embeddings": "max_sequence_length",
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
     "hidden_act": "activation",
     "layer_norm_eps": "layer_norm_epsilon",
     "initializer_range": "initializer_range",
@@ -53,10 +54,14 @@ class BertConfig:
         max_sequence_length: number of learned positions.
         num_segments: number of segment (token type) embeddings.
         dropout: rate on embeddings, attention weights and sub-layer outputs.
+        attention_dropout: rate on attention weights where it is another; None where it is not.
         activation: `gelu_approximate` (the original's tanh form), `gelu` (erf), `relu` or `tanh`.
         layer_norm_epsilon: added to the variance in every layer normalization.
         initializer_range: standard deviation of the truncated normal initializer.
         attention: `bidirectional`, or `left_to_right` for the ablation of the paper's Table 5.
+        pooler: whether there is a projection of the first token's output, which heads for whole texts stand on.
+        mlm_activation: of the masked language model's head where it is another; None where it is not.
+        mlm_layer_norm_epsilon: of that head where it is another; None where it is not.
     """
 
     vocabulary_size: int = 30522
@@ -71,6 +76,10 @@ class BertConfig:
     layer_norm_epsilon: float = 1e-12
     initializer_range: float = 0.02
     attention: str = "bidirectional"
+    attention_dropout: float | None = None
+    pooler: bool = True
+    mlm_activation: str | None = None
+    mlm_layer_norm_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim",
@@ -81,12 +90,21 @@ class BertConfig:
             raise ConfigError(
                 f"`hidden_dim` must be a multiple of `num_heads`. Received: {self.hidden_dim} and {self.num_heads}"
             )
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"`dropout` must be in [0, 1). Received: {self.dropout}")
-        if self.activation not in ACTIVATIONS:
-            raise ConfigError(f"`activation` must be one of {ACTIVATIONS}. Received: {self.activation!r}")
+        for name in ("dropout", "attention_dropout"):
+            rate = getattr(self, name)
+            if rate is not None and not 0.0 <= rate < 1.0:
+                raise ConfigError(f"`{name}` must be in [0, 1). Received: {rate}")
+        for name in ("activation", "mlm_activation"):
+            if getattr(self, name) not in (ACTIVATIONS if name == "activation" else (*ACTIVATIONS, None)):
+                raise ConfigError(f"`{name}` must be one of {ACTIVATIONS}. Received: {getattr(self, name)!r}")
         if self.attention not in ("bidirectional", "left_to_right"):
             raise ConfigError(f"`attention` must be `bidirectional` or `left_to_right`. Received: {self.attention!r}")
+
+    @property
+    def mlm_head(self) -> tuple[str, float]:
+        """Activation and epsilon of the masked language model's head."""
+        epsilon = self.mlm_layer_norm_epsilon
+        return self.mlm_activation or self.activation, self.layer_norm_epsilon if epsilon is None else epsilon
 
     @classmethod
     def from_size(cls, size: str, **fields: Any) -> BertConfig:
@@ -115,19 +133,12 @@ class BertConfig:
         """Reads our field names or those of the original's `bert_config.json`.
 
         Raises:
-            ConfigError: for an unknown key, a name given twice, or dropout rates that differ between hidden
-                states and attention (one rate serves both here).
+            ConfigError: for an unknown key or a name given twice.
         """
         values = dict(mapping)
-        attention_dropout = values.pop("attention_probs_dropout_prob", None)
-        if attention_dropout is not None:
-            hidden_dropout = values.get("hidden_dropout_prob", values.get("dropout", attention_dropout))
-            if attention_dropout != hidden_dropout:
-                raise ConfigError(
-                    f"{source}: `attention_probs_dropout_prob` must equal `hidden_dropout_prob`. "
-                    f"Received: {attention_dropout} and {hidden_dropout}"
-                )
-            values.setdefault("hidden_dropout_prob" if "dropout" not in values else "dropout", attention_dropout)
+        rates = [values.get(name) for name in ("attention_probs_dropout_prob", "hidden_dropout_prob")]
+        if rates[0] is not None and rates[0] == rates[1]:
+            del values["attention_probs_dropout_prob"]
         if values.get("hidden_act") == "gelu":
             values["hidden_act"] = "gelu_approximate"
         renamed: dict[str, Any] = {}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
+from bert_tf.data.length_bins import GROUP
 from bert_tf.data.manifest import open_data
+from bert_tf.data.pipeline_arguments import EVALUATION_SEED, check_arguments, check_examples
 from bert_tf.data.schema import (
     DYNAMIC_FEATURES,
     MASK_POSITIONS,
@@ -17,19 +20,16 @@ from bert_tf.data.schema import (
     PADDING_MASK,
     RECORD_TO_INPUT,
     SEGMENT_IDS,
-    SPLITS,
     STATIC_FEATURES,
     TOKEN_IDS,
     Feature,
 )
 from bert_tf.data.tf_masking import mask_rows
 from bert_tf.data.tf_order import RecordOrder
+from bert_tf.data.tf_padding import cut_by_length, in_parallel
 from bert_tf.text.vocabulary import Vocabulary
 
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
-
-# Evaluation draws the masks of dynamic records from this seed, so that figures of different runs compare.
-EVALUATION_SEED = 0
 
 
 def pretraining_dataset(
@@ -41,73 +41,60 @@ def pretraining_dataset(
     start_step: int = 0,
     epochs: int | None = None,
     training: bool = True,
+    by_length: bool = False,
 ) -> tf.data.Dataset:
     """Returns batches for pre-training or its evaluation.
 
     In training, order and masks are a pure function of (seed, step): `start_step=k` gives exactly what follows the
-    first k batches, without parsing these. The stream of samples goes on from epoch to epoch without a
-    gap, with new masks (dynamic records) and a new order in each. In evaluation there is one pass in file order, masks
-    are fixed, and the last batch is filled with rows of weight 0.
+    first k batches, without parsing these. The stream goes on from epoch to epoch without a gap, with new masks
+    (dynamic records) and a new order in each. In evaluation there is one pass in file order, masks are fixed, and the
+    last batch is filled with rows of weight 0.
 
     Args:
         directory: a data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, rows in a batch, over all replicas.
+        batch_size: B, examples in a batch, over all replicas.
         seed: of order and masks; evaluation ignores it.
         start_step: batches to leave out at the beginning; training only.
         epochs: passes over the data, `None` for endlessly many; a rest smaller than a batch is dropped.
         training: or evaluation.
+        by_length: whether batches are of about one length and padded no further (see `length_bins`); training only.
 
     Returns:
-        A dataset of (inputs, targets, weights). Inputs: int32 (B, S) `token_ids`, `segment_ids`, `padding_mask`
-        and int32 (B, P) `mask_positions`; targets: `mlm_logits` int32 (B, P) and `nsp_logits` int32 (B,); weights: the
-        same keys and shapes, float32 (0 for `nsp_logits` where the data has single segments). All shapes are static.
+        A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
+        `mask_positions`; int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; float32 weights of the same keys and shapes
+        (0 for `nsp_logits` where the data has single segments). All shapes are static, but S and P with `by_length`.
 
     Raises:
         ValueError: for a directory whose files do not fit its manifest, an empty split, too few examples for a
             batch, or an argument out of range. A damaged record raises `tf.errors` while iterating.
     """
-    _check_arguments(split, batch_size, seed, start_step, epochs, training)
+    check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
     manifest, vocabulary = open_data(directory)
-    _check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
+    check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
     order = RecordOrder(directory, manifest.shards[split], seed if training else EVALUATION_SEED)
     parse = _parse_static if manifest.config.masking == "static" else _parse_dynamic
     parse = partial(parse, config=manifest.config, vocabulary=vocabulary)
+    if by_length:
+        return _by_length(order, parse, batch_size, seed, start_step, epochs).prefetch(tf.data.AUTOTUNE)
     if training:
-        batches = order.shuffled(start_step * batch_size, epochs).rebatch(batch_size, drop_remainder=True)
-    else:
-        batches = order.in_file_order(batch_size)
-        parse = partial(_parse_filled, parse=parse, batch_size=batch_size)
-    batches = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return batches.prefetch(tf.data.AUTOTUNE)
+        records = order.shuffled(start_step * batch_size, epochs).rebatch(batch_size, drop_remainder=True)
+        return in_parallel(records, parse).prefetch(tf.data.AUTOTUNE)
+    parse = partial(_parse_filled, parse=parse, batch_size=batch_size)
+    return in_parallel(order.in_file_order(batch_size), parse).prefetch(tf.data.AUTOTUNE)
 
 
-def _check_arguments(
-    split: str, batch_size: int, seed: int, start_step: int, epochs: int | None, training: bool
-) -> None:
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: {split!r}")
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"`seed` must be in [0, 2**63). Received: {seed}")
-    if start_step < 0 or (start_step and not training):
-        raise ValueError(f"`start_step` must be at least 0, and 0 in evaluation. Received: {start_step}")
-    if epochs is not None and (epochs < 1 or (epochs > 1 and not training)):
-        raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {epochs}")
+def _by_length(
+    order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
+) -> tf.data.Dataset:
+    """Returns batches of neighbours in length from `start_step` on."""
+    first, skipped = divmod(start_step, GROUP)
+    size = GROUP * batch_size
+    groups = order.shuffled(first * size, epochs).rebatch(size, drop_remainder=True)
+    return cut_by_length(in_parallel(groups, parse), parse.keywords["config"], seed, first).skip(skipped)
 
 
-def _check_examples(where: str, examples: int, batch_size: int, epochs: int | None, training: bool) -> None:
-    if not examples:
-        raise ValueError(f"{where} is empty.")
-    if training and epochs is not None and examples * epochs < batch_size:
-        raise ValueError(
-            f"{where} has {examples} examples, {epochs} epochs of which do not fill a batch. "
-            f"Received: batch_size={batch_size}"
-        )
-
-
-def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: partial, batch_size: int) -> Batch:
+def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
     """Parses a batch that may be short: its last row is repeated, with weight 0."""
     count = tf.size(serialized)
     rows = tf.minimum(tf.range(batch_size), count - 1)
@@ -138,6 +125,8 @@ def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, v
         ]
     ):
         tokens = ragged.with_flat_values(tf.cast(ragged.flat_values, tf.int32))
+        # What draws the masks would stumble over wrong ones too, and may come first.
+        lengths, segments = tf.identity(lengths), tf.identity(segments)
     padded = tokens.to_tensor(vocabulary.pad_id, shape=[serialized.shape[0], width])
     position = tf.range(width)
     there = position < lengths[:, tf.newaxis]

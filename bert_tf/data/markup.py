@@ -1,4 +1,4 @@
-"""HTML and SVG elements. Every text and attribute is escaped, the content of `<style>` alone is not."""
+"""HTML and SVG elements. Every text and attribute is escaped, the content of `<style>` and `<script>` alone is not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from xml.etree.ElementTree import Element
 Content = Element | str
 # Elements without an end tag, of those that are used here.
 _VOID = frozenset({"meta"})
+# Elements whose content a browser takes as it stands, up to their end tag.
+_RAW = frozenset({"style", "script"})
 
 
 def element(tag: str, *content: Content, **attributes: object) -> Element:
@@ -39,6 +41,9 @@ def to_html(root: Element) -> str:
     """Returns `root` as an HTML document.
 
     Unlike ElementTree's own writer it also escapes `<` in attributes: a reader may search the page for `<script`.
+
+    Raises:
+        ValueError: for a style sheet or a script that an end tag would cut short.
     """
     return f"<!DOCTYPE html>\n{_written(root)}\n"
 
@@ -48,5 +53,7 @@ def _written(node: Element) -> str:
     text, tail = node.text or "", escape(node.tail or "", quote=False)
     if node.tag in _VOID:
         return f"<{node.tag}{attributes}>{tail}"
-    inside = text if node.tag == "style" else escape(text, quote=False)
+    if node.tag in _RAW and "</" in text:
+        raise ValueError(f"the content of <{node.tag}> must not hold an end tag. Received: {text!r}")
+    inside = text if node.tag in _RAW else escape(text, quote=False)
     return f"<{node.tag}{attributes}>{inside}{''.join(map(_written, node))}</{node.tag}>{tail}"

@@ -82,7 +82,7 @@ def _sources(report: DataReport) -> Iterator[Element]:
         return
     yield element("h2", "Sources")
     tokens = sum(source.tokens for source in sources)
-    yield _table(
+    yield table_card(
         (("Source", ""), ("Files", "n"), ("Documents read", "n"), ("Used", "n"), ("Tokens", "n"), ("Share", "share")),
         ((_source_name(source), f"{source.files:,}", f"{source.documents_read:,}", f"{source.documents:,}",
           f"{source.tokens:,}", _meter(source.tokens, tokens, "of all tokens")) for source in sources),
@@ -107,7 +107,7 @@ def _left_out(report: DataReport) -> Iterator[Element]:
         f"{total:,} of {report.documents_read:,} documents read ({percent(total, report.documents_read)}).",
         class_="note",
     )
-    yield _table(
+    yield table_card(
         (("Reason", ""), ("Documents", "n"), ("Of all read", "share")),
         ((_reason(reason, manifest.sources), f"{count:,}", _meter(count, report.documents_read, "of all read"))
          for reason, count in sorted(manifest.rejected.items(), key=lambda item: (-item[1], item[0]))),
@@ -210,7 +210,9 @@ def _examples(report: DataReport) -> Iterator[Element]:
         (Token("other", 0, "word", REPLACED), "replaced by a random piece"),
         (Token("word", 0, "word", KEPT), "kept, to be predicted all the same"),
     )
-    yield element("ul", *(element("li", _token(token), f" {words}") for token, words in samples), class_="legend")
+    yield element(
+        "ul", *(element("li", token_element(token), f" {words}") for token, words in samples), class_="legend"
+    )
     for number, example in enumerate(report.examples, start=1):
         yield _example(number, example)
 
@@ -239,10 +241,11 @@ def _spelt(tokens: Iterable[Token]) -> Iterator[Content]:
     for number, token in enumerate(tokens):
         if number and not token.continues:
             yield " "
-        yield _token(token)
+        yield token_element(token)
 
 
-def _token(token: Token) -> Content:
+def token_element(token: Token) -> Content:
+    """Returns one position: its text, and above a masked one what is to be predicted there."""
     if token.fate:
         above = token.original.replace(CONTINUATION, "\u00b7", 1) if token.continues else token.original
         meaning = f"{token.original}: {_FATES[token.fate]}" + (f", {token.piece}" if token.fate == REPLACED else "")
@@ -273,7 +276,7 @@ def _making(report: DataReport) -> Iterator[Element]:
         class_="pair",
     )
     shards = [shard for shards in manifest.shards.values() for shard in shards]
-    table = _table(
+    table = table_card(
         (("Shard", ""), ("Examples", "n"), ("Bytes", "n"), ("SHA-256", "")),
         (
             (element("code", shard.name), f"{shard.examples:,}", f"{shard.bytes:,}", element("code", shard.sha256))
@@ -292,7 +295,13 @@ def _setting(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else f"{value}"
 
 
-def _table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[Content]]) -> Element:
+def table_card(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[Content]]) -> Element:
+    """Returns a table on a card; on narrow screens a row is a block.
+
+    Args:
+        columns: heading and class of each; `n` is for numbers.
+        rows: the cells of each.
+    """
     columns = list(columns)
     head = element("tr", *(element("th", name, class_=kind, scope="col") for name, kind in columns))
     body = (

@@ -90,6 +90,9 @@ tr:last-child td { border-bottom: 0; }
 .chart .curve.train { stroke: var(--bar); }
 .chart .curve.validation { stroke: var(--second); opacity: .5; }
 .chart .point.validation { fill: var(--second); }
+.chart .level { stroke: var(--random); stroke-dasharray: 6 4; }
+.chart .level.published { stroke: var(--kept); stroke-dasharray: 1.5 3.5; }
+.chart .beside { paint-order: stroke; stroke: var(--card); stroke-width: 4px; }
 
 .legend { display: flex; flex-wrap: wrap; gap: 8px 26px; margin: 14px 0 0; padding: 0; list-style: none;
   font-size: .92rem; }
@@ -120,6 +123,13 @@ rt { font-size: .74em; line-height: 1.25; font-weight: 600; color: var(--ink); w
 .kept .now { border-bottom: 3px double var(--kept); border-radius: 0; padding: 0 2px; line-height: 1.2; }
 .random rt { color: var(--random); }
 .kept rt { color: var(--kept); }
+.right .now { background: var(--masked); color: var(--masked-ink); }
+.wrong .now { border: 1.5px dashed var(--random); color: var(--random); text-decoration: line-through 1px;
+  line-height: 1.2; padding: 0 4px; }
+.right rt { font-weight: 400; color: var(--soft); }
+td .right, td .wrong { font-weight: 600; }
+td .wrong { color: var(--random); }
+.example .tablecard { border: 0; padding: 0; }
 
 details { margin-top: 16px; }
 summary { cursor: pointer; color: var(--soft); font-size: .92rem; }
@@ -151,13 +161,13 @@ summary { cursor: pointer; color: var(--soft); font-size: .92rem; }
 """
 
 
-def styled_page(title: str, main: Element) -> str:
-    """Returns a self-contained page with this content."""
+def styled_page(title: str, main: Element, more_style: str = "") -> str:
+    """Returns a self-contained page with this content, `more_style` being what it alone needs."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),
-        element("style", STYLE),
+        element("style", STYLE + more_style),
     )
     return to_html(element("html", head, element("body", main), lang="en"))

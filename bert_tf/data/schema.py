@@ -1,6 +1,6 @@
 """Every record and tensor of the pre-training data: the one place where names, shapes and dtypes stand.
 
-Shape legend: B batch, S sequence, P predictions.
+Shape legend: B batch, S sequence, P predictions; packed: R rows, M examples a row.
 """
 
 from __future__ import annotations
@@ -44,10 +44,20 @@ TOKEN_IDS = "token_ids"  # (B, S) int32
 SEGMENT_IDS = "segment_ids"  # (B, S) int32
 PADDING_MASK = "padding_mask"  # (B, S) int32
 MASK_POSITIONS = "mask_positions"  # (B, P) int32
+FEATURES = "features"  # (B, S, L, H) float16: outputs of L layers of an encoder that is not trained
+
+# Besides these, what it eats where a row holds several examples one after the other, (R, S) and (R, P) for the rest.
+EXAMPLE_IDS = "example_ids"  # (R, S) int32: the number of a token's example in its row, from 1 on; 0 for none
+POSITION_IDS = "position_ids"  # (R, S) int32: a token's place in its example, from 0 on
+FIRST_POSITIONS = "first_positions"  # (R, M) int32: where each example begins, then 0
 
 # What it gives, and the targets and weights under the same names.
 MLM_LOGITS = "mlm_logits"  # (B, P, V); targets (B, P) int32, weights (B, P) float32
-NSP_LOGITS = "nsp_logits"  # (B, 2); targets (B,) int32 (0 is next, 1 is random), weights (B,) float32
+# (B, 2); targets (B,) int32 (0 is next, 1 is random), weights (B,) float32. Packed: (R, M, 2), (R, M), (R, M).
+NSP_LOGITS = "nsp_logits"
+# Scores of every place of a row for being an answer's first and last one, (B, S); targets and weights (B,).
+START_LOGITS = "start_logits"
+END_LOGITS = "end_logits"
 
 # The one renaming between the original's record features and the model's inputs.
 RECORD_TO_INPUT = {

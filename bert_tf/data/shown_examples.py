@@ -166,12 +166,20 @@ class _Row:
         originals = dict(zip(*(values.tolist() for values in masks), strict=True))
         first = self.segment_lengths[0]
         return tuple(
-            _token(token, int(position >= first), originals.get(position), vocabulary)
+            token_at(token, int(position >= first), originals.get(position), vocabulary)
             for position, token in enumerate(token_ids.tolist())
         )
 
 
-def _token(token: int, segment: int, original: int | None, vocabulary: Vocabulary) -> Token:
+def token_at(token: int, segment: int, original: int | None, vocabulary: Vocabulary) -> Token:
+    """Returns one position in words.
+
+    Args:
+        token: id of what stands there.
+        segment: 0 or 1.
+        original: id of the piece to be predicted there; None where nothing is.
+        vocabulary: of the data.
+    """
     piece = vocabulary.tokens[token]
     if original is None:
         return Token(piece, segment)

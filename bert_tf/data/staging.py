@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import logging
 import os
 import uuid
 from collections.abc import Iterator
@@ -9,8 +12,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+logger = logging.getLogger(__name__)
+# Those that a mounted object store answers.
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 # Names of files that a killed process may leave beside the real ones; safe to delete when nobody writes.
 STAGING_PATTERN = ".*.tmp"
+
+
+@contextmanager
+def only_writer(directory: Path, doing: str) -> Iterator[None]:
+    """Keeps other processes of this machine from writing to a directory as long as the block runs.
+
+    Args:
+        directory: exists.
+        doing: what the block does, for the message to another: `another process is DOING`.
+
+    Raises:
+        RuntimeError: when another process has it.
+    """
+    # A lock on the directory itself leaves no file behind and ends with the process, however that ends.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RuntimeError(f"another process is {doing} {directory}") from error
+        except OSError as error:
+            if error.errno not in _WITHOUT_LOCKS:
+                raise
+            logger.warning("%s: its file system has no locks; nothing keeps another process away", directory)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The order in which serialized records reach the trainer: a pure function of seed and position."""
+"""The records of `order.RecordOrder` as datasets: the same ones in the same order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.order import WINDOW
 from bert_tf.data.records import ShardInfo
 from bert_tf.data.tf_randomness import stream_keys
-
-# Records are shuffled within windows of this many: 5 MB of dynamic records of 128 tokens. Shards are uniform
-# samples of the corpus in random order, so the window adds new neighbours in every epoch and no more.
-WINDOW = 16384
 
 
 class RecordOrder:

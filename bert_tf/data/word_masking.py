@@ -34,7 +34,7 @@ def span_limits(config: DataConfig) -> np.ndarray:
     Returns:
         int64 [L - 1], ascending; L is the most words that are masked together.
     """
-    longest = min(config.max_ngram, config.max_seq_length) if config.mask_unit == "span" else 1
+    longest = config.max_ngram if config.mask_unit == "span" else 1
     cumulative = np.cumsum(1.0 / np.arange(1, longest + 1))
     limits = np.floor(2.0**32 * cumulative[:-1] / cumulative[-1]).astype(np.int64)
     return limits[: config.max_predictions_per_seq - 1]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from keras.export import ExportArchive
 
 from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
+from bert_tf.data.staging import only_writer
 from bert_tf.export.metadata import MODEL_CARD, signature_shapes
 from bert_tf.export.recording import record
 from bert_tf.export.signatures import Signatures
@@ -60,7 +58,7 @@ def export_preset(
         ValueError: for an unreadable preset, a length or `top_k` out of range, a version that is there, or a
             `model_dir` that holds something else.
         OSError: when the disk is full or will not be written to.
-        RuntimeError: when another export is writing there, or the exported model answers differently.
+        RuntimeError: when another process is exporting there, or the exported model answers differently.
     """
     model_dir = Path(model_dir)
     check_model_dir(model_dir)
@@ -69,7 +67,7 @@ def export_preset(
     preset = load_preset(preset_dir, dtype="float32")
     signatures = Signatures(preset, max_sequence_length=max_sequence_length, top_k=top_k)
     model_dir.mkdir(parents=True, exist_ok=True)
-    with _only_writer(model_dir):
+    with only_writer(model_dir, "writing an export to"):
         for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
             shutil.rmtree(stale)
         taken = versions(model_dir)
@@ -132,17 +130,3 @@ def _model_card(preset: Preset, signatures: Signatures) -> dict[str, Any]:
         "info": preset.info,
         "versions": {name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow", "tensorflow-text")},
     }
-
-
-@contextlib.contextmanager
-def _only_writer(directory: Path) -> Iterator[None]:
-    # A lock on the directory itself leaves no file behind and ends with the process, however that ends.
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RuntimeError(f"another export is writing to {directory}") from error
-        yield
-    finally:
-        os.close(descriptor)

@@ -6,6 +6,8 @@
 | BertPretrainer | text with [MASK] -> tokens, scores | `embed`, `ids` |
 | BertBackbone | text -> pooled_output, mean_output | `ids` |
 
+An encoder without pooler gives no pooled_output, a BertPretrainer without next sentence prediction no nsp_logits.
+
 Shape legend: B batch, S sequence, P predictions, M masks in a text, K candidates, V vocabulary, C classes,
 H hidden.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import keras
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
@@ -35,6 +38,7 @@ DEFAULT_SIGNATURE = "serving_default"
 TEXT, TEXT_PAIR = "text", "text_pair"
 # [CLS], a piece of each of two texts, two [SEP] and a little of what they say.
 SHORTEST_SEQUENCE = 8
+_SERVED = ("BertTextClassifier", "BertPretrainer", "BertBackbone")
 
 Outputs = dict[str, tf.Tensor]
 
@@ -62,10 +66,18 @@ class Signatures:
         top_k: candidates for every [MASK], at most V.
 
     Raises:
-        ConfigError: when a length is out of range, or the task does not say what the classes are called.
+        ConfigError: for a kind of preset that has no signatures, a regression, a task that reads long texts in windows,
+            when a length is out of range, the task does not say what the classes are called, or Keras has another
+            backend than TensorFlow.
     """
 
     def __init__(self, preset: Preset, *, max_sequence_length: int | None = None, top_k: int = 5) -> None:
+        if keras.backend.backend() != "tensorflow":
+            raise ConfigError(
+                f"answers to texts are TensorFlow graphs and need the Keras backend tensorflow. "
+                f"Received: {keras.backend.backend()}"
+            )
+        _check_served(preset)
         length = _sequence_length(preset, max_sequence_length)
         if not 1 <= top_k <= len(preset.vocabulary):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
@@ -142,12 +154,12 @@ class Signatures:
         inputs = self._checked(*ids)
         positions = checked_positions(mask_positions, inputs[TOKEN_IDS])
         outputs = self.model({**inputs, MASK_POSITIONS: positions}, training=False)
-        return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS)}
+        return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS) if name in outputs}
 
     def _embed(self, *texts: tf.Tensor) -> Outputs:
         columns = checked_texts(dict(zip(self._text_inputs, texts, strict=True)))
         outputs = self._embed_inputs(self.encode(*columns))
-        return {name: outputs[name] for name in ("pooled_output", "mean_output")}
+        return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
     def _embed_ids(self, *ids: tf.Tensor) -> Outputs:
         return self._embed_inputs(self._checked(*ids))
@@ -170,6 +182,18 @@ class Signatures:
 
 def _matrix(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([None, None], tf.int32, name)
+
+
+def _check_served(preset: Preset) -> None:
+    if preset.kind not in _SERVED:
+        raise ConfigError(f"only presets of a {', '.join(_SERVED)} have signatures. Received: a {preset.kind}")
+    if preset.kind == "BertPretrainer" and not preset.model.masked_lm:
+        raise ConfigError("a BertPretrainer is served by its masked language model. Received: one without")
+    if preset.kind == "BertTextClassifier" and (preset.task or {}).get("windows"):
+        raise ConfigError(
+            "signatures read a row of tokens a text, and would cut the long texts that the task reads in windows; "
+            "`bert-tf predict` answers a file of them. Received: task.json with `windows` = true"
+        )
 
 
 def _sequence_length(preset: Preset, requested: int | None) -> int:
@@ -195,6 +219,11 @@ def _labels(preset: Preset) -> list[str] | None:
         return None
     labels = (preset.task or {}).get("labels")
     classes = preset.model.num_classes
+    if classes == 1 and not labels:
+        raise ConfigError(
+            "signatures give labels, and a regression has none; `bert-tf predict` answers a file in the task's own "
+            "format. Received: a BertTextClassifier with `num_classes` = 1 and no `labels` in task.json"
+        )
     if not isinstance(labels, list) or len(labels) != classes or not all(isinstance(n, str) for n in labels):
         raise ConfigError(f"task.json: `labels` must name the model's {classes} classes. Received: {labels!r}")
     return labels

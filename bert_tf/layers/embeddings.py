@@ -10,6 +10,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.layers.normalization import LayerNormalization
+
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertEmbeddings(keras.layers.Layer):
@@ -31,6 +33,8 @@ class BertEmbeddings(keras.layers.Layer):
     Call arguments:
         token_ids: (B, S) int32 in [0, V).
         segment_ids: (B, S) int32 in [0, num_segments).
+        position_ids: (B, S) int32 in [0, max_sequence_length), where they do not count from the beginning of the row
+            (`data.packing`).
         training: whether dropout acts.
 
     Returns:
@@ -67,12 +71,10 @@ class BertEmbeddings(keras.layers.Layer):
             dtype=self.variable_dtype,
             name="token_embedding",
         )
-        self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.variable_dtype, name="layer_norm"
-        )
+        self.layer_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=self.variable_dtype, name="layer_norm")
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-    def build(self, token_ids_shape, segment_ids_shape):
+    def build(self, token_ids_shape, segment_ids_shape, position_ids_shape=None):
         """Creates the tables."""
         self._check_length(token_ids_shape[1])
         self.token_embedding.build(token_ids_shape)
@@ -81,23 +83,28 @@ class BertEmbeddings(keras.layers.Layer):
         self.layer_norm.build((*token_ids_shape, self.hidden_dim))
         self.built = True
 
-    def call(self, token_ids, segment_ids, training=None):
+    def call(self, token_ids, segment_ids, position_ids=None, training=None):
         """Returns the embeddings, (B, S, H)."""
         self._check_length(token_ids.shape[1])
-        length = ops.shape(token_ids)[1]
-        # A plain `[:length]` would clip a length that is too large instead of failing.
-        table = ops.convert_to_tensor(self.position_embedding)
-        positions = ops.slice(table, (0, 0), (length, self.hidden_dim))
         # A product with a few one-hot columns has a dense gradient of num_segments rows; a gather has one row
         # for every token.
         segments = ops.matmul(
             ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype), self.segment_embedding
         )
-        summed = self.token_embedding(token_ids) + segments + ops.expand_dims(positions, axis=0)
+        summed = self.token_embedding(token_ids) + segments + self._positions(token_ids, position_ids)
         normalized = ops.cast(self.layer_norm(summed), self.compute_dtype)
         return self.dropout_layer(normalized, training=training)
 
-    def compute_output_shape(self, token_ids_shape, segment_ids_shape):
+    def _positions(self, token_ids, position_ids):
+        """Returns the position embeddings, (1, S, H) where each row counts from its beginning, else (B, S, H)."""
+        table = ops.convert_to_tensor(self.position_embedding)
+        if position_ids is not None:
+            return ops.take(table, position_ids, axis=0)
+        # A plain `[:length]` would clip a length that is too large instead of failing.
+        length = ops.shape(token_ids)[1]
+        return ops.expand_dims(ops.slice(table, (0, 0), (length, self.hidden_dim)), axis=0)
+
+    def compute_output_shape(self, token_ids_shape, segment_ids_shape, position_ids_shape=None):
         """Returns (B, S, H)."""
         self._check_length(token_ids_shape[1])
         return (*token_ids_shape, self.hidden_dim)

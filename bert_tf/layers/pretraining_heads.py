@@ -11,6 +11,8 @@ import keras
 from keras import ops
 
 from bert_tf.layers.activations import activation_function
+from bert_tf.layers.normalization import LayerNormalization
+from bert_tf.layers.positions import rows_at
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -23,8 +25,8 @@ class MaskedLMHead(keras.layers.Layer):
 
     Args:
         token_embedding: the encoder's `keras.layers.Embedding`.
-        activation: the encoder's, a name of `bert_tf.config.model.ACTIVATIONS`.
-        layer_norm_epsilon: the encoder's.
+        activation: a name of `bert_tf.config.model.ACTIVATIONS`, mostly the encoder's.
+        layer_norm_epsilon: mostly the encoder's.
         initializer_range: standard deviation of the truncated normal initializer.
         **kwargs: of `keras.layers.Layer`.
 
@@ -56,9 +58,7 @@ class MaskedLMHead(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="dense",
         )
-        self.layer_norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm"
-        )
+        self.layer_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="layer_norm")
 
     def build(self, sequence_output_shape, mask_positions_shape):
         """Creates the transform's weights and the output bias."""
@@ -79,15 +79,14 @@ class MaskedLMHead(keras.layers.Layer):
 
     def call(self, sequence_output, mask_positions):
         """Returns the logits, (B, P, V) float32."""
-        batch, sequence = ops.shape(sequence_output)[:2]
-        first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * sequence, axis=1)
-        rows = ops.reshape(ops.cast(mask_positions, "int32") + first_rows, (-1,))
-        hidden = ops.take(ops.reshape(sequence_output, (-1, sequence_output.shape[-1])), rows, axis=0)
-        hidden = self.layer_norm(self.dense(hidden))
+        masked = rows_at(sequence_output, mask_positions)
+        batch, predictions = ops.shape(masked)[:2]
+        # Matrices, not stacks of them: the product with the table is then one that takes it as it lies in memory.
+        hidden = self.layer_norm(self.dense(ops.reshape(masked, (-1, masked.shape[-1]))))
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
-        logits = ops.cast(ops.matmul(hidden, ops.transpose(table)), "float32")
-        logits = logits + ops.cast(self.output_bias, "float32")
-        return ops.reshape(logits, (batch, ops.shape(mask_positions)[1], self.token_embedding.input_dim))
+        logits = ops.cast(_products(hidden, table), "float32")
+        logits = ops.add(logits, ops.cast(self.output_bias, "float32"))
+        return ops.reshape(logits, (batch, predictions, self.token_embedding.input_dim))
 
     def compute_output_shape(self, sequence_output_shape, mask_positions_shape):
         """Returns (B, P, V)."""
@@ -114,19 +113,36 @@ class MaskedLMHead(keras.layers.Layer):
         return cls(**(config | {"token_embedding": embedding}))
 
 
+@ops.custom_gradient
+def _products(rows, table):
+    """Returns rows times the transposed table, (N, V) of (N, H) and (V, H).
+
+    The gradient is taken by hand: differentiating the transposition lays the gradient of the whole table out anew.
+    """
+
+    def gradient(*args, upstream=None):
+        if upstream is None:
+            (upstream,) = args
+        return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), rows)
+
+    return ops.matmul(rows, ops.transpose(table)), gradient
+
+
 @keras.saving.register_keras_serializable(package="bert_tf")
 class NextSentenceHead(keras.layers.Layer):
     """Logits of "is the next sentence" (0) and "is a random sentence" (1), as the original numbers them.
+
+    Where a row holds several examples (`data.packing`) there are two logits for each of them.
 
     Args:
         initializer_range: standard deviation of the truncated normal initializer.
         **kwargs: of `keras.layers.Layer`.
 
     Call arguments:
-        pooled_output: (B, H).
+        pooled_output: (B, H), or (B, M, H) of M examples a row.
 
     Returns:
-        (B, 2) float32, computed in float32 whatever the dtype policy.
+        (B, 2) or (B, M, 2) float32, computed in float32 whatever the dtype policy.
     """
 
     def __init__(self, initializer_range: float = 0.02, **kwargs: Any) -> None:
@@ -145,11 +161,11 @@ class NextSentenceHead(keras.layers.Layer):
         self.built = True
 
     def call(self, pooled_output):
-        """Returns the logits, (B, 2) float32."""
+        """Returns the logits, (..., 2) float32."""
         return self.dense(pooled_output)
 
     def compute_output_shape(self, pooled_output_shape):
-        """Returns (B, 2)."""
+        """Returns (..., 2)."""
         return (*pooled_output_shape[:-1], 2)
 
     def compute_output_spec(self, pooled_output):

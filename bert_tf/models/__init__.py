@@ -1,14 +1,27 @@
 """Functional Keras models of BERT, pure `keras.ops`, and the presets they are kept in."""
 
 from bert_tf.models.backbone import BertBackbone
+from bert_tf.models.bilstm_encoder import BertBiLSTMEncoder
+from bert_tf.models.bilstm_tagger import BiLSTMTagger
+from bert_tf.models.feature_models import BertFeatureTagger, BertProbe
+from bert_tf.models.multiple_choice import BertMultipleChoice
 from bert_tf.models.presets import Preset, load_backbone, load_preset, save_preset
 from bert_tf.models.pretrainer import BertPretrainer
+from bert_tf.models.span_predictor import BertSpanPredictor
 from bert_tf.models.text_classifier import BertTextClassifier
+from bert_tf.models.token_classifier import BertTokenClassifier
 
 __all__ = [
     "BertBackbone",
+    "BertBiLSTMEncoder",
+    "BertFeatureTagger",
+    "BertMultipleChoice",
     "BertPretrainer",
+    "BertProbe",
+    "BertSpanPredictor",
     "BertTextClassifier",
+    "BertTokenClassifier",
+    "BiLSTMTagger",
     "Preset",
     "load_backbone",
     "load_preset",

@@ -1,21 +1,22 @@
 """The encoder.
 
-Shape legend: B batch, S sequence, H hidden, L layers.
+Shape legend: B batch, S sequence, H hidden, L layers, N heads; packed: R rows, M examples a row.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
-import keras_hub
 
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
-from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.layers.activations import activation_function
+from bert_tf.data.schema import EXAMPLE_IDS, FIRST_POSITIONS, PADDING_MASK, POSITION_IDS, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.layers.attention_mask import AttentionMask
 from bert_tf.layers.embeddings import BertEmbeddings
+from bert_tf.layers.positions import RowsAt
+from bert_tf.layers.transformer import AttentionWeights, TransformerLayer
 from bert_tf.models.preset_model import PresetModel
 
 
@@ -34,8 +35,8 @@ class BertBackbone(PresetModel):
             (B, S) int32, S at most `config.max_sequence_length`.
 
     Returns:
-        Dictionary of `sequence_output` (B, S, H) and `pooled_output` (B, H), the tanh projection of the first
-        token's output.
+        Dictionary of `sequence_output` (B, S, H) and, with a pooler, `pooled_output` (B, H), the tanh projection of
+        the first token's output.
 
     Raises:
         ValueError: when S is larger than `config.max_sequence_length`.
@@ -54,29 +55,12 @@ class BertBackbone(PresetModel):
         inputs = {
             key: keras.Input(shape=(None,), dtype="int32", name=key) for key in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK)
         }
-        embeddings = _embeddings(config, policy)
-        attention_mask = AttentionMask(config.attention == "left_to_right", dtype=policy, name="attention_mask")(
-            inputs[PADDING_MASK]
-        )
-        hidden = embeddings(inputs[TOKEN_IDS], inputs[SEGMENT_IDS])
-        outputs = {"embeddings": hidden}
-        for number in range(1, config.num_layers + 1):
-            layer = _transformer_layer(config, policy, name=f"layer_{number}")
-            hidden = layer(hidden, attention_mask=attention_mask)
-            outputs[layer.name] = hidden
-        pooler = keras.layers.Dense(
-            config.hidden_dim,
-            activation="tanh",
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
-            dtype=policy,
-            name="pooler",
-        )
-        super().__init__(
-            inputs=inputs,
-            outputs={"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])},
-            name=name,
-            **kwargs,
-        )
+        layers = _layers(config, policy)
+        outputs = _encode(layers, inputs)
+        hidden = list(outputs.values())[-1]
+        pooled = {"pooled_output": layers["pooler"](hidden[:, 0])} if config.pooler else {}
+        super().__init__(inputs=inputs, outputs={"sequence_output": hidden} | pooled, name=name, **kwargs)
+        self._encoder_layers = layers
         self.dtype_policy = policy
         self._config = config
         self._layer_outputs = outputs
@@ -114,6 +98,41 @@ class BertBackbone(PresetModel):
             raise ConfigError(f"`layers` must name some of {', '.join(self._layer_outputs)}. Received: {names}")
         return keras.Model(self.input, {name: self._layer_outputs[name] for name in names}, name="features")
 
+    def attentions(self) -> keras.Model:
+        """Returns a model, sharing all weights, from this one's inputs to the attention weights that it uses.
+
+        Returns:
+            A model whose output is a dictionary by layer, `layer_1` to `layer_L`, of float32 (B, N, S, S): for each of
+            N heads the share that a position (third axis) draws from each (fourth axis). The shares of a position add
+            up to 1; what it draws from padding, or from its right where the model reads left to right, is 0.
+        """
+        mask = self._encoder_layers["attention_mask"](self.input[PADDING_MASK])
+        names = list(self._layer_outputs)
+        weights = {
+            name: AttentionWeights(self._encoder_layers[name], name=f"{name}_weights")(
+                self._layer_outputs[before], mask
+            )
+            for before, name in itertools.pairwise(names)
+        }
+        return keras.Model(self.input, weights, name="attentions")
+
+    def packed(self) -> keras.Model:
+        """Returns a model, sharing all weights, for rows that hold several examples each (see `data.packing`).
+
+        Returns:
+            A model of `token_ids`, `segment_ids`, `padding_mask`, `example_ids`, `position_ids`, all (R, S) int32, and
+            `first_positions` (R, M) int32. It gives `sequence_output` (R, S, H) and, with a pooler, `pooled_output`
+            (R, M, H), in which each example has what this model gives for it alone.
+        """
+        names = (*self.input, EXAMPLE_IDS, POSITION_IDS, FIRST_POSITIONS)
+        inputs = {key: keras.Input(shape=(None,), dtype="int32", name=key) for key in names}
+        hidden = list(_encode(self._encoder_layers, inputs).values())[-1]
+        outputs = {"sequence_output": hidden}
+        if self.config.pooler:
+            firsts = RowsAt(dtype=self.dtype_policy, name="firsts")(hidden, inputs[FIRST_POSITIONS])
+            outputs["pooled_output"] = self._encoder_layers["pooler"](firsts)
+        return keras.Model(inputs, outputs, name="packed_backbone")
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, the architecture as a dictionary."""
         return {
@@ -127,6 +146,37 @@ class BertBackbone(PresetModel):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertBackbone:
         """Builds the model from what `get_config` gave."""
         return cls(**config)
+
+
+def _layers(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, keras.layers.Layer]:
+    """Returns all layers by name, in their order."""
+    transformer = [
+        _transformer_layer(config, policy, name=f"layer_{number}") for number in range(1, config.num_layers + 1)
+    ]
+    mask = AttentionMask(config.attention == "left_to_right", dtype=policy, name="attention_mask")
+    pooler = [_pooler(config, policy)] if config.pooler else []
+    return {layer.name: layer for layer in (_embeddings(config, policy), mask, *transformer, *pooler)}
+
+
+def _pooler(config: BertConfig, policy: keras.DTypePolicy) -> keras.layers.Dense:
+    return keras.layers.Dense(
+        config.hidden_dim,
+        activation="tanh",
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        dtype=policy,
+        name="pooler",
+    )
+
+
+def _encode(layers: Mapping[str, keras.layers.Layer], inputs: Mapping[str, Any]) -> dict[str, keras.KerasTensor]:
+    """Returns the symbolic outputs, (B, S, H) each: `embeddings`, then `layer_1` to `layer_L`."""
+    mask = layers["attention_mask"](inputs[PADDING_MASK], inputs.get(EXAMPLE_IDS))
+    hidden = layers["embeddings"](inputs[TOKEN_IDS], inputs[SEGMENT_IDS], inputs.get(POSITION_IDS))
+    outputs = {"embeddings": hidden}
+    for name, layer in layers.items():
+        if name.startswith("layer_"):
+            outputs[name] = hidden = layer(hidden, mask)
+    return outputs
 
 
 def _embeddings(config: BertConfig, policy: keras.DTypePolicy) -> BertEmbeddings:
@@ -143,14 +193,15 @@ def _embeddings(config: BertConfig, policy: keras.DTypePolicy) -> BertEmbeddings
     )
 
 
-def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, name: str) -> keras_hub.layers.TransformerEncoder:
-    return keras_hub.layers.TransformerEncoder(
-        intermediate_dim=config.intermediate_dim,
+def _transformer_layer(config: BertConfig, policy: keras.DTypePolicy, name: str) -> TransformerLayer:
+    return TransformerLayer(
         num_heads=config.num_heads,
+        intermediate_dim=config.intermediate_dim,
         dropout=config.dropout,
-        activation=activation_function(config.activation),
+        attention_dropout=config.attention_dropout,
+        activation=config.activation,
         layer_norm_epsilon=config.layer_norm_epsilon,
-        kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+        initializer_range=config.initializer_range,
         dtype=policy,
         name=name,
     )

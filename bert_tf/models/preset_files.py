@@ -112,8 +112,8 @@ def set_aside(directory: Path) -> Path:
     return directory.with_name(f".{directory.name}.previous")
 
 
-def _checked_shapes(model: keras.Model, path: Path) -> None:
-    expected = {weight.path: tuple(weight.shape) for weight in model.weights}
+def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of every array of an HDF5 file by its path. Raises ConfigError where it cannot be read."""
     found: dict[str, tuple[int, ...]] = {}
 
     def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
@@ -125,6 +125,12 @@ def _checked_shapes(model: keras.Model, path: Path) -> None:
             file.visititems(add)
     except OSError as error:
         raise ConfigError(f"{path}: not a readable HDF5 file: {error}") from error
+    return found
+
+
+def _checked_shapes(model: keras.Model, path: Path) -> None:
+    expected = {weight.path: tuple(weight.shape) for weight in model.weights}
+    found = stored_shapes(path)
     for name, shape in expected.items():
         if name not in found:
             raise ConfigError(f"{path}: does not fit the model: weight `{name}` {shape} is missing.")

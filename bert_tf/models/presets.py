@@ -32,10 +32,26 @@ from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
 TASK_NAME = "task.json"
+# What a conversion wrote of itself.
+PARITY_NAME = "parity.json"
 # Where a run keeps its preset, beside its checkpoints and curves.
 RUN_PRESET_NAME = "preset"
 FORMAT_VERSION = 1
-KINDS = ("BertBackbone", "BertPretrainer", "BertTextClassifier")
+# What a model of each kind is made of, beside its encoder.
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "BertBackbone": (),
+    "BertPretrainer": ("masked_lm", "next_sentence"),
+    "BertTextClassifier": ("num_classes", "dropout", "pooling"),
+    "BertTokenClassifier": ("num_classes", "dropout"),
+    "BertSpanPredictor": (),
+    "BertMultipleChoice": ("dropout",),
+    "BertFeatureTagger": ("num_classes", "combination", "bilstm_dim", "dropout"),
+    "BertProbe": ("num_classes", "combination", "pooling"),
+}
+KINDS = tuple(ARGUMENTS)
+# Those that may have a BiLSTM between the encoder and their head.
+_WITH_BILSTM = ("BertTextClassifier", "BertTokenClassifier", "BertSpanPredictor", "BertMultipleChoice")
+_CLASSIFIERS = tuple(kind for kind, arguments in ARGUMENTS.items() if "num_classes" in arguments)
 
 
 @dataclass(frozen=True)
@@ -62,8 +78,11 @@ class Preset:
 
 
 @dataclass(frozen=True)
-class _Header:
-    """config.json without `info`."""
+class PresetHeader:
+    """config.json without `info`; the fields are those of the file.
+
+    `bilstm_dim` is the width of the BiLSTM of a BertFeatureTagger, and of one between encoder and head of other models.
+    """
 
     format_version: int
     kind: str
@@ -72,27 +91,50 @@ class _Header:
     vocabulary_sha256: str
     num_classes: int | None = None
     classifier_dropout: float | None = None
+    pooling: str | None = None
+    masked_lm: bool = True
+    next_sentence: bool = True
+    combination: str | None = None
+    bilstm_dim: int | None = None
 
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:
             raise ConfigError(f"`format_version` must be {FORMAT_VERSION}. Received: {self.format_version}")
         if self.kind not in KINDS:
             raise ConfigError(f"`kind` must be one of {', '.join(KINDS)}. Received: {self.kind!r}")
-        if (self.kind == "BertTextClassifier") != (self.num_classes is not None):
+        if (self.kind in _CLASSIFIERS) != (self.num_classes is not None):
             raise ConfigError(
-                f"`num_classes` belongs to a BertTextClassifier, and only there. Received: {self.num_classes} "
-                f"with kind {self.kind}"
+                f"`num_classes` belongs to a {' or '.join(_CLASSIFIERS)}, and only there. "
+                f"Received: {self.num_classes} with kind {self.kind}"
             )
+        may_have = {name: self._kinds_with(name) for name in ("combination", "pooling")}
+        may_have["bilstm_dim"] = (*self._kinds_with("bilstm_dim"), *_WITH_BILSTM)
+        for name, kinds in may_have.items():
+            if getattr(self, name) is not None and self.kind not in kinds:
+                raise ConfigError(f"`{name}` belongs to a {' or '.join(kinds)}. Received: kind {self.kind}")
 
     def build(self, dtype: Any) -> keras.Model:
         """Returns a new model of this kind."""
         backbone = _class("BertBackbone")(self.model, dtype=dtype)
         if self.kind == "BertBackbone":
             return backbone
-        if self.kind == "BertPretrainer":
-            return _class(self.kind)(backbone)
-        dropout = {} if self.classifier_dropout is None else {"dropout": self.classifier_dropout}
-        return _class(self.kind)(backbone, num_classes=self.num_classes, **dropout)
+        if self.bilstm_dim is not None and self.kind in _WITH_BILSTM:
+            backbone = _class("BertBiLSTMEncoder")(backbone, self.bilstm_dim)
+        given = {
+            "num_classes": self.num_classes,
+            "dropout": self.classifier_dropout,
+            "pooling": self.pooling,
+            "masked_lm": self.masked_lm,
+            "next_sentence": self.next_sentence,
+            "combination": self.combination,
+            "bilstm_dim": self.bilstm_dim,
+        }
+        arguments = {name: given[name] for name in ARGUMENTS[self.kind] if given[name] is not None}
+        return _class(self.kind)(backbone, **arguments)
+
+    @staticmethod
+    def _kinds_with(argument: str) -> tuple[str, ...]:
+        return tuple(kind for kind, arguments in ARGUMENTS.items() if argument in arguments)
 
 
 def save_preset(
@@ -109,7 +151,7 @@ def save_preset(
     stands there is moved aside first and deleted last.
 
     Args:
-        model: a `BertBackbone`, `BertPretrainer` or `BertTextClassifier`; its optimizer is not kept.
+        model: of one of `KINDS`; its optimizer is not kept.
         directory: does not exist, is empty or holds a preset.
         vocabulary: as long as the model's token embedding.
         lowercase: whether the tokenizer lower-cases.
@@ -122,7 +164,7 @@ def save_preset(
     """
     directory = Path(directory)
     header = _header(model, vocabulary, lowercase)
-    check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME), CONFIG_NAME)
+    check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
         save_json(to_dict(header) | {"info": dict(info or {})}, staging / CONFIG_NAME)
@@ -130,7 +172,7 @@ def save_preset(
         if task is not None:
             save_json(task, staging / TASK_NAME)
         write_weights(model, staging / WEIGHTS_NAME)
-        _read(staging)
+        read_header(staging)
 
     replace_directory(directory, write)
 
@@ -150,8 +192,11 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
             the message names the file and the field.
     """
     directory = preset_directory(Path(directory))
-    header, vocabulary, task, info = _read(directory)
-    model = header.build(dtype)
+    header, vocabulary, task, info = read_header(directory)
+    try:
+        model = header.build(dtype)
+    except ConfigError as error:
+        raise ConfigError(f"{directory / CONFIG_NAME}: {error}") from error
     read_weights(model, directory / WEIGHTS_NAME)
     return Preset(model, header.model, vocabulary, header.lowercase, header.kind, task, info)
 
@@ -168,10 +213,18 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
     Arguments and errors are those of `load_preset`. `task` stays as it was read.
     """
     preset = load_preset(directory, dtype)
-    backbone = getattr(preset.model, "backbone", preset.model)
+    backbone = encoder_of(preset.model)
+    backbone.trainable = True
     return Preset(
         backbone, preset.config, preset.vocabulary, preset.lowercase, "BertBackbone", preset.task, preset.info
     )
+
+
+def encoder_of(model: keras.Model) -> Any:
+    """Returns the BertBackbone of a model of ours, whatever stands on it."""
+    while hasattr(model, "backbone"):
+        model = model.backbone
+    return model
 
 
 def load_model(directory: str | Path, kind: str, dtype: Any = None) -> Any:
@@ -191,13 +244,13 @@ def _class(kind: str) -> Any:
     return keras.saving.get_registered_object(f"bert_tf>{kind}")
 
 
-def _header(model: keras.Model, vocabulary: Vocabulary, lowercase: bool) -> _Header:
+def _header(model: keras.Model, vocabulary: Vocabulary, lowercase: bool) -> PresetHeader:
     kind = type(model).__name__
     if kind not in KINDS or not isinstance(model, _class(kind)):
         raise ConfigError(f"`model` must be one of {', '.join(KINDS)}. Received: {type(model)}")
-    config = getattr(model, "backbone", model).config
+    config = encoder_of(model).config
     _check_vocabulary(vocabulary, config, "`vocabulary`")
-    return _Header(
+    return PresetHeader(
         format_version=FORMAT_VERSION,
         kind=kind,
         model=config,
@@ -205,11 +258,20 @@ def _header(model: keras.Model, vocabulary: Vocabulary, lowercase: bool) -> _Hea
         vocabulary_sha256=vocabulary.fingerprint,
         num_classes=getattr(model, "num_classes", None),
         classifier_dropout=getattr(model, "dropout", None),
+        pooling=getattr(model, "pooling", None),
+        masked_lm=getattr(model, "masked_lm", True),
+        next_sentence=getattr(model, "next_sentence", True),
+        combination=getattr(model, "combination", None),
+        bilstm_dim=getattr(model, "bilstm_dim", getattr(getattr(model, "backbone", None), "bilstm_dim", None)),
     )
 
 
-def _read(directory: Path) -> tuple[_Header, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
-    """Returns all but the weights."""
+def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
+    """Returns all but the weights: config.json, vocabulary, task.json, and config.json's `info`.
+
+    Raises:
+        ConfigError: as `load_preset`.
+    """
     for name in (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME):
         if not (directory / name).is_file():
             aside = set_aside(directory)
@@ -220,7 +282,7 @@ def _read(directory: Path) -> tuple[_Header, Vocabulary, dict[str, Any] | None, 
     info = mapping.pop("info", {})
     if not isinstance(info, dict):
         raise ConfigError(f"{path}: `info` must be a JSON object. Received: {info!r}")
-    header = from_dict(_Header, mapping, str(path))
+    header = from_dict(PresetHeader, mapping, str(path))
     vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
     _check_vocabulary(vocabulary, header.model, str(directory / VOCABULARY_NAME))
     if vocabulary.fingerprint != header.vocabulary_sha256:

@@ -1,14 +1,16 @@
 """The encoder with both heads of pre-training.
 
-Shape legend: B batch, S sequence, P predictions, V vocabulary.
+Shape legend: B batch, S sequence, P predictions, V vocabulary; packed: R rows, M examples a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
+from bert_tf.config import ConfigError
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS
 from bert_tf.layers.pretraining_heads import MaskedLMHead, NextSentenceHead
 from bert_tf.models.backbone import BertBackbone
@@ -21,46 +23,61 @@ class BertPretrainer(PresetModel):
 
     Args:
         backbone: the encoder; the heads take its dtype policy.
+        masked_lm: whether there is the head of the masked language model.
+        next_sentence: whether there is the one of next sentence prediction, which needs an encoder with a pooler.
         name: of the model.
         **kwargs: `trainable`.
 
     Call arguments:
-        inputs: the encoder's, and `mask_positions` (B, P) int32 in [0, S).
+        inputs: the encoder's, and for the masked language model `mask_positions` (B, P) int32 in [0, S).
 
     Returns:
-        Dictionary of `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), both float32.
+        Dictionary of `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), both float32, as far as there are the heads.
+
+    Raises:
+        ConfigError: without any head, or with next sentence prediction on an encoder without pooler.
     """
 
-    def __init__(self, backbone: BertBackbone, name: str = "bert_pretrainer", **kwargs: Any) -> None:
-        config, policy = backbone.config, backbone.dtype_policy
-        inputs = dict(backbone.input)
-        inputs[MASK_POSITIONS] = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
-        encoded = backbone(backbone.input)
-        masked_lm = MaskedLMHead(
-            backbone.token_embedding,
-            activation=config.activation,
-            layer_norm_epsilon=config.layer_norm_epsilon,
-            initializer_range=config.initializer_range,
-            dtype=policy,
-            name=MLM_LOGITS,
-        )
-        next_sentence = NextSentenceHead(config.initializer_range, dtype=policy, name=NSP_LOGITS)
-        super().__init__(
-            inputs=inputs,
-            outputs={
-                MLM_LOGITS: masked_lm(encoded["sequence_output"], inputs[MASK_POSITIONS]),
-                NSP_LOGITS: next_sentence(encoded["pooled_output"]),
-            },
-            name=name,
-            **kwargs,
-        )
-        self.dtype_policy = policy
+    def __init__(
+        self,
+        backbone: BertBackbone,
+        masked_lm: bool = True,
+        next_sentence: bool = True,
+        name: str = "bert_pretrainer",
+        **kwargs: Any,
+    ) -> None:
+        if not (masked_lm or next_sentence):
+            raise ConfigError("a BertPretrainer needs `masked_lm`, `next_sentence` or both. Received: neither")
+        if next_sentence and not backbone.config.pooler:
+            raise ConfigError("`next_sentence` needs an encoder with `pooler` = True. Received: False")
+        heads: dict[str, Any] = {MLM_LOGITS: _masked_lm(backbone)} if masked_lm else {}
+        if next_sentence:
+            heads[NSP_LOGITS] = NextSentenceHead(
+                backbone.config.initializer_range, dtype=backbone.dtype_policy, name=NSP_LOGITS
+            )
+        inputs, outputs = _attached(backbone, heads)
+        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+        self.dtype_policy = backbone.dtype_policy
         self.backbone = backbone
+        self.masked_lm = masked_lm
+        self.next_sentence = next_sentence
+        self._heads = heads
+
+    def packed(self) -> keras.Model:
+        """Returns a model, sharing all weights, for rows that hold several examples each (see `data.packing`).
+
+        Returns:
+            A model of the inputs of `BertBackbone.packed` and `mask_positions` (R, P), which gives `mlm_logits`
+            (R, P, V) and `nsp_logits` (R, M, 2), float32.
+        """
+        return keras.Model(*_attached(self.backbone.packed(), self._heads), name="packed_pretrainer")
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, the encoder serialized."""
         return {
             "backbone": keras.saving.serialize_keras_object(self.backbone),
+            "masked_lm": self.masked_lm,
+            "next_sentence": self.next_sentence,
             "name": self.name,
             "trainable": self.trainable,
         }
@@ -69,3 +86,28 @@ class BertPretrainer(PresetModel):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertPretrainer:
         """Builds the model from what `get_config` gave."""
         return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+
+
+def _masked_lm(backbone: BertBackbone) -> MaskedLMHead:
+    config = backbone.config
+    activation, epsilon = config.mlm_head
+    return MaskedLMHead(
+        backbone.token_embedding,
+        activation=activation,
+        layer_norm_epsilon=epsilon,
+        initializer_range=config.initializer_range,
+        dtype=backbone.dtype_policy,
+        name=MLM_LOGITS,
+    )
+
+
+def _attached(encoder: keras.Model, heads: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the symbolic inputs and outputs of `heads`, by the names of their logits, on an encoder."""
+    inputs, encoded = dict(encoder.input), encoder(encoder.input)
+    outputs = {}
+    if MLM_LOGITS in heads:
+        inputs[MASK_POSITIONS] = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
+        outputs[MLM_LOGITS] = heads[MLM_LOGITS](encoded["sequence_output"], inputs[MASK_POSITIONS])
+    if NSP_LOGITS in heads:
+        outputs[NSP_LOGITS] = heads[NSP_LOGITS](encoded["pooled_output"])
+    return inputs, outputs

@@ -1,4 +1,4 @@
-"""The encoder with one dense layer on its pooled output.
+"""The encoder with one dense layer on one vector for the whole row.
 
 Shape legend: B batch, S sequence, C classes.
 """
@@ -10,18 +10,25 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError
+from bert_tf.data.schema import PADDING_MASK
+from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.preset_model import PresetModel
+from bert_tf.models.task_model import TaskModel, check_classes, logits, pooled
+
+# Where the vector of a row comes from.
+POOLINGS = ("first", "mean", "max")
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class BertTextClassifier(PresetModel):
+class BertTextClassifier(TaskModel):
     """Classification of one or two texts (arXiv 1810.04805, section 4.1).
 
     Args:
-        backbone: the encoder.
+        backbone: the encoder, with a pooler where `pooling` is `first`.
         num_classes: C; 1 for a regression.
-        dropout: rate on the pooled output while training.
+        dropout: rate on the vector of a row while training.
+        pooling: that vector: `first`, the pooled output, which the pooler makes of [CLS]; `mean` or `max` over what the
+            encoder gives for all tokens of the row.
         name: of the model.
         **kwargs: `trainable`.
 
@@ -32,46 +39,35 @@ class BertTextClassifier(PresetModel):
         Logits, (B, C), computed in float32 whatever the dtype policy.
 
     Raises:
-        ConfigError: for fewer than one class or a rate outside [0, 1).
+        ConfigError: for fewer than one class, a rate outside [0, 1), another pooling, or an encoder without pooler
+            where one is needed.
     """
+
+    num_classes: int
+    dropout: float
+    pooling: str
 
     def __init__(
         self,
         backbone: BertBackbone,
         num_classes: int,
         dropout: float = 0.1,
+        pooling: str = "first",
         name: str = "bert_text_classifier",
         **kwargs: Any,
     ) -> None:
-        if num_classes < 1:
-            raise ConfigError(f"`num_classes` must be at least 1. Received: {num_classes}")
-        if not 0.0 <= dropout < 1.0:
-            raise ConfigError(f"`dropout` must be in [0, 1). Received: {dropout}")
-        pooled = backbone(backbone.input)["pooled_output"]
-        pooled = keras.layers.Dropout(dropout, dtype=backbone.dtype_policy, name="pooled_dropout")(pooled)
-        dense = keras.layers.Dense(
-            num_classes,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=backbone.config.initializer_range),
-            dtype="float32",
-            name="logits",
-        )
-        super().__init__(inputs=backbone.input, outputs=dense(pooled), name=name, **kwargs)
-        self.dtype_policy = backbone.dtype_policy
-        self.backbone = backbone
-        self.num_classes = num_classes
-        self.dropout = dropout
+        check_classes(num_classes)
+        features = _features(backbone, pooling)
+        outputs = logits(backbone, features, num_classes, dropout)
+        arguments = {"num_classes": num_classes, "dropout": dropout, "pooling": pooling}
+        super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the encoder serialized."""
-        return {
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
-            "num_classes": self.num_classes,
-            "dropout": self.dropout,
-            "name": self.name,
-            "trainable": self.trainable,
-        }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertTextClassifier:
-        """Builds the model from what `get_config` gave."""
-        return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+def _features(backbone: BertBackbone, pooling: str) -> Any:
+    if pooling not in POOLINGS:
+        raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    encoded = backbone(backbone.input)
+    if pooling == "first":
+        return pooled(encoded)
+    layer = TokenPooling(pooling, dtype=backbone.dtype_policy, name="token_pooling")
+    return layer(encoded["sequence_output"], backbone.input[PADDING_MASK])

@@ -51,7 +51,32 @@ def laptop() -> RunConfig:
     )
 
 
-RECIPES = {"default": default, "laptop": laptop, "paper": paper}
+def small() -> RunConfig:
+    """The size `small` on two CPU cores: little batches, packed, and no dropout, since no text comes twice.
+
+    Command:  bert-tf pretrain --recipe small --data DIR --output DIR
+    Hardware: two cores of an AMD EPYC without AVX512, other work beside: 71 minutes, 860 tokens a second.
+    Expected: on Wikipedia and books with 16,000 word pieces and 128 tokens, 640 held-out examples: 13.0 % of masked
+        words (5.1 % always guessing the most frequent; perplexity 742, still falling), 74.5 % of next sentences.
+        A rate of 1e-3 ends worse than the frequencies of the word pieces.
+    """
+    return RunConfig(
+        model=BertConfig.from_size("small", dropout=0.0),
+        training=TrainingConfig(
+            steps=1_800,
+            batch_size=16,
+            padding="pack",
+            learning_rate=3e-4,
+            warmup_steps=180,
+            checkpoint_every=200,
+            evaluate_every=200,
+            evaluate_steps=40,
+            log_every=25,
+        ),
+    )
+
+
+RECIPES = {"default": default, "laptop": laptop, "small": small, "paper": paper}
 
 
 def recipe(name: str) -> RunConfig:

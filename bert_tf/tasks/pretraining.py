@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
-
 from bert_tf.config import RunConfig, to_dict
-from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.batches import Dataset
+from bert_tf.data.installed_pipeline import packed_data, pretraining_data
 from bert_tf.data.manifest import Manifest, data_directories, open_data
-from bert_tf.data.schema import MLM_LOGITS, SPLITS
+from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.text.vocabulary import Vocabulary
-from bert_tf.training.fit import TrainResult, evaluate_pretraining, pretrain
+from bert_tf.training.evaluation import Sights
+from bert_tf.training.evaluator import evaluate_pretraining
+from bert_tf.training.expectations import chance_figures, published_figures
+from bert_tf.training.filled_masks import Batch
+from bert_tf.training.fit import Packing, TrainResult, pretrain
 from bert_tf.training.flops import step_flops
 
 
@@ -50,7 +54,8 @@ def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
         run: the configuration, to which the data must fit.
 
     Raises:
-        ValueError: where data and configuration disagree, or there are more than two lengths.
+        ValueError: where data and configuration disagree, or there are more than two lengths, or two that were made
+            with different vocabularies.
     """
     folders = data_directories(data) or [data]
     if len(folders) > 2:
@@ -63,6 +68,7 @@ def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
         manifest, vocabulary = open_data(folder)
         check_fits(manifest, vocabulary, run)
         phases.append(Phase(folder, manifest, first))
+        _check_alike(phases[0], phases[-1])
     return phases, vocabulary
 
 
@@ -93,6 +99,8 @@ def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, Tra
         identity={"model": to_dict(run.model), "data": identity},
         flops=course.flops,
         boundaries=[phase.first for phase in phases[1:]],
+        packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
+        sights=course.sights(vocabulary),
     )
     preset = output / "preset"
     info = {"step": result.step, "loss": result.loss, "data": identity} | (result.evaluation or {})
@@ -107,36 +115,72 @@ class _Course:
     def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
         self._phases = phases
         self._run = run
-        self._validation: dict[Path, tf.data.Dataset] = {}
+        self._validation: dict[Path, Dataset] = {}
+        self._shown: dict[Path, Batch] = {}
+        self._chance: dict[Path, Mapping[str, float]] = {}
 
-    def batches(self, start: int) -> tf.data.Dataset:
+    def batches(self, start: int) -> Dataset:
         """Returns the batches from `start` on, without end."""
         phase, config = self._phase_of(start), self._run.training
-        return pretraining_dataset(
+        return pretraining_data(
             phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
-            epochs=None, training=True,
+            epochs=None, training=True, by_length=config.padding == "bins",
         )  # fmt: skip
 
-    def held_out(self, batch: int) -> tf.data.Dataset:
+    def held_out(self, batch: int) -> Dataset:
         """Returns the held-out batches of the same length, the same object each time: it is traced once."""
-        data = self._phase_of(batch).data
+        data, config = self._phase_of(batch).data, self._run.training
         if data not in self._validation:
-            self._validation[data] = held_out(data, "validation", self._run.training.batch_size)
+            self._validation[data] = held_out(data, "validation", config.batch_size)
         return self._validation[data]
 
-    def flops(self, batch: int) -> float:
-        """Returns the floating-point operations of the step with this batch."""
-        examples = self._phase_of(batch).manifest.config
-        batch_size = self._run.training.batch_size
-        return step_flops(self._run.model, batch_size, examples.max_seq_length, examples.max_predictions_per_seq)
+    def sights(self, vocabulary: Vocabulary) -> Sights:
+        """Returns what to show beside the figures of every evaluation."""
+        units = {phase.manifest.config.mask_unit for phase in self._phases}
+        return Sights(
+            vocabulary,
+            chance=self.chance,
+            published=published_figures(self._run.model, units.pop() if len(units) == 1 else ""),
+            warmup_steps=self._run.training.resolved_warmup(self._run.training.steps),
+            examples=self.shown if self._run.training.show_examples else None,
+        )
+
+    def chance(self, batch: int, stop: Callable[[], bool]) -> Mapping[str, float]:
+        """Returns the figures of the best constant guess on what is evaluated, counted once unless stopped."""
+        data = self._phase_of(batch).data
+        if data in self._chance:
+            return self._chance[data]
+        batches = itertools.islice(self.held_out(batch), self._run.training.evaluate_steps or None)
+        figures = chance_figures(itertools.takewhile(lambda _: not stop(), batches))
+        if not stop():
+            self._chance[data] = figures
+        return figures
+
+    def shown(self, batch: int) -> Batch:
+        """Returns the first held-out examples of the same length."""
+        phase, count = self._phase_of(batch), self._run.training.show_examples
+        if phase.data not in self._shown:
+            count = min(count, phase.manifest.examples("validation"))
+            self._shown[phase.data] = next(iter(held_out(phase.data, "validation", count)))
+        return self._shown[phase.data]
+
+    def flops(self, batch: int, positions: float) -> float:
+        """Returns the floating-point operations of the step with this batch, of so many positions."""
+        config, training = self._phase_of(batch).manifest.config, self._run.training
+        length = config.max_seq_length
+        # Bins have all examples, in shorter rows; packing has rows of full length, fewer of them.
+        rows, width = float(training.batch_size), positions / training.batch_size
+        if training.padding == "pack":
+            rows, width = positions / length, float(length)
+        return step_flops(self._run.model, rows, width, config.max_predictions_per_seq * width / length)
 
     def _phase_of(self, batch: int) -> Phase:
         return next(phase for phase in reversed(self._phases) if phase.first <= batch)
 
 
-def held_out(data: Path, split: str, batch_size: int) -> tf.data.Dataset:
+def held_out(data: Path, split: str, batch_size: int) -> Dataset:
     """Returns one pass over `split` with masks that never change."""
-    return pretraining_dataset(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
+    return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
@@ -153,10 +197,25 @@ def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> No
         )
 
 
+def _check_alike(one: Phase, other: Phase) -> None:
+    """Raises ValueError where two data directories cannot train one model."""
+    first, second = one.manifest, other.manifest
+    for name, expected, found in (
+        ("vocabulary_sha256", first.vocabulary_sha256, second.vocabulary_sha256),
+        ("config.lowercase", first.config.lowercase, second.config.lowercase),
+    ):
+        if expected != found:
+            raise ValueError(
+                f"{other.data}: `{name}` must be that of {one.data}, {expected}: both train one model. "
+                f"Received: {found}"
+            )
+
+
 def fingerprint(manifest: Manifest) -> str:
-    """Returns a SHA-256 over the names and checksums of all shards."""
+    """Returns a SHA-256 over what the batches depend on: the shards' checksums, the vocabulary, how masks are drawn."""
     shards = [f"{shard.name} {shard.sha256}" for split in SPLITS for shard in manifest.shards[split]]
-    return hashlib.sha256("\n".join(shards).encode()).hexdigest()
+    made = json.dumps(to_dict(manifest.config), sort_keys=True)
+    return hashlib.sha256("\n".join([*shards, manifest.vocabulary_sha256, made]).encode()).hexdigest()
 
 
 def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
@@ -164,10 +223,7 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
 
     The piece is the most frequent of those very positions, the best constant there is.
     """
-    counts: Counter[int] = Counter()
-    for _, targets, weights in held_out(data, split, batch_size):
-        counts.update(targets[MLM_LOGITS].numpy()[weights[MLM_LOGITS].numpy() > 0].tolist())
-    return counts.most_common(1)[0][1] / counts.total()
+    return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
 
 
 def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, Any]:
@@ -179,7 +235,8 @@ def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, 
         batch_size: sequences a batch.
 
     Raises:
-        ValueError: for a preset of another kind, or data of another vocabulary.
+        ValueError: for a preset of another kind, data of another vocabulary, or data without pairs for a preset that
+            has nothing but the head of next sentence prediction.
     """
     loaded = load_preset(preset)
     if loaded.kind != "BertPretrainer":
@@ -187,4 +244,6 @@ def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, 
     manifest, _ = open_data(data, loaded.vocabulary)
     split = held_out_split(manifest) or "train"
     figures = evaluate_pretraining(loaded.model, held_out(data, split, batch_size))
+    if len(figures) == 1:
+        raise ValueError(f"{data}: must hold pairs: {preset} has no head but that of next sentence prediction.")
     return {"split": split, **figures}

@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import keras
 
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError
-from bert_tf.training.cluster import is_one_of_several
+from bert_tf.training.evaluation import Evaluation
 from bert_tf.training.interruption import Interruption
-from bert_tf.training.losses import TrainingModel
+from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.optimization import last_rate
 from bert_tf.training.run_log import RunLog
-from bert_tf.training.tensorflow_steps import INPUT_WAIT
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,16 @@ class StepEvents(keras.callbacks.Callback):
         training: the model being trained, compiled.
         store: takes the checkpoints.
         log: takes the figures.
-        evaluate: gives the figures on held-out data that fit the batch of a step, counted from 0; None where there
+        evaluate: gives the evaluation on held-out data that fit the batch of a step, counted from 0; None where there
             is none.
         intervals: steps between the events.
         start_step: finished steps.
         total_steps: steps of the whole run.
         interruption: asked after each step.
         progress: `loss` and `tokens_per_second` of the steps finished before.
-        ideal_seconds: gives what a step, counted from 0, would take at the devices' peak; None where that is not known.
+        share_of_peak: gives the share of the devices' peak that a step, counted from 0, of so many positions and
+            seconds makes use of; None where that is not known.
+        enough: whether the figures of all evaluations, in their order, are enough to end the run early.
     """
 
     def __init__(
@@ -54,18 +55,19 @@ class StepEvents(keras.callbacks.Callback):
         training: TrainingModel,
         store: CheckpointStore,
         log: RunLog,
-        evaluate: Callable[[int], dict[str, float]] | None,
+        evaluate: Callable[[int], Evaluation] | None,
         intervals: Intervals,
         start_step: int,
         total_steps: int,
         interruption: Interruption,
         progress: dict[str, float],
-        ideal_seconds: Callable[[int], float] | None = None,
+        share_of_peak: Callable[[int, float, float], float] | None = None,
+        enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False,
     ) -> None:
         super().__init__()
         self.step = start_step
         self.progress = progress
-        self.evaluation: dict[str, float] | None = None
+        self.evaluation: Evaluation | None = None
         self._training = training
         self._store = store
         self.log = log
@@ -76,7 +78,14 @@ class StepEvents(keras.callbacks.Callback):
         self._interruption = interruption
         self._speed = _Speed()
         self._untimed_tokens = 0.0
-        self._ideal_seconds = ideal_seconds
+        self._interval_steps = 0
+        self._share_of_peak = share_of_peak
+        self._enough = enough
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether the evaluations so far end the run early; a function of its history alone."""
+        return self._enough([record for record in self.log.records if record["split"] == "validation"])
 
     def on_train_begin(self, logs=None):
         """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
@@ -89,21 +98,26 @@ class StepEvents(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Does what is due after one step."""
         self.step += 1
+        self._interval_steps += 1
         self._speed.count(logs.get(INPUT_WAIT, 0.0))
-        if not math.isfinite(logs["loss"]):
-            what = f"the loss is {logs['loss']}, or its gradient is not finite"
-            raise NotFiniteError(self.step - 1, f"step {self.step}: {what}. {self._last_checkpoint()}")
+        self._interruption.step_ended()
+        self._check_finite(logs.get(LOSS, 0.0))
         save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
-        if save or evaluate or self._is_due(self._intervals.log):
+        ends_interval = save or evaluate or self._is_due(self._intervals.log)
+        is_first = self.step == self._start_step + 1
+        if ends_interval or is_first or self._interruption:
+            self._training.synchronize()
+        if ends_interval:
             self._record()
             if save:
                 self._store.save(self.step, self.progress)
             if evaluate and not self._interruption:
                 self.evaluate_once()
+                self._end_early()
             self._start_interval()
         if self._interruption:
             self.stop()
-        if self.step == self._start_step + 1:
+        if is_first:
             # Tracing belongs to the first step and says nothing about the speed.
             self._untimed_tokens = float(self._training.tokens.result())
             self._speed = _Speed()
@@ -112,20 +126,28 @@ class StepEvents(keras.callbacks.Callback):
         """Evaluates into `evaluation`, recording the figures unless those of this step are recorded already."""
         if self._evaluate is None:
             return
-        figures = self._evaluate(max(self.step - 1, 0))
+        evaluation = self._evaluate(max(self.step - 1, 0))
         if self._interruption:
             return
-        self.evaluation = figures
+        self.evaluation = evaluation
         if self.log.find("validation", self.step) is None:
-            self.log.write("validation", self.step, figures)
+            self.log.write_evaluation(self.step, evaluation)
+
+    def _end_early(self) -> None:
+        if self.step < self._total_steps and self.has_enough:
+            if not self._store.path(self.step).exists():
+                self._store.save(self.step, self.progress)
+            print(f"ends after step {self.step} of {self._total_steps}: no better for a while", file=sys.stderr)
+            self._training.stop_training = True
 
     def stop(self) -> NoReturn:
         """Saves, unless that is done for this step, and raises what the signal means."""
         if not self._store.path(self.step).exists():
-            if self._speed.steps and not is_one_of_several(self._training.distribute_strategy):
-                # Several processes would have to read their metrics together, and this one alone was told to stop.
+            if self._speed.steps:
                 self._record()
             self._store.save(self.step, self.progress)
+        # Those that do not write wait for the one that does: it would take their end for a loss.
+        self._interruption.ask()
         print(
             f"interrupted after step {self.step} of {self._total_steps}; saved as {self._store.path(self.step)}. "
             "The same command with the same output directory goes on from there.",
@@ -140,6 +162,7 @@ class StepEvents(keras.callbacks.Callback):
     def _start_interval(self) -> None:
         self._training.reset_metrics()
         self._untimed_tokens = 0.0
+        self._interval_steps = 0
         self._speed.resume()
 
     def _record(self) -> None:
@@ -153,11 +176,20 @@ class StepEvents(keras.callbacks.Callback):
             "padding": 1.0 - tokens / positions if positions else 0.0,
             "input_wait": self._speed.input_wait,
         }
-        if self._ideal_seconds and self._speed.seconds_per_step:
-            figures["mfu"] = self._ideal_seconds(self.step - 1) / self._speed.seconds_per_step
+        if self._share_of_peak and self._speed.seconds_per_step:
+            figures["mfu"] = self._share_of_peak(
+                self.step - 1, positions / self._interval_steps, self._speed.seconds_per_step
+            )
+        # Where steps give no loss of their own, as on a TPU.
+        self._check_finite(figures["loss"])
         self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
         self.log.write("train", self.step, figures | {"eta_seconds": eta})
+
+    def _check_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            what = f"the loss is {loss}, or its gradient is not finite"
+            raise NotFiniteError(self.step - 1, f"step {self.step}: {what}. {self._last_checkpoint()}")
 
     def _last_checkpoint(self) -> str:
         steps = self._store.steps()

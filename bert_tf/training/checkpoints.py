@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,11 @@ BOOKKEEPING = frozenset(
         "keep_checkpoints",
         "evaluate_every",
         "evaluate_steps",
+        "show_examples",
+        "profile_steps",
         "on_nan",
+        "worker_timeout",
+        "tpu_name",
         "peak_flops",
     )
 )
@@ -64,6 +68,7 @@ class CheckpointStore:
         run: all that the run depends on (nested dictionaries); a checkpoint of another run is refused.
         keep: how many of the newest checkpoints stay.
         writes: whether this process is the one that writes and cleans up, among several of one run.
+        array_of: gives the value of a variable, in memory that is free again with the array.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class CheckpointStore:
         run: Mapping[str, Any],
         keep: int,
         writes: bool = True,
+        array_of: Callable[[keras.Variable], np.ndarray] = keras.ops.convert_to_numpy,
     ) -> None:
         self.directory = directory
         self._groups = groups
@@ -80,6 +86,7 @@ class CheckpointStore:
         self._run = json.loads(json.dumps(_flatten(run)))
         self._keep = keep
         self._writes = writes
+        self._array_of = array_of
 
     def path(self, step: int) -> Path:
         """Returns where the checkpoint of `step` stands."""
@@ -108,12 +115,12 @@ class CheckpointStore:
         if not self._writes:
             return target
         staging = target.with_name(f".staging-{target.name}")
-        shutil.rmtree(staging, ignore_errors=True)
-        staging.mkdir(parents=True)
         try:
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir(parents=True)
             files = {}
             for name, variables in self._groups.items():
-                _write_arrays(staging / f"{name}.npz", variables, step)
+                _write_arrays(staging / f"{name}.npz", variables, self._array_of, step)
                 files[f"{name}.npz"] = _sha256(staging / f"{name}.npz")
             state = {
                 "format": FORMAT,
@@ -133,7 +140,9 @@ class CheckpointStore:
             shutil.rmtree(staging, ignore_errors=True)
         _sync_directory(self.directory)
         for old in self.steps()[: -self._keep]:
-            shutil.rmtree(self.path(old))
+            # Out of the way first: one that is half removed must not pass for a damaged one.
+            removed = self.path(old).rename(self.directory / f".staging-{self.path(old).name}")
+            shutil.rmtree(removed)
         return target
 
     def restore(self) -> tuple[int, dict[str, float]]:
@@ -146,10 +155,13 @@ class CheckpointStore:
 
         Raises:
             ConfigError: when the newest whole checkpoint is of another run or another model.
+            TrainingError: when there are checkpoints, and all of them but one of step 0 are damaged; they stay as
+                they are.
         """
         if self._writes:
             for leftover in self.directory.glob(".staging-step-*"):
                 shutil.rmtree(leftover)
+        damaged = []
         for step in reversed(self.steps()):
             path = self.path(step)
             try:
@@ -160,14 +172,27 @@ class CheckpointStore:
                 raise
             except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
                 _LOGGER.warning("%s is damaged (%s): skipped, the next older one is taken.", path, error)
-                if self._writes:
-                    _set_aside(path)
+                damaged.append(path)
                 continue
+            if not step and damaged:
+                break
+            if self._writes:
+                for one in damaged:
+                    _set_aside(one)
             for name, variables in self._groups.items():
                 for variable, array in zip(variables, arrays[name], strict=True):
                     variable.assign(array)
             return step, state["progress"]
+        self._refuse_to_start_again(damaged)
         return 0, {}
+
+    def _refuse_to_start_again(self, damaged: Sequence[Path]) -> None:
+        lost = sorted({*damaged, *self.directory.glob("step-*.damaged")})
+        if lost:
+            raise TrainingError(
+                f"{self.directory}: every checkpoint is damaged ({', '.join(path.name for path in lost)}). The run is "
+                f"not started again from step 0 unasked: put a whole checkpoint back, or remove {self.directory}."
+            )
 
     def _check_run(self, path: Path, state: Mapping[str, Any]) -> None:
         theirs = state["run"]
@@ -188,12 +213,14 @@ class CheckpointStore:
                     )
 
 
-def _write_arrays(path: Path, variables: Sequence[keras.Variable], step: int) -> None:
+def _write_arrays(
+    path: Path, variables: Sequence[keras.Variable], array_of: Callable[[keras.Variable], np.ndarray], step: int
+) -> None:
     """Writes an .npz one array at a time, so that the host never holds a second copy of the whole state."""
     with path.open("wb") as file:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for position, variable in enumerate(variables):
-                array = keras.ops.convert_to_numpy(variable)
+                array = array_of(variable)
                 if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
                     raise TrainingError(
                         f"step {step}: variable `{variable.path}` has values that are not finite; no checkpoint "

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.config import ConfigError
 from bert_tf.training.checkpoints import TrainingError
+from bert_tf.training.tf_config import Cluster
 
-VARIABLE = "TF_CONFIG"
 # What a collective operation ends with when a process is gone, and how the process is named in it.
 _LOST = (
     tf.errors.UnavailableError,
@@ -25,48 +21,6 @@ _LOST = (
     tf.errors.InternalError,
 )
 _TASK = re.compile(r"^/job:worker/replica:\d+/task:(\d+)$", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """The workers of a run and this process's place among them.
-
-    Args:
-        workers: `host:port` of each.
-        index: of this process.
-    """
-
-    workers: tuple[str, ...] = ("localhost",)
-    index: int = 0
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
-        """Reads `TF_CONFIG`.
-
-        Raises:
-            ConfigError: where it is missing, or does not name the workers and one of them.
-        """
-        text = environment.get(VARIABLE)
-        if not text:
-            raise ConfigError(
-                f"`training.strategy` = multi_worker needs {VARIABLE} in the environment of every worker."
-            )
-        form = '{"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", "index": n}}'
-        rule = f"{VARIABLE} must be {form}"
-        try:
-            fields = json.loads(text)
-            workers, task = fields["cluster"]["worker"], fields["task"]
-            index = int(task["index"])
-        except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{rule}. Received: {text}") from error
-        fits = isinstance(workers, list) and all(isinstance(worker, str) and ":" in worker for worker in workers)
-        if not fits or set(fields["cluster"]) != {"worker"} or task.get("type") != "worker":
-            raise ConfigError(f"{rule}, all of them workers. Received: {text}")
-        if not 0 <= index < len(workers):
-            raise ConfigError(
-                f"{VARIABLE}: `index` must be below the number of workers, {len(workers)}. Received: {index}"
-            )
-        return cls(tuple(workers), index)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -93,11 +47,13 @@ def lost_workers_told(strategy: tf.distribute.Strategy, step: Callable[[], int])
         if not is_one_of_several(strategy):
             raise
         named = _TASK.search(str(error))
-        workers = Cluster.from_environment().workers
-        which = f" ({workers[int(named[1])]})" if named else ""
+        cluster = Cluster.from_environment()
+        # TensorFlow does not always say which one it was.
+        others = [worker for index, worker in enumerate(cluster.workers) if index != cluster.index]
+        which = cluster.workers[int(named[1])] if named else " or ".join(others)
         raise TrainingError(
-            f"step {step()}: another worker was lost{which}. Start all of them again with the same command: they go on "
-            "from the last checkpoint."
+            f"step {step()}: another worker was lost ({which}). Start all of them again with the same command: they go "
+            "on from the last checkpoint."
         ) from error
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-import tensorflow as tf
-
 from bert_tf.config import ConfigError
+from bert_tf.data.batches import Dataset
 from bert_tf.data.staging import staged_file
 
 DETOURS_NAME = "detours.json"
@@ -73,10 +72,10 @@ class Detours:
         """Returns the number of steps that batches before `batch` are taken by."""
         return batch - sum(skipped < batch for skipped in self.skipped)
 
-    def around(self, make_dataset: Callable[[int], tf.data.Dataset]) -> Callable[[int], tf.data.Dataset]:
+    def around(self, make_dataset: Callable[[int], Dataset]) -> Callable[[int], Dataset]:
         """Returns the same batches from a given step on, without those left out."""
 
-        def make(start_step: int) -> tf.data.Dataset:
+        def make(start_step: int) -> Dataset:
             position = self.batch_of(start_step)
             pieces = []
             for batch in self.skipped:

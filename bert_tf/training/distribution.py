@@ -1,4 +1,4 @@
-"""Replicas and precision: where a model's variables live and what it computes in."""
+"""Replicas on TensorFlow: where a model's variables live, and what is summed over them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.cluster import Cluster
-
-_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+from bert_tf.training.combinations import check_batch, refuse_unsupported
+from bert_tf.training.rendezvous import rendezvous
+from bert_tf.training.tf_config import Cluster
+from bert_tf.training.tpu import tpu_strategy
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
     `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical
     devices, which is for trying and testing: nothing gets faster. All replicas draw the same dropout masks, each
     for its own rows: Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the
-    processes that `TF_CONFIG` names, in each of which the same command is started.
+    processes that `TF_CONFIG` names, in each of which the same command is started. For `tpu` see `tpu_strategy`.
 
     Args:
         config: `strategy`, `num_replicas` and `batch_size` are read.
@@ -32,44 +32,37 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
         The strategy; TensorFlow's default one for `none`.
 
     Raises:
-        ConfigError: when `none` is given several replicas, when there are fewer devices than replicas, when
-            TensorFlow has started already and the CPU can no longer be split, when the batch does not divide
-            by the replicas, or when `TF_CONFIG` is missing or wrong.
+        ConfigError: for settings that do not go together (`refuse_unsupported`), when there are fewer devices than
+            replicas, when TensorFlow has started already and the CPU can no longer be split, or when the batch does
+            not divide by the replicas.
+        TrainingError: when other workers do not answer.
     """
+    refuse_unsupported(config)
     if config.strategy == "none":
-        if config.num_replicas > 1:
-            raise ConfigError(
-                f"`training.num_replicas` above 1 needs `training.strategy` = mirrored. Received: {config.num_replicas}"
-            )
-        _check_batch(config, 1)
         yield tf.distribute.get_strategy()
         return
-    strategy = _several_workers(config) if config.strategy == "multi_worker" else _several_devices(config)
+    strategy = _STRATEGIES[config.strategy](config)
     with strategy.scope():
         yield strategy
 
 
 def _several_devices(config: TrainingConfig) -> tf.distribute.Strategy:
     devices = _replica_devices(config.num_replicas)
-    _check_batch(config, len(devices))
+    check_batch(config, len(devices))
     return tf.distribute.MirroredStrategy(devices)
 
 
 def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
     cluster = Cluster.from_environment()
-    if config.num_replicas:
-        raise ConfigError(
-            f"`training.num_replicas` belongs to mirrored; multi_worker takes all devices of every worker. "
-            f"Received: {config.num_replicas}"
-        )
-    try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    except RuntimeError as error:
-        raise ConfigError(
-            f"`training.strategy` = multi_worker must be set up before TensorFlow has run anything in this process; "
-            f"start the run in a fresh one. Received: {error}"
-        ) from error
-    _check_batch(config, strategy.num_replicas_in_sync)
+    with rendezvous(cluster, config.worker_timeout):
+        try:
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        except RuntimeError as error:
+            raise ConfigError(
+                f"`training.strategy` = multi_worker must be set up before TensorFlow has run anything in this "
+                f"process; start the run in a fresh one. Received: {error}"
+            ) from error
+    check_batch(config, strategy.num_replicas_in_sync)
     print(
         f"worker {cluster.index + 1} of {len(cluster.workers)}, {strategy.num_replicas_in_sync} replicas",
         file=sys.stderr,
@@ -77,12 +70,13 @@ def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
     return strategy
 
 
-def _check_batch(config: TrainingConfig, replicas: int) -> None:
-    if config.batch_size % (replicas * config.accumulate):
-        raise ConfigError(
-            f"`training.batch_size` must be a multiple of the number of replicas times `training.accumulate`. "
-            f"Received: {config.batch_size}, {replicas} and {config.accumulate}"
-        )
+def _tpu(config: TrainingConfig) -> tf.distribute.Strategy:
+    strategy = tpu_strategy(config)
+    check_batch(config, strategy.num_replicas_in_sync)
+    return strategy
+
+
+_STRATEGIES = {"mirrored": _several_devices, "multi_worker": _several_workers, "tpu": _tpu}
 
 
 def _replica_devices(num_replicas: int) -> list[str]:
@@ -112,21 +106,6 @@ def _split_cpu(count: int) -> None:
         ) from error
 
 
-@contextlib.contextmanager
-def precision_scope(config: TrainingConfig) -> Iterator[None]:
-    """Sets the Keras dtype policy of `config.precision` for what is built inside, and the former one after.
-
-    Args:
-        config: `precision` is read; weights are float32 under each.
-    """
-    former = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(_POLICIES[config.precision])
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(former)
-
-
 def sum_over_replicas(tensors: list[Any]) -> list[Any]:
     """Returns each tensor summed over all replicas; the tensors themselves where there is one replica.
 
@@ -136,8 +115,6 @@ def sum_over_replicas(tensors: list[Any]) -> list[Any]:
     Returns:
         Tensors of the same shapes and dtypes, equal in all replicas.
     """
-    if keras.backend.backend() != "tensorflow":
-        return tensors
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return tensors

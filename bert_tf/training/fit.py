@@ -8,33 +8,36 @@ import hashlib
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
+from bert_tf.data.batches import Dataset
+from bert_tf.data.staging import only_writer
 from bert_tf.training.callbacks import Intervals, StepEvents
 from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
-from bert_tf.training.cluster import is_chief, lost_workers_told, spread
+from bert_tf.training.combinations import refuse_unsupported
 from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
-from bert_tf.training.distribution import precision_scope, strategy_scope
-from bert_tf.training.flops import measured_peak
+from bert_tf.training.engine import Engine, Model, current_engine, precision_scope
+from bert_tf.training.evaluation import Evaluation, Sights
+from bert_tf.training.evaluator import evaluator, is_enough, measuring
+from bert_tf.training.flops import DevicePeak, measured_peak
 from bert_tf.training.interruption import Interruption
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
-from bert_tf.training.optimization import averaged_weights, keep_averages, make_optimizer, set_halved
+from bert_tf.training.optimization import keep_averages, make_optimizer, set_halved
+from bert_tf.training.profiling import StepProfile, check_profiled_steps
 from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
 from bert_tf.training.run_page import PAGE_NAME, write_page
-from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
 OUTPUT_NAMES = frozenset(
     {CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, PAGE_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+    | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )
 
 
@@ -61,16 +64,36 @@ class TrainResult:
     is_chief: bool = True
 
 
+@dataclass(frozen=True)
+class Packing:
+    """How a run puts several examples into a row.
+
+    Args:
+        model: gives the model that takes packed batches, of the variables of one that takes the others.
+        batches: gives the packed batches of a dataset, whose rows are a multiple of a number.
+    """
+
+    model: Callable[[keras.Model], keras.Model]
+    batches: Callable[[Dataset, int], Dataset]
+
+    def around(self, make: Callable[[int], Dataset], multiple: int) -> Callable[[int], Dataset]:
+        """Returns what gives the packed batches of what `make` gives, the same dataset for the same one."""
+        made: Callable[..., Dataset] = functools.cache(lambda dataset: self.batches(dataset, multiple))
+        return lambda start: made(make(start))
+
+
 def pretrain(
     build_model: Callable[[], keras.Model],
-    make_dataset: Callable[[int], tf.data.Dataset],
+    make_dataset: Callable[[int], Dataset],
     config: TrainingConfig,
     output: Path,
     *,
-    validation: Callable[[int], tf.data.Dataset] | None = None,
+    validation: Callable[[int], Dataset] | None = None,
     identity: Mapping[str, Any] | None = None,
-    flops: Callable[[int], float] | None = None,
+    flops: Callable[[int, float], float] | None = None,
     boundaries: Sequence[int] = (),
+    packing: Packing | None = None,
+    sights: Sights | None = None,
 ) -> TrainResult:
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
@@ -83,9 +106,11 @@ def pretrain(
         validation: gives the held-out batches that fit the training batch of a given number.
         identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
             `config`, it must be equal for a checkpoint in `output` to be taken up.
-        flops: gives the floating-point operations of a step with the batch of a given number, for the share of the
-            devices' peak that is used; `None` records none.
+        flops: gives the floating-point operations of a step with the batch of a given number and so many positions,
+            for the share of the devices' peak that is used; `None` records none.
         boundaries: numbers of the batches, counted from 0, from which on they have another shape.
+        packing: how several examples go into a row; `None` leaves the batches as they are.
+        sights: what to show beside the figures of every evaluation; None shows nothing.
 
     Returns:
         The result; at once, evaluated again, when `output` holds the finished run.
@@ -93,60 +118,58 @@ def pretrain(
     Raises:
         ConfigError: for an output directory with something else in it, or a checkpoint of another run.
         TrainingError: for a loss that is not finite, or data that end too early.
+        RuntimeError: when another process is training in `output`.
     """
-    run = _Run(PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries))
+    run = _Run(
+        PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries), packing, sights
+    )
     return _fit(build_model, make_dataset, validation, config, Path(output), run)
 
 
 def finetune(
     build_model: Callable[[], keras.Model],
-    train_dataset: Callable[[int], tf.data.Dataset],
-    dev_dataset: Callable[[], tf.data.Dataset] | None,
+    train_dataset: Callable[[int], Dataset],
     config: TrainingConfig,
     output: Path,
     steps: int,
     *,
+    objective: Objective = CLASSIFICATION,
+    measure: Callable[[Model, int], Mapping[str, float]] | None = None,
+    metric: str = "accuracy",
     identity: Mapping[str, Any] | None = None,
 ) -> TrainResult:
-    """Fine-tunes a classifier for `steps` steps, evaluating after each of `config.epochs` epochs.
+    """Fine-tunes for `steps` steps, measuring after each of `config.epochs` epochs.
 
     Args:
-        build_model: as for `pretrain`; the model gives logits (B, C).
-        train_dataset: gives batches (inputs, labels (B,), weights (B,)) from a given step on.
-        dev_dataset: gives the held-out batches.
-        config: the run; `steps` and `evaluate_every` of it are not read.
+        build_model: as for `pretrain`; the model gives the outputs of `objective`.
+        train_dataset: gives batches (inputs, targets, weights) from a given step on, targets and weights as one tensor
+            each where the model gives one.
+        config: the run; `steps` and `evaluate_every` of it are not read. With `patience`, it may end early.
         output: as for `pretrain`.
         steps: steps in all, `epochs` times the batches of one epoch.
+        objective: what is minimized.
+        measure: gives the figures of the model, which takes a dictionary of numpy arrays and gives such, after a
+            number of steps; None measures nothing.
+        metric: the figure, the larger the better, that `patience` waits for.
         identity: as for `pretrain`.
 
     Returns:
-        The result; its evaluation has `loss` and `accuracy`.
+        The result; its model is that of the last step, its evaluation what was measured there.
 
     Raises:
         ConfigError, TrainingError: as `pretrain` does.
     """
     if steps < 1:
         raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
-    run = _Run(CLASSIFICATION, steps, math.ceil(steps / config.epochs), identity or {})
-    held_out = dev_dataset and functools.cache(dev_dataset)
-    validation = (lambda _: held_out()) if held_out else None
-    return _fit(build_model, train_dataset, validation, config, Path(output), run)
-
-
-def evaluate_pretraining(model: keras.Model, dataset: tf.data.Dataset) -> dict[str, float]:
-    """Evaluates a pre-trained model.
-
-    Args:
-        model: gives `mlm_logits` and `nsp_logits`.
-        dataset: batches (inputs, targets, weights), ending.
-
-    Returns:
-        `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted
-        means over all batches.
-    """
-    training = TrainingModel(model, PRETRAINING)
-    training.compile()
-    return _evaluate(training, dataset, Interruption())
+    run = _Run(
+        objective,
+        steps,
+        math.ceil(steps / config.epochs),
+        identity or {},
+        measure=measure,
+        enough=functools.partial(is_enough, metric=metric, patience=config.patience),
+    )
+    return _fit(build_model, train_dataset, None, config, Path(output), run)
 
 
 def weights_sha256(model: keras.Model) -> str:
@@ -163,91 +186,124 @@ class _Run:
     steps: int
     evaluate_every: int
     identity: Mapping[str, Any]
-    flops: Callable[[int], float] | None = None
+    flops: Callable[[int, float], float] | None = None
     boundaries: tuple[int, ...] = ()
+    packing: Packing | None = None
+    sights: Sights | None = None
+    measure: Callable[[Model, int], Mapping[str, float]] | None = None
+    enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False
+
+    def settings(self, config: TrainingConfig) -> dict[str, Any]:
+        return {"training": to_dict(config), **self.identity}
 
 
 def _fit(
     build_model: Callable[[], keras.Model],
-    make_dataset: Callable[[int], tf.data.Dataset],
-    validation: Callable[[int], tf.data.Dataset] | None,
+    make_dataset: Callable[[int], Dataset],
+    validation: Callable[[int], Dataset] | None,
     config: TrainingConfig,
     output: Path,
     run: _Run,
 ) -> TrainResult:
     began = time.perf_counter()
-    _check_output(output)
-    with strategy_scope(config) as strategy:
+    refuse_unsupported(config)
+    check_profiled_steps(config, run.steps)
+    check_output(output)
+    engine = current_engine()
+    with engine.building(config):
         with precision_scope(config):
             keras.utils.set_random_seed(config.seed)
             model = build_model()
-        training = TensorFlowTrainingModel(model, run.objective, config.accumulate)
+        trained = run.packing.model(model) if run.packing else model
+        training = engine.training_model(trained, run.objective, config.accumulate)
         training.compile(optimizer=make_optimizer(config, run.steps, model.trainable_variables))
     store = CheckpointStore(
         output / CHECKPOINTS_NAME,
         {"model": model.variables, "optimizer": training.optimizer.variables},
-        {"training": to_dict(config), "steps": run.steps, **run.identity},
+        {"training": to_dict(config), "steps": run.steps, **_backend(), **run.identity},
         config.keep_checkpoints,
-        is_chief(strategy),
+        engine.is_chief,
+        engine.array_of,
     )
+    if run.packing:
+        rows = engine.rows_multiple(config)
+        make_dataset = run.packing.around(make_dataset, rows)
+        validation = validation and run.packing.around(validation, rows)
     if validation:
-        validation = _spread(validation, strategy, config.evaluate_steps)
-    events = _train(training, store, make_dataset, validation, config, output, run)
-    keep_averages(training.optimizer, model.trainable_variables)
-    if is_chief(strategy):
-        settings = {"training": to_dict(config), **run.identity}
-        print(f"a report to look at: {write_page(output, settings, run.steps)}", file=sys.stderr)
+        validation = _spread(validation, engine, config.evaluate_steps)
+    alone = only_writer(output, "training in") if engine.is_chief else contextlib.nullcontext()
+    with engine.running(), alone:
+        events = _train(training, engine, model, store, make_dataset, validation, config, output, run)
+        keep_averages(training.optimizer, model.trainable_variables)
+    if engine.is_chief:
+        page = write_page(output, run.settings(config), run.steps, events.evaluation)
+        print(f"a report to look at: {page}", file=sys.stderr)
     return TrainResult(
         model=model,
         step=events.step,
         loss=events.progress["loss"],
         tokens_per_second=events.progress["tokens_per_second"],
-        evaluation=events.evaluation,
+        evaluation=events.evaluation.figures if events.evaluation else None,
         seconds=time.perf_counter() - began,
-        is_chief=is_chief(strategy),
+        is_chief=engine.is_chief,
     )
 
 
+def _backend() -> dict[str, str]:
+    """Returns what a checkpoint says of a backend other than TensorFlow: it has variables and dropout of its own."""
+    backend = keras.backend.backend()
+    return {} if backend == "tensorflow" else {"backend": backend}
+
+
 def _train(
-    training: TensorFlowTrainingModel,
+    training: TrainingModel,
+    engine: Engine,
+    model: keras.Model,
     store: CheckpointStore,
-    make_dataset: Callable[[int], tf.data.Dataset],
+    make_dataset: Callable[[int], Dataset],
     validation: Callable[[int], Any] | None,
     config: TrainingConfig,
     output: Path,
     run: _Run,
 ) -> StepEvents:
     """Runs what is left of the steps, going back to a checkpoint where a loss is not finite and `on_nan` says so."""
-    strategy, interruption = training.distribute_strategy, Interruption()
-    evaluate = _evaluator(training, validation, interruption)
+    interruption = Interruption(engine.vote())
+    evaluation = evaluator(training, model, validation, interruption, run.sights)
+    if run.measure:
+        evaluation = measuring(training, engine.caller(model), run.measure)
     detours = Detours.load(output)
     while True:
-        events = _events(training, store, config, output, run, evaluate, interruption)
+        events = _events(training, engine, store, config, output, run, evaluation, interruption)
         set_halved(training.optimizer, detours.halved)
         try:
             with contextlib.closing(events.log), interruption.watch():
                 ends = [*map(detours.step_of, run.boundaries), run.steps]
-                _run_steps(training, _spread(detours.around(make_dataset), strategy), events, ends)
+                batches = _spread(detours.around(make_dataset), engine)
+                with _profile(config, output, events, engine.is_chief) as profile:
+                    _run_steps(training, engine, batches, events, ends, profile)
                 if interruption:
                     events.stop()
+                events.log.finish()
             return events
         except NotFiniteError as error:
             detours = _next_detour(detours, error, store, config.on_nan)
-            if is_chief(strategy):
+            if engine.is_chief:
                 detours.save(output)
 
 
 def _events(
     training: TrainingModel,
+    engine: Engine,
     store: CheckpointStore,
     config: TrainingConfig,
     output: Path,
     run: _Run,
-    evaluate: Callable[[int], dict[str, float]] | None,
+    evaluation: Callable[[int], Evaluation] | None,
     interruption: Interruption,
 ) -> StepEvents:
     """Goes back to the newest checkpoint; returns what happens between the steps from there on."""
     start_step, progress = store.restore()
+    engine.check_same_step(start_step)
     if start_step:
         print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
     elif config.on_nan != "stop" and not store.steps():
@@ -255,30 +311,36 @@ def _events(
     return StepEvents(
         training,
         store,
-        RunLog(output, start_step, run.steps, is_chief(training.distribute_strategy)),
-        evaluate,
+        RunLog(output, start_step, run.steps, engine.is_chief, run.settings(config)),
+        evaluation,
         Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
         start_step,
         run.steps,
         interruption,
         progress,
-        _ideal_seconds(training, config, run),
+        _share_of_peak(training, engine, config, run),
+        run.enough,
     )
 
 
-def _ideal_seconds(training: TrainingModel, config: TrainingConfig, run: _Run) -> Callable[[int], float] | None:
-    """Returns what gives the time of the step after some at the peak of all devices, where that is known."""
-    if run.flops is None:
+def _share_of_peak(
+    training: TrainingModel, engine: Engine, config: TrainingConfig, run: _Run
+) -> Callable[[int, float, float], float] | None:
+    """Returns what gives the share of all devices' peak that a step of so many positions and seconds makes use of."""
+    if run.flops is None or (config.strategy == "tpu" and not config.peak_flops):
         return None
-    flops, devices = run.flops, max(1, len(tf.config.list_logical_devices("GPU")))
-    peak = devices * (config.peak_flops or measured_peak(training.model.compute_dtype))
-    return lambda step: flops(step) / peak
+    flops = run.flops
+    devices, dtype = engine.num_devices, training.model.compute_dtype
+    peak = DevicePeak(devices * config.peak_flops, lambda: devices * measured_peak(dtype))
+    return lambda step, positions, seconds: peak.share(flops(step, positions), seconds)
 
 
 def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> Detours:
     """Returns the detours with one more for `error`, which is raised again where there is to be none."""
     if on_nan == "stop" or len(detours) >= MOST:
-        raise error
+        batch = f"It took batch {detours.batch_of(error.step)}, counted from 0."
+        further = " `training.on_nan` may say how to go on." if on_nan == "stop" else ""
+        raise NotFiniteError(error.step, f"{error} {batch}{further}") from error
     last = store.steps()[-1]
     more = detours.skip(error.step) if on_nan == "skip" else detours.halve(last)
     done = f"leaves out batch {detours.batch_of(error.step)}" if on_nan == "skip" else "halves the rate"
@@ -286,70 +348,48 @@ def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore
     return more
 
 
+def _profile(config: TrainingConfig, output: Path, events: StepEvents, writes: bool) -> contextlib.closing[StepProfile]:
+    steps = config.profiled_steps if writes else range(0)
+    return contextlib.closing(StepProfile(steps, output / TENSORBOARD_NAME, lambda: events.step))
+
+
 def _run_steps(
     training: TrainingModel,
-    make_dataset: Callable[[int], tf.data.Dataset],
+    engine: Engine,
+    make_dataset: Callable[[int], Dataset],
     events: StepEvents,
     ends: Sequence[int],
+    profile: StepProfile,
 ) -> None:
     """Runs the steps that are left, those of each shape of batches by themselves, which end at `ends`."""
-    if events.step == ends[-1]:
+    if events.step == ends[-1] or events.has_enough:
         events.evaluate_once()
+        return
     # Traced anew: the rates that are halved may have changed.
     training.make_train_function(force=True)
     for end in ends:
         if events.step < end:
             steps = end - events.step
-            with lost_workers_told(training.distribute_strategy, lambda: events.step):
+            with engine.lost_workers_told(lambda: events.step):
+                callbacks = [profile, events]
                 training.fit(
-                    make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=[events]
+                    make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=callbacks
                 )
+        if events.has_enough:
+            return
         if events.step < end:
             raise TrainingError(
                 f"step {events.step}: the training data ended before step {end}; they must repeat without end."
             )
 
 
-def _spread(
-    make: Callable[[int], tf.data.Dataset], strategy: tf.distribute.Strategy, batches: int = 0
-) -> Callable[[int], Any]:
-    """Returns what gives the same batches for `fit` under `strategy`, or the first few of them."""
-    return lambda start: spread(make(start).take(batches or -1), strategy)
+def _spread(make: Callable[[int], Dataset], engine: Engine, batches: int = 0) -> Callable[[int], Any]:
+    """Returns what gives the same batches as `fit` takes them, or the first few of them."""
+    return lambda start: engine.batches(make(start).take(batches or -1))
 
 
-def _evaluator(
-    training: TrainingModel,
-    validation: Callable[[int], tf.data.Dataset] | None,
-    interruption: Interruption,
-) -> Callable[[int], dict[str, float]] | None:
-    if validation is None:
-        return None
-    make = validation
-
-    def evaluate(batch: int) -> dict[str, float]:
-        dataset = make(batch)
-        with averaged_weights(training.optimizer, training.trainable_variables):
-            return _evaluate(training, dataset, interruption)
-
-    return evaluate
-
-
-def _evaluate(training: TrainingModel, dataset: tf.data.Dataset, interruption: Interruption) -> dict[str, float]:
-    def give_way(batch: int, logs: Any) -> None:
-        training.stop_evaluating = bool(interruption)
-
-    watch = keras.callbacks.LambdaCallback(on_test_batch_end=give_way)
-    with warnings.catch_warnings():
-        # Keras takes the end of data of unknown size for an accident.
-        warnings.filterwarnings("ignore", message="Your input ran out of data")
-        training.evaluate(dataset, verbose=0, callbacks=[watch])
-    results = training.results()
-    if "mlm_loss" in results:
-        results["mlm_perplexity"] = math.exp(min(results["mlm_loss"], 700.0))
-    return results
-
-
-def _check_output(output: Path) -> None:
+def check_output(output: Path) -> None:
+    """Makes the directory of a run. Raises ConfigError where it is none, or holds what no run has written."""
     if output.exists() and not output.is_dir():
         raise ConfigError(f"the output must be a directory. Received: {output}")
     output.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from keras import ops
 
@@ -12,12 +13,12 @@ from bert_tf.config import BertConfig
 _SIDE, _REPETITIONS = 2048, 5
 
 
-def forward_flops(config: BertConfig, length: int, predictions: int) -> int:
+def forward_flops(config: BertConfig, length: float, predictions: float) -> float:
     """Returns the operations of one sequence in a forward pass, multiplications and additions of matrices alone.
 
     Args:
         config: the architecture.
-        length: tokens, padding included.
+        length: tokens, padding included; a mean over the sequences will do.
         predictions: masked positions, as many as the batch has room for.
     """
     hidden, inner = config.hidden_dim, config.intermediate_dim
@@ -26,9 +27,30 @@ def forward_flops(config: BertConfig, length: int, predictions: int) -> int:
     return 2 * (config.num_layers * layer + heads)
 
 
-def step_flops(config: BertConfig, batch_size: int, length: int, predictions: int) -> int:
+def step_flops(config: BertConfig, batch_size: float, length: float, predictions: float) -> float:
     """Returns the operations of a training step: a backward pass takes two forward passes."""
     return 3 * batch_size * forward_flops(config, length, predictions)
+
+
+class DevicePeak:
+    """Operations a second that the devices can do.
+
+    Args:
+        stated: what their maker says; 0 where nobody says it.
+        timed: times them, where nothing is stated. Other work on the machine makes that too little: they can do no less
+            than they have been seen to do.
+    """
+
+    def __init__(self, stated: float, timed: Callable[[], float]) -> None:
+        self._timed = None if stated else timed
+        self.flops = stated or timed()
+
+    def share(self, flops: float, seconds: float) -> float:
+        """Returns the share of the peak that `flops` operations in `seconds` are: at most 1 of one that was timed."""
+        rate = flops / seconds
+        if self._timed and rate > self.flops:
+            self.flops = max(rate, self._timed())
+        return rate / self.flops
 
 
 def measured_peak(dtype: str) -> float:

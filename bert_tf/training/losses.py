@@ -1,6 +1,6 @@
-"""What is minimized and measured: weighted cross-entropies, normalized over the batch of all replicas.
+"""What is minimized and measured: weighted losses, normalized over the batch of all replicas.
 
-Shape legend: B batch (of one replica), P predictions, V vocabulary, C classes.
+Shape legend: B batch (of one replica), S sequence, P predictions, V vocabulary, C classes.
 """
 
 from __future__ import annotations
@@ -12,27 +12,48 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
-from bert_tf.training.distribution import sum_over_replicas
+from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.training.optimizers import global_norm
 
 # The key under which the output of a model stands that gives one tensor instead of a dictionary.
 SINGLE_OUTPUT = ""
+# What a step gives: the loss of the global batch, and the seconds spent waiting for its data.
+LOSS, INPUT_WAIT = "loss", "input_wait"
+
+
+# What the scores of padding are lowered by where the classes are places: no softmax in float32 gives them a share.
+_OUT_OF_REACH = 1e9
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The outputs of a model that are trained, each by weighted softmax cross-entropy; the loss is their sum.
+    """The outputs of a model that are trained, each by a weighted loss.
 
     Args:
         outputs: output name to the prefix of its metrics: `mlm` gives `mlm_loss` and `mlm_accuracy`, the
             empty prefix `loss` and `accuracy`.
+        squared_error: whether each output is one number, (B, 1), to be near a target (B,), and not scores of classes
+            for softmax cross-entropy; it has no accuracy.
+        over_tokens: whether the classes of each output are the places of a row, (B, S), of which padding is none.
+        mean: whether the loss is the mean of the outputs' losses, and not their sum.
     """
 
     outputs: Mapping[str, str]
+    squared_error: bool = False
+    over_tokens: bool = False
+    mean: bool = False
+
+    @property
+    def share(self) -> float:
+        """What the loss of one output counts in the loss."""
+        return 1.0 / len(self.outputs) if self.mean else 1.0
 
 
 PRETRAINING = Objective({MLM_LOGITS: "mlm", NSP_LOGITS: "nsp"})
 CLASSIFICATION = Objective({SINGLE_OUTPUT: ""})
+REGRESSION = Objective({SINGLE_OUTPUT: ""}, squared_error=True)
+# The mean of both cross-entropies, as the original's run_squad.py has it.
+SPANS = Objective({START_LOGITS: "start", END_LOGITS: "end"}, over_tokens=True, mean=True)
 
 
 class TrainingModel(keras.Model):
@@ -55,15 +76,28 @@ class TrainingModel(keras.Model):
         self.objective = objective
         prefixes = {output: f"{prefix}_" if prefix else "" for output, prefix in objective.outputs.items()}
         self.mean_losses = {o: keras.metrics.Mean(name=f"{p}loss") for o, p in prefixes.items()}
-        self.accuracies = {o: keras.metrics.Mean(name=f"{p}accuracy") for o, p in prefixes.items()}
+        self.accuracies = {
+            o: keras.metrics.Mean(name=f"{p}accuracy") for o, p in prefixes.items() if not objective.squared_error
+        }
         self.tokens = keras.metrics.Sum(name="tokens")
         self.positions = keras.metrics.Sum(name="positions")
         self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
         self.built = True
 
+    def over_replicas(self, tensors):
+        """Returns each tensor, dense and of one replica, summed over all of them."""
+        return tensors
+
+    def synchronize(self) -> None:
+        """Makes the variables hold what the last step left, where a backend keeps that elsewhere meanwhile."""
+
     def call(self, inputs, training=None):
-        """Returns the model's outputs."""
-        return self.model(inputs, training=training)
+        """Returns the model's outputs, those of padding out of reach where the classes are places."""
+        outputs = self.model(inputs, training=training)
+        if not self.objective.over_tokens:
+            return outputs
+        lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
+        return {name: ops.cast(outputs[name], "float32") - lowered for name in self.objective.outputs}
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns this replica's share of the global loss and updates the metrics.
@@ -87,8 +121,12 @@ class TrainingModel(keras.Model):
         targets, logits, weights = (_by_output(value) for value in (y, y_pred, sample_weight))
         sums = {}
         for output in self.objective.outputs:
-            losses = cross_entropy(targets[output], logits[output])
-            hits = is_correct(targets[output], logits[output])
+            if self.objective.squared_error:
+                losses = squared_error(targets[output], logits[output])
+                hits = ops.zeros_like(losses)
+            else:
+                losses = cross_entropy(targets[output], logits[output])
+                hits = is_correct(targets[output], logits[output])
             weight = _weight_of(output, targets, weights)
             sums[output] = ops.stack([ops.sum(losses * weight), ops.sum(hits * weight), ops.sum(weight)])
         return sums
@@ -98,25 +136,26 @@ class TrainingModel(keras.Model):
         targets, weights = _by_output(y), _by_output(sample_weight)
         outputs = list(self.objective.outputs)
         totals = [ops.sum(_weight_of(output, targets, weights)) for output in outputs]
-        return dict(zip(outputs, sum_over_replicas(totals), strict=True))
+        return dict(zip(outputs, self.over_replicas(totals), strict=True))
 
     def share_of(self, sums, totals):
         """Returns what rows of these `sums` add to the loss of a batch of these `totals`: scalar float32."""
-        return ops.sum(ops.stack([ops.divide_no_nan(sums[output][0], totals[output]) for output in totals]))
+        losses = [ops.divide_no_nan(sums[output][0], totals[output]) for output in totals]
+        return ops.sum(ops.stack(losses)) * self.objective.share
 
     def note(self, x, sums) -> None:
         """Counts rows of these inputs and `sums` in the metrics."""
         for output, (loss, hits, weight) in ((output, ops.unstack(total)) for output, total in sums.items()):
             self.mean_losses[output].update_state(ops.divide_no_nan(loss, weight), weight)
-            self.accuracies[output].update_state(ops.divide_no_nan(hits, weight), weight)
+            if output in self.accuracies:
+                self.accuracies[output].update_state(ops.divide_no_nan(hits, weight), weight)
         mask = ops.cast(x[PADDING_MASK], "float32")
         self.tokens.update_state(mask)
         self.positions.update_state(ops.ones_like(mask))
 
     def note_gradients(self, gradients):
         """Counts and returns the norm of a step's gradients, which are scaled as the loss is and not clipped yet."""
-        norm = ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
-        norm = norm / self.optimizer.scale_loss(1.0)
+        norm = global_norm(gradients) / self.optimizer.scale_loss(1.0)
         self.gradient_norm.update_state(norm)
         return norm
 
@@ -128,12 +167,13 @@ class TrainingModel(keras.Model):
         """Returns losses and accuracies since the last reset, over all replicas.
 
         Returns:
-            `loss`, the sum of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each; of one whose
-            targets all weighed nothing, as those of a next sentence where there are no pairs, there are none.
+            `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each; of one
+            whose targets all weighed nothing, as those of a next sentence where there are no pairs, there are none.
         """
         metrics = [*self.mean_losses.values(), *self.accuracies.values()]
         figures = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
-        return {"loss": sum(figures.get(metric.name, 0.0) for metric in self.mean_losses.values())} | figures
+        loss = sum(figures.get(metric.name, 0.0) for metric in self.mean_losses.values())
+        return {"loss": loss * self.objective.share} | figures
 
 
 def cross_entropy(targets, logits):
@@ -147,6 +187,19 @@ def cross_entropy(targets, logits):
         (...,) float32, in nats.
     """
     return ops.sparse_categorical_crossentropy(targets, ops.cast(logits, "float32"), from_logits=True)
+
+
+def squared_error(targets, values):
+    """Squared difference in float32.
+
+    Args:
+        targets: (...,) numbers.
+        values: (..., 1) of any float dtype.
+
+    Returns:
+        (...,) float32.
+    """
+    return ops.square(ops.cast(values[..., 0], "float32") - ops.cast(targets, "float32"))
 
 
 def is_correct(targets, logits):

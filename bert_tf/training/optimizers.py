@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
-
-from bert_tf.training.distribution import dense
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -70,6 +67,8 @@ class AdamW(keras.optimizers.AdamW):
 
     def _apply_fused(self, variable, gradient, rate, index):
         """Does in one pass over memory what takes ten as single operations."""
+        import tensorflow as tf
+
         moments = (self._momentums[index].value, self._velocities[index].value)
         powers = self._powers(variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
@@ -114,7 +113,13 @@ class AdamW(keras.optimizers.AdamW):
             self._overwrite_model_variables_with_average_value(variables)
 
     def _clip_gradients(self, grads):
-        return super()._clip_gradients([dense(grad) for grad in grads])
+        grads = [_dense(grad) for grad in grads]
+        if not self.global_clipnorm:
+            return super()._clip_gradients(grads)
+        norm = global_norm(grads)
+        # NaN where the norm is not finite.
+        scale = ops.minimum(1.0, self.global_clipnorm / norm) + (norm - norm)
+        return [grad * scale for grad in grads]
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
         return list(grads_and_vars)
@@ -153,7 +158,30 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def apply(self, grads, trainable_variables=None):
         """Applies the gradients, made dense first."""
-        super().apply([dense(grad) for grad in grads], trainable_variables)
+        super().apply([_dense(grad) for grad in grads], trainable_variables)
+
+
+def global_norm(gradients: Sequence[Any]) -> Any:
+    """Returns the norm of all gradients together, a float32 scalar.
+
+    Args:
+        gradients: dense tensors.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # One pass over memory; squares of their own would take three. Asked twice in a step, it is computed once.
+        return tf.linalg.global_norm(gradients)
+    return ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
+
+
+def _dense(gradient: Any) -> Any:
+    """Returns a gradient as one tensor: on TensorFlow, that of an embedding look-up may be in slices."""
+    if keras.backend.backend() != "tensorflow":
+        return gradient
+    from bert_tf.training.distribution import dense
+
+    return dense(gradient)
 
 
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}

@@ -11,7 +11,11 @@ from xml.etree.ElementTree import Element
 from bert_tf.data.markup import element, extended
 from bert_tf.data.report_style import styled_page
 from bert_tf.data.staging import staged_file
-from bert_tf.training.run_charts import Series, line_chart
+from bert_tf.training.evaluation import Evaluation
+from bert_tf.training.expectations import Expectation
+from bert_tf.training.run_charts import Level, Series, line_chart
+from bert_tf.training.run_examples import filled_examples
+from bert_tf.training.run_expectations import expectations
 from bert_tf.training.run_log import HISTORY_NAME, read_history
 
 PAGE_NAME = "report.html"
@@ -49,30 +53,46 @@ _FIGURES = (
 )
 
 
-def write_page(output: Path, settings: Mapping[str, Any], total_steps: int) -> Path:
+def write_page(
+    output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
+) -> Path:
     """Writes the page of the run in `output`, whole or not at all; returns its path.
 
     Args:
         output: directory of the run.
         settings: what the run depends on, as nested dictionaries.
         total_steps: steps of the whole run.
+        evaluation: the last one.
     """
     path = output / PAGE_NAME
     with staged_file(path) as file:
-        file.write(page(read_history(output / HISTORY_NAME), settings, total_steps).encode())
+        file.write(page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation).encode())
     return path
 
 
-def page(records: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], total_steps: int) -> str:
-    """Returns the page of a run of these history records."""
+def page(
+    records: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    total_steps: int,
+    evaluation: Evaluation | None = None,
+) -> str:
+    """Returns the page of a run of these history records, of which `evaluation` is the last of its kind."""
     step = max((record["step"] for record in records), default=0)
     title = f"{step:,} of {total_steps:,} steps"
     main = element("main", element("p", "bert_tf training", class_="kicker"), element("h1", title))
     extended(main, [element("dl", *_figures(records), class_="figures")])
+    if evaluation:
+        extended(main, expectations(evaluation))
+    expected = evaluation.expected if evaluation else Expectation()
     main.append(element("h2", "Curves"))
     main.append(element("p", "Lines: training, averaged from point to point. Dots: held out.", class_="note"))
-    charts = [element("div", element("h3", curve.heading), chart, class_="card") for curve, chart in _charts(records)]
+    charts = [
+        element("div", element("h3", curve.heading), chart, class_="card")
+        for curve, chart in _charts(records, expected)
+    ]
     main.append(element("div", *charts, class_="pair"))
+    if evaluation:
+        extended(main, filled_examples(evaluation.filled))
     main.append(element("h2", "Settings"))
     main.append(element("dl", *_settings(settings), class_="settings"))
     return styled_page(f"Training: {title}", main)
@@ -94,14 +114,16 @@ def _figures(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
         yield element("div", element("dt", words), element("dd", value, class_="big"))
 
 
-def _charts(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Curve, Element]]:
+def _charts(records: Sequence[Mapping[str, Any]], expected: Expectation) -> Iterator[tuple[Curve, Element]]:
     for curve in _CURVES:
         series = []
         for split in (_TRAIN, _HELD_OUT):
             points = [(r["step"], r[curve.name]) for r in records if r["split"] == split and curve.name in r]
             series.append(Series(split, _thinned(points)))
         if any(one.points for one in series):
-            yield curve, line_chart(curve.heading, "step", series, curve.form)
+            known = (("chance", expected.chance), ("published", expected.published))
+            levels = [Level(word, values[curve.name]) for word, values in known if curve.name in values]
+            yield curve, line_chart(curve.heading, "step", series, curve.form, levels)
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -14,9 +14,8 @@ import tensorflow as tf
 from keras import tree
 
 from bert_tf.training.distribution import dense, sum_over_replicas
-from bert_tf.training.losses import Objective, TrainingModel
-
-LOSS, INPUT_WAIT = "loss", "input_wait"
+from bert_tf.training.losses import INPUT_WAIT, LOSS, Objective, TrainingModel
+from bert_tf.training.tpu import is_tpu
 
 
 class TensorFlowTrainingModel(TrainingModel):
@@ -38,6 +37,10 @@ class TensorFlowTrainingModel(TrainingModel):
         self._made: Callable[[Any], Any] | None = None
         self._made_test: Callable[[Any], Any] | None = None
 
+    def over_replicas(self, tensors):
+        """Returns each tensor, dense and of one replica, summed over all of them."""
+        return sum_over_replicas(tensors)
+
     def train_step(self, data: Any):
         """Takes one step with one replica's rows; returns its share of the global loss."""
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
@@ -46,7 +49,7 @@ class TensorFlowTrainingModel(TrainingModel):
             loss, sums, gradients = self._differentiated(inputs, targets, weights, totals)
         else:
             loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
-        gradients = sum_over_replicas(gradients)
+        gradients = self.over_replicas(gradients)
         self.note(inputs, sums)
         norm = self.note_gradients(gradients)
         self.optimizer.apply(gradients, self.trainable_weights)
@@ -57,7 +60,10 @@ class TensorFlowTrainingModel(TrainingModel):
         return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
 
     def make_train_function(self, force: bool = False) -> None:
-        """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data."""
+        """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data.
+
+        On a TPU it gives nothing.
+        """
         if self._made is not None and not force:
             return
         strategy = self.distribute_strategy
@@ -74,7 +80,13 @@ class TensorFlowTrainingModel(TrainingModel):
                 waited = tf.timestamp() - began
             return {LOSS: step(data), INPUT_WAIT: waited}
 
-        self._made = self.train_function = train_function
+        @tf.function
+        def unwatched(iterator):
+            strategy.run(self.train_step, args=(iterator.get_next(),))
+            return {}
+
+        # What the host reads of every step, a TPU waits for at every step; the metrics hold the loss too.
+        self._made = self.train_function = unwatched if is_tpu(strategy) else train_function
 
     def make_test_function(self, force: bool = False) -> None:
         """Builds what `evaluate` calls once a batch: it counts in the metrics."""

@@ -75,7 +75,7 @@ def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, di
     assert 0.04 < held_out < 0.2
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_worker_processes_give_the_same_bytes(
     home: Path, glob: str, vocabulary: Path, reference: tuple[Path, dict], workers: int
 ) -> None:

@@ -110,7 +110,7 @@ def test_an_error_in_a_worker_process_is_told_too(
 def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """SIGKILL as soon as the first shard stands; the second run must end with the bytes of an unbroken one."""
     whole, broken = home / "whole", home / "broken"
-    flags = [*data_flags, "--num_shards=60"]
+    flags = [*data_flags, "--num_shards=200"]
     process = start([*flags, f"--output={broken}"])
     wait_for_a_shard(process, broken)
     process.send_signal(signal.SIGKILL)
@@ -125,7 +125,7 @@ def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.
 
 def test_ctrl_c_is_told_in_one_line(home: Path, data_flags: list[str]) -> None:
     output = home / "interrupted"
-    process = start([*data_flags, "--num_shards=60", f"--output={output}"])
+    process = start([*data_flags, "--num_shards=400", f"--output={output}"])
     wait_for_a_shard(process, output)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()

@@ -68,7 +68,7 @@ def test_what_is_written(tmp_path: Path, glob: str, texts: list[str], capsys: py
     assert f"{summary['fertility']:.3f} pieces a word, 0.0000% of words are [UNK]" in shown
 
 
-@pytest.mark.parametrize("mode", ["in_memory", "multi_processing"])
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
 def test_order_and_workers_do_not_matter(tmp_path: Path, glob: str, texts: list[str], mode: str) -> None:
     shuffled = list(texts)
     random.Random(1).shuffle(shuffled)

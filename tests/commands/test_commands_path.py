@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.installed_pipeline import pretraining_data
 
 TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
 PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")
@@ -104,12 +104,17 @@ def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.Monkey
 
     def noted(data: Path, split: str, **settings: Any) -> Any:
         taken.append((data.name, split, settings.get("start_step", 0)))
-        return pretraining_dataset(data, split, **settings)
+        return pretraining_data(data, split, **settings)
 
-    monkeypatch.setattr("bert_tf.tasks.pretraining.pretraining_dataset", noted)
+    monkeypatch.setattr("bert_tf.tasks.pretraining.pretraining_data", noted)
     run("data", "--input", made / "corpus.txt", "--format", "text", "--vocabulary", made / "vocab.txt",
         "--output", made / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
-    settings = ["training.batch_size=16", "training.checkpoint_every=3", "training.long_share=0.25"]
+    settings = [
+        "training.batch_size=16",
+        "training.checkpoint_every=3",
+        "training.long_share=0.25",
+        "training.show_examples=0",
+    ]
     paths = ["--data", made / "both", "--model", made / "model.json", "--output", made / "long"]
     argv = ["pretrain", *paths, "--steps", 8, "--set", *settings, "training.keep_checkpoints=9"]
     whole = run(*argv)
@@ -220,6 +225,7 @@ def test_predict_fills_masks_and_classifies(made: Path, run: Run, tmp_path: Path
     assert rows[0]["text"] == "The boat and the [MASK]."
 
 
+@pytest.mark.slow
 def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
     versions = [run("export", "--preset", made / "tuned", "--output", tmp_path / "model")["version"] for _ in range(2)]
     assert versions == [1, 2]

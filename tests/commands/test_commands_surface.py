@@ -12,6 +12,7 @@ import pytest
 
 from bert_tf import cli
 from bert_tf.cli import COMMANDS, Pipeline, build_parser, main
+from bert_tf.commands.tasks import TASKS
 
 PRESET = "--preset"
 CORPUS = (
@@ -26,12 +27,40 @@ SURFACE = {
     "--random_share --seed --short_seq_prob --validation_fraction --vocabulary",
     "pretrain": "--data --model --output --recipe --set --steps --strategy",
     "evaluate": "--batch_size --data --preset",
-    "finetune": "TASK --data --from_scratch --label_column --max_seq_length --output --preset --set --text_columns",
-    "predict": "--batch_size --input --output --preset --top_k",
+    "finetune": "TASK",
+    "score": "TASK",
+    "predict": "--batch_size --ensemble --input --output --preset --skip_bad --top_k",
+    "submission": "--output --predictions",
+    "attention": "--max_seq_length --output --preset --text --text_pair",
+    "features": "--input --layers --max_seq_length --output --preset --skip_bad --task",
+    "convert": "--dtype --lowercase --original --padded_vocabulary --peer --shard_bytes --source --target "
+    "--text_columns --vocabulary",
     "export": "--max_seq_length --output --preset --top_k --version",
     "serve": "--host --model --port",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",
+}
+
+LEARNING = (
+    "--bilstm --bilstm_dim --feature_cache --features --from_scratch --frozen_layers --grid --max_seq_length --output "
+    "--preset --probe --restarts --set --skip_bad"
+)
+SCORING = "--data --predictions"
+GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli", "ax")
+SPANS = "--augment --dev --doc_stride --max_answer_length --max_query_length --n_best --train"
+FINETUNE = dict.fromkeys(GLUE, "--data") | {
+    "classify": "--class_weights --data --dev --label_column --pooling --regression --text_columns --train --windows",
+    "squad1": SPANS,
+    "squad2": SPANS,
+    "ner": "--dev --document_context --scheme --tag_column --test --token_column --train",
+    "swag": "--dev --test --train",
+}
+SCORE = dict.fromkeys(GLUE, "") | {
+    "classify": "--label_column --regression --text_columns",
+    "squad1": "",
+    "squad2": "--null_odds --null_threshold",
+    "ner": "--document_context --scheme --tag_column --token_column",
+    "swag": "",
 }
 
 
@@ -44,9 +73,9 @@ def flags(parser: argparse.ArgumentParser) -> list[str]:
     )
 
 
-def subparser(name: str) -> argparse.ArgumentParser:
-    actions = build_parser()._subparsers._group_actions[0].choices
-    return actions[name]
+def subparser(name: str, task: str | None = None) -> argparse.ArgumentParser:
+    parser = build_parser()._subparsers._group_actions[0].choices[name]
+    return parser._subparsers._group_actions[0].choices[task] if task else parser
 
 
 def test_commands_are_frozen() -> None:
@@ -56,6 +85,13 @@ def test_commands_are_frozen() -> None:
 @pytest.mark.parametrize("name", [name for name in SURFACE if not isinstance(COMMANDS[name], Pipeline)])
 def test_flags_are_frozen(name: str) -> None:
     assert flags(subparser(name)) == sorted(SURFACE[name].split())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_flags_of_tasks_are_frozen(task: str) -> None:
+    assert set(TASKS) == set(FINETUNE) == set(SCORE)
+    assert flags(subparser("finetune", task)) == sorted(f"{LEARNING} {FINETUNE[task]}".split())
+    assert flags(subparser("score", task)) == sorted(f"{SCORING} {SCORE[task]}".split())
 
 
 @pytest.mark.parametrize("name", ["vocab", "data"])
@@ -71,7 +107,8 @@ def test_pipeline_flags_are_frozen(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SURFACE if not isinstance(COMMANDS[name], Pipeline)])
 def test_every_flag_has_help(name: str) -> None:
-    assert all(action.help for action in subparser(name)._actions)
+    tasks = TASKS if name in ("finetune", "score") else (None,)
+    assert all(action.help for task in tasks for action in subparser(name, task)._actions)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +118,7 @@ def test_every_flag_has_help(name: str) -> None:
         (["pretrian"], "invalid choice: 'pretrian'"),
         (["pretrain", "--dat", "x", "--output", "y"], "required: --data"),
         (["pretrain", "--data", "x", "--output", "y", "--stepps", "3"], "unrecognized arguments: --stepps 3"),
-        (["finetune", "cola", "--preset", "p", "--data", "d", "--output", "o"], "invalid choice: 'cola'"),
+        (["finetune", "colla", "--preset", "p", "--data", "d", "--output", "o"], "invalid choice: 'colla'"),
         (["serve", "--model", "m", "--port", "http"], "invalid int value: 'http'"),
     ],
 )

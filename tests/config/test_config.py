@@ -41,11 +41,12 @@ def test_json_round_trip(config: object, tmp_path: Path) -> None:
         (BertConfig, {"attention": "sideways"}, "`attention`"),
         (DataConfig, {"masking": "both"}, "`masking`"),
         (DataConfig, {"max_predictions_per_seq": 200}, "must not exceed `max_seq_length`"),
+        (DataConfig, {"max_ngram": 129}, "`max_ngram` must not exceed `max_seq_length`. Received: 129 and 128"),
         (DataConfig, {"mask_share": 0.9, "random_share": 0.2}, "must not exceed 1"),
         (DataConfig, {"seed": -1}, "`seed`"),
         (DataConfig, {"validation_fraction": 1.0}, "`validation_fraction`"),
         (TrainingConfig, {"precision": "fp8"}, "`training.precision`"),
-        (TrainingConfig, {"strategy": "tpu"}, "`training.strategy`"),
+        (TrainingConfig, {"strategy": "parameter_server"}, "`training.strategy`"),
         (TrainingConfig, {"learning_rate": 0.0}, "`training.learning_rate`"),
         (TrainingConfig, {"batch_size": 0}, "`training.batch_size`"),
         (RunConfig, {"model": {"hidden": 3}}, "unknown key `hidden`"),
@@ -115,8 +116,10 @@ def test_original_names_are_read(tmp_path: Path) -> None:
         BertConfig.from_name_or_path(str(path), vocabulary_size=99)
     with pytest.raises(ConfigError, match="given twice"):
         BertConfig.from_mapping(original | {"hidden_dim": 128})
-    with pytest.raises(ConfigError, match="attention_probs_dropout_prob"):
-        BertConfig.from_mapping(original | {"attention_probs_dropout_prob": 0.2})
+    apart = BertConfig.from_mapping(original | {"attention_probs_dropout_prob": 0.2})
+    assert (apart.dropout, apart.attention_dropout) == (0.1, 0.2)
+    with pytest.raises(ConfigError, match=r"`attention_dropout` must be in \[0, 1\)"):
+        BertConfig.from_mapping(original | {"attention_probs_dropout_prob": 1.0})
     with pytest.raises(ConfigError, match="neither a JSON file nor a known model size"):
         BertConfig.from_name_or_path("nowhere.json")
 

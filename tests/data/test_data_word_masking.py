@@ -71,7 +71,7 @@ def test_choice_is_that_of_one_word_after_the_other(width, slots, prob, unit, co
         {},
         {"mask_unit": "span"},
         {"mask_unit": "span", "max_ngram": 10, "masked_lm_prob": 0.5},
-        {"mask_unit": "span", "max_ngram": 1000, "max_predictions_per_seq": 4},
+        {"mask_unit": "span", "max_ngram": 61, "max_predictions_per_seq": 4},
         # More tries than predictions: words that are too long come first.
         {"masked_lm_prob": 0.0},
         {"max_predictions_per_seq": 1, "mask_unit": "span"},

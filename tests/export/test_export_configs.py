@@ -102,6 +102,7 @@ def test_every_example_is_tried() -> None:
     assert {path.name for path in (SAVED_MODELS / "examples").iterdir()} == set(EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(set(EXAMPLES.values())))
 def test_examples_are_answered(kind: str, exported: Callable[[str], Path]) -> None:
     client = TestClient(create_app(exported(kind).parent))

@@ -29,6 +29,7 @@ def test_the_cases_know_the_presets() -> None:
     assert len(CASES) == len(hostile_requests.cases())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", ["signature", "session"])
 @pytest.mark.parametrize("key", CASES)
 def test_hostile_tensors_get_an_error_that_names_them_or_an_answer(

@@ -55,7 +55,9 @@ def call(folder: Path, signature: str = "serving_default", **inputs: Any) -> dic
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "classifier" else pytest.mark.slow) for kind in KINDS]
+)
 def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[str, Path], exported: Exported) -> None:
     folder = exported(kind)
     assert folder.name == "1"
@@ -194,7 +196,7 @@ def test_an_interrupted_export_leaves_nothing(
 def test_two_exports_do_not_write_to_one_directory(presets: dict[str, Path], tmp_path: Path) -> None:
     other = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(RuntimeError, match="another export is writing to"):
+    with pytest.raises(RuntimeError, match="another process is writing an export to"):
         export_preset(presets["backbone"], tmp_path)
     os.close(other)
 

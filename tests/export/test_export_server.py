@@ -198,6 +198,7 @@ def process(exported: Callable[[str], Path]) -> Iterator[tuple[subprocess.Popen[
     process.communicate()
 
 
+@pytest.mark.slow
 def test_a_real_server_answers_and_stops_when_told(process: tuple[subprocess.Popen[str], str]) -> None:
     running, url = process
     with urllib.request.urlopen(url, timeout=60) as response:

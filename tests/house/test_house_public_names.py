@@ -11,10 +11,11 @@ import pytest
 import bert_tf
 
 PUBLIC_NAMES = """
-BertBackbone BertConfig BertEmbeddings BertPretrainer BertTextClassifier BertTokenizer ConfigError DataConfig
-LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig TrainResult TrainingConfig Vocabulary
-evaluate_pretraining export_preset finetune load_backbone load_preset load_vocabulary pack predict pretrain
-pretraining_dataset read_manifest save_preset save_vocabulary serve weights_sha256
+BertBackbone BertConfig BertEmbeddings BertMultipleChoice BertPretrainer BertSpanPredictor BertTextClassifier
+BertTokenClassifier BertTokenizer ConfigError DataConfig LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset
+RunConfig TrainResult TrainingConfig Vocabulary convert evaluate_pretraining export_preset finetune load_backbone
+load_preset load_vocabulary pack predict pretrain pretraining_dataset read_checkpoint read_manifest save_preset
+save_vocabulary serve weights_sha256
 """.split()  # noqa: SIM905
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -8,10 +10,33 @@ from layer_contract import CHECKS, Contract, run_layer_contract
 import bert_tf.layers
 import bert_tf.models
 from bert_tf.config import BertConfig
-from bert_tf.layers import AttentionMask, BertEmbeddings, MaskedLMHead, NextSentenceHead
-from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
+from bert_tf.layers import (
+    AttentionMask,
+    BertEmbeddings,
+    BiLSTM,
+    LayerNormalization,
+    MaskedLMHead,
+    NextSentenceHead,
+    RowsAt,
+    SelfAttention,
+    TokenPooling,
+    TransformerLayer,
+    WeightedSum,
+)
+from bert_tf.models import (
+    BertBackbone,
+    BertBiLSTMEncoder,
+    BertFeatureTagger,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertProbe,
+    BertSpanPredictor,
+    BertTextClassifier,
+    BertTokenClassifier,
+    BiLSTMTagger,
+)
 
-B, S, P, H, V = 3, 7, 2, 8, 20
+B, S, P, H, V, L, D = 3, 7, 2, 8, 20, 4, 5
 CONFIG = BertConfig(
     vocabulary_size=V, hidden_dim=H, num_layers=2, num_heads=2, intermediate_dim=12, max_sequence_length=9
 )
@@ -24,11 +49,18 @@ ENCODER = {
 }
 POSITIONS = {"mask_positions": np.array([[1, 6], [2, 3], [0, 0]], dtype="int32")}
 SEQUENCE = {"sequence_output": RNG.normal(size=(B, S, H)).astype("float32")}
+LAYERS = RNG.normal(size=(B, S, L, H)).astype("float32")
+ADDED = {"attention_mask": np.where(MASK[:, None, None], 0, -1e9).astype("float32")}
 
 # Weights: three tables and a layer normalization; a layer of 4 projections, 2 dense, 2 normalizations.
 EMBEDDINGS = (5, (V + 9 + 2 + 2) * H)
 LAYER = (16, 4 * (H * H + H) + 2 * H * 12 + 12 + H + 4 * H)
 BACKBONE = (5 + 2 * 16 + 2, EMBEDDINGS[1] + 2 * LAYER[1] + H * H + H)
+# Without the pooler, which models of tokens leave unused.
+BARE = (BACKBONE[0] - 2, BACKBONE[1] - H * H - H)
+# Forward and backward, each with kernel, recurrent kernel and bias of four gates.
+BILSTM = (6, 2 * 4 * D * (H + D + 1))
+TAGGER = (2 * 6, BILSTM[1] + 2 * 4 * D * (2 * D + D + 1))
 TRANSFORM = (5, H * H + H + 2 * H + V)
 
 
@@ -41,13 +73,37 @@ def backbone(dtype):
     return BertBackbone(CONFIG, dtype=dtype)
 
 
+def bare(dtype):
+    return BertBackbone(replace(CONFIG, pooler=False), dtype=dtype)
+
+
 CONTRACTS = {
     "AttentionMask": Contract(
         lambda dtype: AttentionMask(left_to_right=True, dtype=dtype),
         inputs={"padding_mask": MASK},
-        output_shape=(B, S, S),
+        output_shape=(B, 1, S, S),
         weights=(0, 0),
-        output_dtypes=("bool",),
+        output_dtypes=("float32",),
+    ),
+    "LayerNormalization": Contract(
+        lambda dtype: LayerNormalization(epsilon=1e-12, dtype=dtype),
+        inputs=SEQUENCE,
+        output_shape=(B, S, H),
+        weights=(2, 2 * H),
+    ),
+    "SelfAttention": Contract(
+        lambda dtype: SelfAttention(2, dropout=0.2, dtype=dtype),
+        inputs=SEQUENCE | ADDED,
+        output_shape=(B, S, H),
+        weights=(8, 4 * (H * H + H)),
+        still=("key/bias",),
+    ),
+    "TransformerLayer": Contract(
+        lambda dtype: TransformerLayer(2, 12, dropout=0.2, dtype=dtype),
+        inputs=SEQUENCE | ADDED,
+        output_shape=(B, S, H),
+        weights=LAYER,
+        still=("key/bias",),
     ),
     "BertEmbeddings": Contract(
         lambda dtype: BertEmbeddings(V, H, max_sequence_length=9, dtype=dtype),
@@ -61,6 +117,31 @@ CONTRACTS = {
         output_shape=(B, P, V),
         weights=(TRANSFORM[0] + 1, TRANSFORM[1] + V * H),
         output_dtypes=("float32",),
+    ),
+    "RowsAt": Contract(
+        lambda dtype: RowsAt(dtype=dtype),
+        inputs={"sequence": SEQUENCE["sequence_output"], "positions": POSITIONS["mask_positions"]},
+        output_shape=(B, P, H),
+        weights=(0, 0),
+    ),
+    "TokenPooling": Contract(
+        lambda dtype: TokenPooling("max", dtype=dtype),
+        inputs=SEQUENCE | {"padding_mask": MASK},
+        output_shape=(B, H),
+        weights=(0, 0),
+    ),
+    "WeightedSum": Contract(
+        lambda dtype: WeightedSum(dtype=dtype),
+        inputs={"layers": LAYERS},
+        output_shape=(B, S, H),
+        weights=(2, L + 1),
+    ),
+    "BiLSTM": Contract(
+        lambda dtype: BiLSTM(D, num_layers=2, dropout=0.2, dtype=dtype),
+        inputs=SEQUENCE | {"padding_mask": MASK},
+        output_shape=((B, S, 2 * D), (B, 2 * D)),
+        weights=TAGGER,
+        output_dtypes=("bfloat16", "bfloat16"),
     ),
     "NextSentenceHead": Contract(
         lambda dtype: NextSentenceHead(dtype=dtype),
@@ -93,6 +174,59 @@ CONTRACTS = {
         weights=(BACKBONE[0] + 2, BACKBONE[1] + 5 * H + 5),
         still=("key/bias",),
         output_dtypes=("float32",),
+    ),
+    "BertTokenClassifier": Contract(
+        lambda dtype: BertTokenClassifier(bare(dtype), num_classes=5, dropout=0.2),
+        inputs=ENCODER,
+        output_shape=(B, S, 5),
+        weights=(BARE[0] + 2, BARE[1] + 5 * H + 5),
+        still=("key/bias",),
+        output_dtypes=("float32",),
+    ),
+    "BertSpanPredictor": Contract(
+        lambda dtype: BertSpanPredictor(bare(dtype)),
+        inputs=ENCODER,
+        output_shape={"start_logits": (B, S), "end_logits": (B, S)},
+        weights=(BARE[0] + 2, BARE[1] + 2 * H + 2),
+        still=("key/bias",),
+        output_dtypes=("float32", "float32"),
+    ),
+    "BertMultipleChoice": Contract(
+        lambda dtype: BertMultipleChoice(backbone(dtype), dropout=0.2),
+        inputs={name: np.stack([ids, ids[:, ::-1]], axis=1) for name, ids in ENCODER.items()},
+        output_shape=(B, 2),
+        weights=(BACKBONE[0] + 2, BACKBONE[1] + H + 1),
+        still=("key/bias",),
+        output_dtypes=("float32",),
+    ),
+    "BiLSTMTagger": Contract(
+        lambda dtype: BiLSTMTagger(5, L, H, "weighted_sum", bilstm_dim=D, dropout=0.2, dtype=dtype),
+        inputs={"features": LAYERS.astype("float16"), "padding_mask": MASK},
+        output_shape=(B, S, 5),
+        weights=(TAGGER[0] + 2 + 2, TAGGER[1] + L + 1 + 5 * 2 * D + 5),
+        output_dtypes=("float32",),
+    ),
+    "BertFeatureTagger": Contract(
+        lambda dtype: BertFeatureTagger(bare(dtype), 5, "second_to_last", bilstm_dim=D, dropout=0.2),
+        inputs=ENCODER,
+        output_shape=(B, S, 5),
+        weights=(BARE[0] + TAGGER[0] + 2, BARE[1] + TAGGER[1] + 5 * 2 * D + 5),
+        output_dtypes=("float32",),
+    ),
+    "BertProbe": Contract(
+        lambda dtype: BertProbe(bare(dtype), 3, "layer_1", pooling="mean"),
+        inputs=ENCODER,
+        output_shape=(B, 3),
+        weights=(BARE[0] + 2, BARE[1] + 3 * H + 3),
+        output_dtypes=("float32",),
+    ),
+    "BertBiLSTMEncoder": Contract(
+        lambda dtype: BertBiLSTMEncoder(bare(dtype), D),
+        inputs=ENCODER,
+        output_shape={"sequence_output": (B, S, 2 * D), "pooled_output": (B, 2 * D)},
+        weights=(BARE[0] + BILSTM[0], BARE[1] + BILSTM[1]),
+        still=("key/bias",),
+        output_dtypes=("bfloat16", "bfloat16"),
     ),
 }
 

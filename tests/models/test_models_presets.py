@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -13,8 +14,11 @@ from reference_bert import TINY, random_inputs, randomize
 from bert_tf.config import ConfigError
 from bert_tf.models import (
     BertBackbone,
+    BertMultipleChoice,
     BertPretrainer,
+    BertSpanPredictor,
     BertTextClassifier,
+    BertTokenClassifier,
     load_backbone,
     load_preset,
     preset_files,
@@ -29,11 +33,24 @@ BUILD = {
     "BertBackbone": lambda: BertBackbone(TINY),
     "BertPretrainer": lambda: BertPretrainer(BertBackbone(TINY)),
     "BertTextClassifier": lambda: BertTextClassifier(BertBackbone(TINY), num_classes=3, dropout=0.25),
+    "BertTokenClassifier": lambda: BertTokenClassifier(BertBackbone(TINY), num_classes=4, dropout=0.5),
+    "BertSpanPredictor": lambda: BertSpanPredictor(BertBackbone(TINY)),
+    "BertMultipleChoice": lambda: BertMultipleChoice(BertBackbone(TINY), dropout=0.0),
+}
+ENCODER = ("token_ids", "segment_ids", "padding_mask")
+WITHOUT_POOLER = {
+    "BertBackbone": lambda backbone: backbone,
+    "BertPretrainer": lambda backbone: BertPretrainer(backbone, next_sentence=False),
+    "BertTextClassifier": lambda backbone: BertTextClassifier(backbone, num_classes=2, pooling="max"),
+    "BertTokenClassifier": lambda backbone: BertTokenClassifier(backbone, num_classes=2),
+    "BertSpanPredictor": BertSpanPredictor,
 }
 
 
 def outputs(model):
     inputs = random_inputs()
+    if len(next(iter(model.input.values())).shape) == 3:
+        inputs = {name: np.stack([values, values[::-1]], axis=1) for name, values in inputs.items()}
     outputs = model({name: inputs[name] for name in model.input})
     return [np.asarray(output) for output in keras.tree.flatten(outputs)]
 
@@ -71,6 +88,99 @@ def test_backbone_of_any_kind(kind, tmp_path):
     assert_same(preset.model, getattr(model, "backbone", model))
     assert_same(BertBackbone.from_preset(directory), preset.model)
     assert BertTextClassifier(preset.model, num_classes=2).backbone is preset.model
+
+
+@pytest.mark.parametrize("kind", WITHOUT_POOLER)
+def test_round_trip_without_pooler(kind, tmp_path):
+    model = WITHOUT_POOLER[kind](BertBackbone(replace(TINY, pooler=False)))
+    randomize(model)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
+    preset = load_preset(tmp_path / "preset")
+    assert preset.kind == kind and not preset.config.pooler
+    assert not any("pooler" in weight.path for weight in preset.model.weights)
+    assert_same(preset.model, model)
+    assert list(load_backbone(tmp_path / "preset").model.output) == ["sequence_output"]
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
+def test_pooling_is_kept(pooling, tmp_path):
+    model = BertTextClassifier(BertBackbone(replace(TINY, pooler=pooling == "first")), 3, pooling=pooling)
+    randomize(model)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
+    kept = load_preset(tmp_path / "preset").model
+    assert kept.pooling == pooling
+    assert_same(kept, model)
+
+
+def test_presets_from_before_pooling_was_named_take_the_first_token(tmp_path):
+    model, directory = saved(tmp_path, "BertTextClassifier")
+    edit(directory / "config.json", lambda c: c.pop("pooling"))
+    assert_same(load_preset(directory).model, model)
+
+
+@pytest.mark.parametrize("heads", [{"masked_lm": True}, {"next_sentence": True}])
+def test_round_trip_with_one_head(heads, tmp_path):
+    heads = {"masked_lm": False, "next_sentence": False} | heads
+    model = BertPretrainer(BertBackbone(TINY), **heads)
+    randomize(model)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
+    preset = load_preset(tmp_path / "preset")
+    assert {name: getattr(preset.model, name) for name in heads} == heads
+    assert list(preset.model.output) == ["mlm_logits" if heads["masked_lm"] else "nsp_logits"]
+    assert ("mask_positions" in preset.model.input) == heads["masked_lm"]
+    assert_same(preset.model, model)
+
+
+def test_a_head_of_its_own_is_kept(tmp_path):
+    config = replace(TINY, mlm_activation="relu", mlm_layer_norm_epsilon=0.5)
+    model = BertPretrainer(BertBackbone(config))
+    randomize(model)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
+    assert_same(load_preset(tmp_path / "preset").model, model)
+    other = BertPretrainer(BertBackbone(TINY))
+    other.set_weights(model.get_weights())
+    assert np.abs(outputs(other)[0] - outputs(model)[0]).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda backbone: BertPretrainer(backbone, masked_lm=False, next_sentence=False), "or both. Received: neither"),
+        (BertPretrainer, "`next_sentence` needs an encoder with `pooler`"),
+        (lambda backbone: BertTextClassifier(backbone, 2), "needs an encoder with `pooler`"),
+        (BertMultipleChoice, "needs an encoder with `pooler`"),
+        (lambda backbone: BertTextClassifier(backbone, 2, pooling="last"), "`pooling` must be one of first, mean, max"),
+        (lambda backbone: BertTokenClassifier(backbone, 0), "`num_classes` must be at least 1. Received: 0"),
+        (lambda backbone: BertTokenClassifier(backbone, 2, dropout=1.0), r"`dropout` must be in \[0, 1\). Received"),
+    ],
+)
+def test_heads_without_what_they_need_are_refused(build, message):
+    with pytest.raises(ConfigError, match=message):
+        build(BertBackbone(replace(TINY, pooler=False)))
+
+
+def test_a_task_is_one_dense_layer_on_what_the_encoder_gives():
+    inputs = {name: values for name, values in random_inputs().items() if name in ENCODER}
+    tokens, spans = BUILD["BertTokenClassifier"](), BUILD["BertSpanPredictor"]()
+    for model in (tokens, spans):
+        randomize(model)
+        kernel, bias = (np.asarray(weight) for weight in model.get_layer("logits").weights)
+        expected = np.asarray(model.backbone(inputs)["sequence_output"]) @ kernel + bias
+        found = model(inputs)
+        if model is spans:
+            found = np.stack([found["start_logits"], found["end_logits"]], axis=-1)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_every_choice_is_scored_alone():
+    model, inputs = BUILD["BertMultipleChoice"](), random_inputs()
+    randomize(model)
+    kernel, bias = (np.asarray(weight) for weight in model.get_layer("logits").weights)
+    rows = {name: inputs[name] for name in ENCODER}
+    scores = np.asarray(model.backbone(rows)["pooled_output"]) @ kernel + bias
+    choices = model({name: values[np.newaxis] for name, values in rows.items()})
+    assert choices.shape == (1, 3)
+    np.testing.assert_allclose(choices[0], scores[:, 0], atol=1e-5)
 
 
 def test_from_preset_and_save_to_preset(tmp_path):
@@ -204,6 +314,13 @@ def edit(path, change):
         (lambda c: c["model"].update(num_layers="2"), "`num_layers` must be int"),
         (lambda c: c.update(kind="BertSomething"), "`kind` must be one of"),
         (lambda c: c.update(kind="BertTextClassifier"), "`num_classes` belongs to"),
+        (lambda c: c.update(kind="BertTokenClassifier"), "`num_classes` belongs to"),
+        (lambda c: c.update(num_classes=2), "`num_classes` belongs to"),
+        (lambda c: c.update(pooling="mean"), "`pooling` belongs to a BertTextClassifier or BertProbe. Received: kind"),
+        (lambda c: c["model"].update(pooler=False), "`next_sentence` needs an encoder with `pooler`"),
+        (lambda c: c["model"].update(mlm_activation="swish"), "`mlm_activation` must be one of"),
+        (lambda c: c.update(next_sentence=False), "it has no weight `nsp_logits/"),
+        (lambda c: c.update(masked_lm=False), "it has no weight `mlm_logits/"),
         (lambda c: c.update(format_version=2), "`format_version` must be 1. Received: 2"),
         (lambda c: c.update(info=[]), "`info` must be a JSON object"),
         (lambda c: c.pop("lowercase"), "lowercase"),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.labelled_text import read_tsv
+from bert_tf.tasks.labelled_text import read_rows
 from bert_tf.tasks.passages import write_passages
+from bert_tf.tasks.problems import Problems
 
 
 def corpus(path: Path, documents: int, word: str) -> Path:
@@ -22,18 +23,21 @@ def corpus(path: Path, documents: int, word: str) -> Path:
     return path
 
 
+def rows_of(path: Path) -> list[tuple[str, ...]]:
+    """Returns text and label of every row."""
+    return [row for _, row in read_rows(path, ["text", "label"], Problems())]
+
+
 def test_the_label_is_the_file(tmp_path: Path) -> None:
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt.bz2", 60, "fin")]
     train, dev = write_passages(files, tmp_path / "out", most_passages=100)
-    sides = [read_tsv(tmp_path / "out" / f"{side}.tsv", ["text"], "label") for side in ("train", "dev")]
+    sides = [rows_of(tmp_path / "out" / f"{side}.tsv") for side in ("train", "dev")]
     assert [len(side) for side in sides] == [train, dev]
     assert train + dev == 200
     for side in sides:
-        assert set(side.labels) == {"birds", "fish"}
-        assert all(
-            ("wing" in text) == (label == "birds") for text, label in zip(side.columns[0], side.labels, strict=True)
-        )
-    documents = [{" ".join(text.split()[:2]) for text in side.columns[0]} for side in sides]
+        assert {label for _, label in side} == {"birds", "fish"}
+        assert all(("wing" in text) == (label == "birds") for text, label in side)
+    documents = [{" ".join(text.split()[:2]) for text, _ in side} for side in sides]
     assert not documents[0] & documents[1]
 
 
@@ -46,8 +50,8 @@ def test_a_passage_that_names_its_label_or_stands_twice_is_left_out(tmp_path: Pa
 
 def test_one_file_is_cut_in_quarters(tmp_path: Path) -> None:
     write_passages([corpus(tmp_path / "book.txt", 100, "leaf")], tmp_path / "out")
-    rows = read_tsv(tmp_path / "out" / "train.tsv", ["text"], "label")
-    assert set(rows.labels) == {f"quarter_{part}" for part in range(1, 5)}
+    rows = rows_of(tmp_path / "out" / "train.tsv")
+    assert {label for _, label in rows} == {f"quarter_{part}" for part in range(1, 5)}
 
 
 def test_the_same_input_gives_the_same_files(tmp_path: Path) -> None:

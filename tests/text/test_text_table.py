@@ -9,6 +9,7 @@ from text_samples import SAME_UNICODE
 from bert_tf.text import build_table, normalization
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SAME_UNICODE, reason=f"needs Unicode {build_table.UNICODE_VERSION} (Python 3.11)")
 def test_shipped_table_is_the_built_one(tmp_path):
     build_table.main(["--output", str(tmp_path / "table.npz")])

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from training_tiny_run import CONFIG, dataset, run
 
-from bert_tf.training.fit import evaluate_pretraining, weights_sha256
+from bert_tf.training.evaluator import evaluate_pretraining
+from bert_tf.training.fit import weights_sha256
 
 AVERAGED = replace(CONFIG, average=0.6, checkpoint_every=4, evaluate_every=4)
 
@@ -33,7 +34,8 @@ def test_the_result_is_the_average_of_the_weights_after_each_step(tmp_path):
             np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_training_goes_on_with_the_weights_themselves(tmp_path, precision):
     config = replace(AVERAGED, precision=precision)
     result = run(tmp_path / "averaged", config)

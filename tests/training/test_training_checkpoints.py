@@ -73,9 +73,15 @@ def lose_the_arrays(path):
     (path / "model.npz").unlink()
 
 
-@pytest.mark.parametrize(
-    "damage", [truncate, flip_a_bit, lose_the_state, cut_the_state, empty_the_state, lose_the_arrays]
-)
+def empty_the_folder(path):
+    shutil.rmtree(path)
+    path.mkdir()
+
+
+DAMAGES = [truncate, flip_a_bit, lose_the_state, cut_the_state, empty_the_state, lose_the_arrays, empty_the_folder]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, caplog, damage):
     save(tmp_path, 1)
     damage(save(tmp_path, 2))
@@ -87,6 +93,47 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, caplog, damage
     assert (tmp_path / "step-00000002.damaged").is_dir()
     assert save(tmp_path, 2).is_dir()
     assert make_store(tmp_path)[0].restore()[0] == 2
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("oldest", [0, 1])
+def test_a_run_is_not_begun_again_unasked(tmp_path, damage, oldest):
+    """Neither where nothing is whole nor where nothing but the beginning is; all stays as it is."""
+    paths = [save(tmp_path, step) for step in (oldest, 2, 3)]
+    for path in paths[1:] if oldest == 0 else paths:
+        damage(path)
+    for _ in range(2):
+        with pytest.raises(TrainingError, match=f"damaged .*step-00000002, step-00000003.* or remove {tmp_path}"):
+            make_store(tmp_path)[0].restore()
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+def test_a_run_is_not_begun_again_beside_what_was_set_aside(tmp_path):
+    save(tmp_path, 1)
+    truncate(save(tmp_path, 2))
+    make_store(tmp_path)[0].restore()
+    shutil.rmtree(tmp_path / "step-00000001")
+    with pytest.raises(TrainingError, match="step-00000002.damaged"):
+        make_store(tmp_path)[0].restore()
+
+
+def test_an_older_checkpoint_is_out_of_the_way_before_it_is_removed(tmp_path, monkeypatch):
+    """Half removed, it would pass for a damaged one."""
+    save(tmp_path, 1)
+    real = shutil.rmtree
+
+    def killed(path, **settings):
+        if path.exists():
+            raise KeyboardInterrupt
+        real(path, **settings)
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, 2, keep=1)
+    monkeypatch.undo()
+    assert make_store(tmp_path)[0].steps() == [2]
+    make_store(tmp_path)[0].restore()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 
 
 def test_a_half_written_checkpoint_is_removed(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError
-from bert_tf.training.cluster import Cluster
+from bert_tf.training.tf_config import Cluster
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 TASK = {"type": "worker", "index": 1}
@@ -77,6 +77,7 @@ def both(output, *settings):
     return [json.loads(out.splitlines()[-1]) for out, _ in ended]
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(tmp_path):
     one = run(tmp_path / "one", CONFIG, dropout=0.0)
     summaries = both(tmp_path / "two", "dropout=0")

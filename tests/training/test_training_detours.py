@@ -46,6 +46,7 @@ def test_batches_left_out(skipped, start):
     assert list(made.as_numpy_iterator()) == numbers[start:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [(7,), pytest.param((3, 7, 8, 11), marks=pytest.mark.slow)])
 def test_skipping_is_as_if_the_batch_had_never_been(tmp_path, capfd, bad):
     config = replace(CONFIG, on_nan="skip")

@@ -14,7 +14,8 @@ from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training import distribution
-from bert_tf.training.distribution import dense, precision_scope, strategy_scope, sum_over_replicas
+from bert_tf.training.distribution import dense, strategy_scope, sum_over_replicas
+from bert_tf.training.engine import precision_scope
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 

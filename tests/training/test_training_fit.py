@@ -12,13 +12,16 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import training_tiny_run
 from training_tiny_run import CONFIG, build_model, dataset, run
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
+from bert_tf.data.staging import only_writer
 from bert_tf.training.checkpoints import TrainingError
-from bert_tf.training.fit import evaluate_pretraining, finetune, pretrain, weights_sha256
+from bert_tf.training.evaluator import evaluate_pretraining
+from bert_tf.training.fit import finetune, pretrain, weights_sha256
 
 TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
 
@@ -164,6 +167,13 @@ def test_an_evaluation_owed_is_made_up_for(copied):
     assert [line["step"] for line in history(copied) if line["split"] == "validation"] == [10, 12]
 
 
+def test_two_processes_do_not_train_in_one_directory(copied):
+    before = (copied / "history.jsonl").read_bytes()
+    with only_writer(copied, "training in"), pytest.raises(RuntimeError, match="another process is training in"):
+        run(copied, replace(CONFIG, evaluate_every=10))
+    assert (copied / "history.jsonl").read_bytes() == before
+
+
 def test_a_line_cut_short_is_dropped(unbroken, copied):
     with (copied / "history.jsonl").open("a") as file:
         file.write('{"split": "tra')
@@ -219,6 +229,7 @@ def test_evaluate_steps_bounds_the_evaluation(tmp_path):
     assert result.evaluation == pytest.approx(expected)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about TensorFlow")
 def test_nothing_is_jitted_on_a_cpu(tmp_path, monkeypatch):
     seen = []
     original = keras.Model.fit
@@ -250,23 +261,59 @@ def labelled(start: int = 0, stop: int | None = None):
 
     def only_mask(inputs, targets, weights):
         mask = inputs[PADDING_MASK][:, :6]
-        mask = keras.ops.concatenate([targets[NSP_LOGITS][:, None], mask[:, 1:]], 1)
-        return {PADDING_MASK: mask}, targets[NSP_LOGITS], keras.ops.ones_like(weights[NSP_LOGITS])
+        mask = tf.concat([targets[NSP_LOGITS][:, None], mask[:, 1:]], 1)
+        return {PADDING_MASK: mask}, targets[NSP_LOGITS], tf.ones_like(weights[NSP_LOGITS])
 
     return dataset(8, start, stop).map(only_mask)
 
 
-def test_finetune_evaluates_each_epoch_and_resumes(tmp_path):
+def accuracy(model, step):
+    """Measures on three batches; what `finetune` gives is the model as a function of arrays."""
+    right = []
+    for inputs, labels, _ in labelled(500, 503):
+        logits = model({name: values.numpy() for name, values in inputs.items()})
+        right += (logits.argmax(axis=1) == labels.numpy()).tolist()
+    return {"accuracy": sum(right) / len(right), "step": float(step)}
+
+
+def test_finetune_measures_each_epoch_and_resumes(tmp_path):
     config = replace(CONFIG, epochs=3, learning_rate=0.5, log_every=100)
     output = tmp_path / "run"
-    result = finetune(classifier, labelled, lambda: labelled(500, 503), config, output, steps=30)
-    assert (result.step, set(result.evaluation)) == (30, {"loss", "accuracy"})
-    assert result.evaluation["accuracy"] == 1.0
+    result = finetune(classifier, labelled, config, output, steps=30, measure=accuracy)
+    assert (result.step, result.evaluation) == (30, {"accuracy": 1.0, "step": 30.0})
     assert [h["step"] for h in history(output) if h["split"] == "validation"] == [10, 20, 30]
-    again = finetune(classifier, labelled, lambda: labelled(500, 503), config, output, steps=30)
+    again = finetune(classifier, labelled, config, output, steps=30, measure=accuracy)
     assert weights_sha256(again.model) == weights_sha256(result.model)
     assert again.evaluation == result.evaluation
     with pytest.raises(ConfigError, match="another `steps`"):
-        finetune(classifier, labelled, None, config, output, steps=31)
+        finetune(classifier, labelled, config, output, steps=31)
     with pytest.raises(ConfigError, match="`steps` must be at least 1"):
-        finetune(classifier, labelled, None, config, output, steps=0)
+        finetune(classifier, labelled, config, output, steps=0)
+
+
+@pytest.mark.parametrize(
+    ("figures", "patience", "end"),
+    [
+        ([0.1, 0.3, 0.2, 0.3, 0.9], 2, 4),
+        ([0.1, 0.3, 0.2, 0.4, 0.3], 2, 5),
+        ([0.5, 0.4, 0.6, 0.7, 0.8], 1, 2),
+        ([0.5, 0.4, 0.3, 0.2, 0.1], 0, 5),
+    ],
+)
+def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, patience, end):
+    config = replace(CONFIG, epochs=5, patience=patience)
+    measured = []
+
+    def measure(model, step):
+        measured.append(step)
+        return {"f1": figures[step // 2 - 1]}
+
+    def tuned():
+        return finetune(classifier, labelled, config, tmp_path / "run", steps=10, measure=measure, metric="f1")
+
+    result = tuned()
+    assert (result.step, measured) == (2 * end, list(range(2, 2 * end + 1, 2)))
+    # Run again, it neither goes on nor begins anew.
+    again = tuned()
+    assert (again.step, again.evaluation) == (result.step, {"f1": figures[end - 1]})
+    assert weights_sha256(again.model) == weights_sha256(result.model)

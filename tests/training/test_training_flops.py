@@ -8,7 +8,7 @@ from training_tiny_run import CONFIG, build_model, dataset
 
 from bert_tf.config import BertConfig
 from bert_tf.training.fit import pretrain
-from bert_tf.training.flops import forward_flops, measured_peak, step_flops
+from bert_tf.training.flops import DevicePeak, forward_flops, measured_peak, step_flops
 
 
 def products(config, length, predictions):
@@ -40,7 +40,22 @@ def test_the_peak_is_more_than_nothing_and_less_than_the_impossible(dtype):
     assert 1e8 < measured_peak(dtype) < 1e15
 
 
+def test_devices_can_do_what_they_were_seen_to_do():
+    timings = iter([10.0, 12.0, 30.0])
+    peak = DevicePeak(0.0, lambda: next(timings))
+    assert peak.share(5.0, 1.0) == 0.5
+    # More than the peak: it is timed again, and is what was done where that is still more.
+    assert peak.share(40.0, 2.0) == 1.0
+    assert peak.share(10.0, 1.0) == 0.5
+    assert peak.share(24.0, 1.0) == 24.0 / 30.0
+
+
+def test_a_stated_peak_is_believed():
+    peak = DevicePeak(10.0, lambda: pytest.fail("nothing is timed where the peak is stated"))
+    assert peak.share(20.0, 1.0) == 2.0
+
+
 def test_the_share_of_the_peak_is_recorded(tmp_path):
-    pretrain(build_model, lambda start: dataset(8, start), CONFIG, tmp_path, flops=lambda _: 1e6)
+    pretrain(build_model, lambda start: dataset(8, start), CONFIG, tmp_path, flops=lambda _, positions: 1e4 * positions)
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     assert all(0 < line["mfu"] < 1 for line in lines if line["split"] == "train")

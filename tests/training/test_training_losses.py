@@ -5,8 +5,16 @@ import numpy as np
 import pytest
 from training_tiny_run import batch, build_model
 
-from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
-from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, TrainingModel, cross_entropy, is_correct
+from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.training.losses import (
+    CLASSIFICATION,
+    PRETRAINING,
+    REGRESSION,
+    SPANS,
+    TrainingModel,
+    cross_entropy,
+    is_correct,
+)
 
 
 def oracle_cross_entropy(targets, logits):
@@ -84,6 +92,42 @@ def test_classification_takes_one_tensor_of_logits(weights):
     results = training.results()
     assert set(results) == {"loss", "accuracy"}
     assert results["accuracy"] == pytest.approx(weighted_mean(logits.argmax(-1) == y, w))
+
+
+def test_a_regression_is_measured_by_squared_error_alone():
+    inputs = {PADDING_MASK: keras.Input((5,), dtype="int32", name=PADDING_MASK)}
+    model = keras.Model(inputs, keras.layers.Dense(1)(keras.ops.cast(inputs[PADDING_MASK], "float32")))
+    training = TrainingModel(model, REGRESSION)
+    x = {PADDING_MASK: np.arange(20).reshape(4, 5) % 3}
+    y, weights = np.array([0.5, 2.0, -1.0, 5.0], np.float32), np.array([1.0, 0.0, 2.0, 1.0], np.float32)
+    values = keras.ops.convert_to_numpy(model(x))
+    loss = training.compute_loss(x, y, values, weights)
+    assert float(loss) == pytest.approx(weighted_mean((values[:, 0].astype(np.float64) - y) ** 2, weights), rel=1e-5)
+    assert set(training.results()) == {"loss"}
+
+
+@pytest.mark.parametrize("padding", [0, 3])
+def test_places_of_padding_are_no_classes_of_a_span(padding):
+    """The loss is the mean of that of start and end, over the tokens of a row, however far it is padded."""
+    random = np.random.default_rng(5)
+    scores = {name: random.normal(size=(3, 4 + padding)).astype(np.float32) * 20 for name in (START_LOGITS, END_LOGITS)}
+    lengths = np.array([4, 2, 3])
+    mask = (np.arange(4 + padding) < lengths[:, None]).astype(np.int32)
+    names = (PADDING_MASK, *scores)
+    inputs = {n: keras.Input((None,), dtype="int32" if n == PADDING_MASK else "float32", name=n) for n in names}
+    training = TrainingModel(keras.Model(inputs, {name: inputs[name] * 1.0 for name in scores}), SPANS)
+    targets = {START_LOGITS: np.array([0, 1, 1]), END_LOGITS: np.array([3, 1, 2])}
+    x = {PADDING_MASK: mask, **scores}
+    loss = training.compute_loss(x, targets, training(x), {name: np.ones(3, np.float32) for name in targets})
+    expected = [
+        oracle_cross_entropy(targets[name][row : row + 1], scores[name][row : row + 1, : lengths[row]])[0]
+        for name in targets
+        for row in range(3)
+    ]
+    assert float(loss) == pytest.approx(np.mean(expected), rel=1e-5)
+    results = training.results()
+    assert set(results) == {"loss", "start_loss", "start_accuracy", "end_loss", "end_accuracy"}
+    assert results["loss"] == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 def test_the_training_model_adds_no_weights():

@@ -73,6 +73,7 @@ def test_gradients_of_one_step():
         )
 
 
+@pytest.mark.slow
 def test_losses_of_a_hundred_steps(tmp_path):
     pretrain(
         built, lambda start: dataset(CONFIG.batch_size, start, at_step=lambda step, _: batch_of(step)), CONFIG, tmp_path

@@ -3,7 +3,8 @@
     python training_tiny_run.py OUTPUT [field=value ...]
 
 Fields are those of TrainingConfig, and `dropout`, `kill_at` (SIGKILL while that step's batch is made), `signal_at`
-(SIGTERM to itself), `nan_at` (weights that make the loss NaN), `deterministic`. The last line of stdout is JSON.
+(SIGTERM to itself), `signal_at_evaluation` (1: to itself in every evaluation), `nan_at` (weights that make the loss
+NaN), `hang_at` (says so on stderr, and the batch never comes), `deterministic`. The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -124,11 +126,19 @@ def _main(output: str, *settings: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if step == values.get("signal_at"):
             os.kill(os.getpid(), signal.SIGTERM)
+        if step == values.get("hang_at"):
+            print("hanging", file=sys.stderr, flush=True)
+            threading.Event().wait()
         if step == values.get("nan_at"):
             made[2][MLM_LOGITS][0, 0] = np.nan
         return made
 
-    result = run(Path(output), config, values.get("dropout", 0.1), at_step)
+    def at_evaluation(step, made):
+        if values.get("signal_at_evaluation") and step == 10_000:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return made
+
+    result = run(Path(output), config, values.get("dropout", 0.1), at_step, at_evaluation=at_evaluation)
     summary = {
         "step": result.step,
         "loss": result.loss,

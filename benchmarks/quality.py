@@ -1,0 +1,162 @@
+"""`python -m benchmarks.quality --preset RUN --data FOLDER`: what pre-training gives, task by task.
+
+Every task is learnt twice, from the preset and from random weights of the same architecture, with the same rows, rates
+and seeds; of the rates the one is taken that is best on the development set, for each start by itself, and the mean
+over its seeds. Figures of the published Tiny and Mini, of GLUE's test sets, stand beside. FOLDER holds the files under
+the names of `ENTRIES`. Runs stand in --output and are not made again; the table goes to `quality.md` and `quality.json`
+there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure
+
+RATES = (3e-4, 1e-4)
+STARTS = ("pre-trained", "random")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A task of the table.
+
+    Args:
+        task: as in `bert_tf.tasks.registry`.
+        train: files to learn from, under the data folder.
+        dev: file to measure on.
+        epochs: passes over the rows.
+        metric: figure shown.
+        published: that figure in percent for BERT Tiny and Mini, on the task's test set (google-research/bert, README);
+            None where there is none.
+    """
+
+    task: str
+    train: tuple[str, ...]
+    dev: str
+    epochs: int
+    metric: str
+    published: tuple[float, float] | None = None
+
+
+SQUAD_TRAIN = ("squad/squadshifts_amazon_reviews_v1.0.json", "squad/squadshifts_reddit_v1.0.json")
+ENTRIES = {
+    "SST-2": Entry("sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 3, "accuracy", (83.2, 85.9)),
+    "MRPC": Entry("mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 5, "f1", (81.1, 81.1)),
+    "CoLA": Entry("cola", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", 5, "matthews", (0.0, 0.0)),
+    "STS-B": Entry("stsb", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", 5, "spearman", (73.6, 73.3)),
+    "SQuAD": Entry("squad1", SQUAD_TRAIN, "squad/xquad.en.json", 3, "f1"),
+    "WikiANN": Entry("ner", ("ner/wikiann_en/train",), "ner/wikiann_en/dev", 3, "f1"),
+    "WNUT17": Entry("ner", ("ner/wnut17/wnut17train.conll",), "ner/wnut17/emerging.dev.conll", 8, "f1"),
+}
+
+
+def percent(entry: Entry, value: float) -> float:
+    """Returns a figure in percent; SQuAD's official ones are."""
+    return value if entry.task.startswith("squad") else 100 * value
+
+
+def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Returns figure and seconds of one run, which is made where it is not there yet."""
+    from bert_tf.config import TrainingConfig
+    from bert_tf.tasks.finetuning import Sources, finetune_task
+    from bert_tf.tasks.registry import task_class
+    from bert_tf.tasks.start import Start
+
+    entry = ENTRIES[name]
+    output = args.output / name / f"{start}_{rate:g}_{seed}"
+    told = output / "quality.json"
+    if told.is_file():
+        return json.loads(told.read_text(encoding="utf-8"))
+    config = TrainingConfig(learning_rate=rate, batch_size=32, epochs=entry.epochs, seed=seed, keep_checkpoints=1)
+    train = [args.data / path for path in entry.train]
+    sources = Sources(train[0], args.data / entry.dev, more_train=tuple(train[1:]))
+    print(f"\n{name}, {start}, rate {rate:g}, seed {seed}", file=sys.stderr, flush=True)
+    began = time.perf_counter()
+    task: Any = task_class(entry.task)()
+    result = finetune_task(task, sources, Start(args.preset, from_scratch=start == "random"), config, output / "run")
+    found = {
+        "figure": percent(entry, result.metrics[entry.metric]),
+        "metrics": result.metrics,
+        "remark": result.remark,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+    told.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return found
+
+
+def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Returns one line of the table."""
+    entry = ENTRIES[name]
+    row: dict[str, Any] = {"name": name, "metric": entry.metric, "epochs": entry.epochs, "published": entry.published}
+    for start in STARTS:
+        by_rate = {rate: [learnt(name, start, rate, seed, args) for seed in args.seeds] for rate in RATES}
+        means = {rate: statistics.mean(run["figure"] for run in runs) for rate, runs in by_rate.items()}
+        best = max(means, key=means.__getitem__)
+        figures = [run["figure"] for run in by_rate[best]]
+        row[start] = {
+            "mean": means[best],
+            "deviation": statistics.stdev(figures) if len(figures) > 1 else None,
+            "rate": best,
+            "remarks": sorted({run["remark"] for run in by_rate[best]} - {""}),
+            "seconds": sum(run["seconds"] for runs in by_rate.values() for run in runs),
+        }
+    return row
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns the table in Markdown."""
+    lines = [
+        "| task | metric | random weights | pre-trained | gain | rates | published Tiny, Mini |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        pretrained, random = (row[start] for start in STARTS)
+        published = ", ".join(f"{value:.1f}" for value in row["published"]) if row["published"] else ""
+        lines.append(
+            f"| {row['name']} | {row['metric']} | {_shown(random)} | {_shown(pretrained)} "
+            f"| {pretrained['mean'] - random['mean']:+.1f} | {random['rate']:g}, {pretrained['rate']:g} | {published} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _shown(start: dict[str, Any]) -> str:
+    deviation = f" ± {start['deviation']:.1f}" if start["deviation"] is not None else ""
+    return f"{start['mean']:.1f}{deviation}{' (collapsed)' if start['remarks'] else ''}"
+
+
+def main() -> None:
+    """Makes the runs that are missing, and the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--preset", type=Path, required=True, help="a pre-trained preset, or the output of a run")
+    parser.add_argument("--data", type=Path, required=True, help="folder with glue/, squad/ and ner/")
+    parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="default: all")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], help="of each start and rate")
+    parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="folder of all runs")
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in args.tasks:
+        rows.append(row_of(name, args))
+        (args.output / "quality.md").write_text(table(rows), encoding="utf-8")
+        about = {"date": str(datetime.date.today()), "machine": measure.processor(), "cores": os.cpu_count()}
+        text = json.dumps(about | {"seeds": args.seeds, "rows": rows}, indent=1)
+        (args.output / "quality.json").write_text(text, encoding="utf-8")
+    print(table(rows))
+    print(f"results: {args.output / 'quality.md'}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

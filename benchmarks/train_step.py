@@ -1,0 +1,249 @@
+"""`python -m benchmarks.train_step`: pre-training steps, beside peers; tables on stdout, JSON in --output.
+
+    step      milliseconds a step: 32 sequences of 128 tokens, 20 predictions, AdamW, gradients clipped, on the CPU
+    padding   tokens that are no padding, a second, in each mode of `training.padding`
+    input     examples a second of the input pipeline, beside what training takes
+
+`--part step` measures us and, as far as they are there, keras-hub (which our environment has), the original and Hugging
+Face's PyTorch model. The original is a checkout of its public repository, google-research/bert. PyTorch lives in an
+environment of its own, made once; a build for CPUs will do:
+
+    python3.11 -m venv PEER
+    PEER/bin/pip install torch==2.15.0 transformers==5.23.0
+    python -m benchmarks.train_step --torch_python PEER/bin/python --original CHECKOUT
+
+All contenders of one size and precision are alive together, some gigabytes each; `--peers` chooses among them. bfloat16
+without instructions for it (`avx512_bf16`, `amx_bf16`) is slower than float32, in PyTorch by orders of magnitude.
+
+`--part padding` and `--part input` read data directories (`--data`); `input` wants dynamic records:
+
+    python -m benchmarks.train_step --part padding --data DATA_512 --settle 24
+    python -m benchmarks.train_step --part input --data DATA_128 DATA_512
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure, rounds
+from benchmarks.contenders.batches import LENGTH, PREDICTIONS, SEQUENCES, VOCABULARY_SIZE
+from bert_tf.config.training import PADDINGS
+from bert_tf.data.manifest import read_manifest
+
+OURS = "bert_tf"
+PEERS = ("keras_hub", "keras_hub_xla", "original", "huggingface", "huggingface_stock")
+MASK_UNITS = ("piece", "whole_word", "span")
+# A model that knows nothing: any word piece, either label.
+FIRST_LOSS, _TOLERANCE = math.log(VOCABULARY_SIZE) + math.log(2), 0.5
+
+
+def command(python: Path | str, module: str, args: argparse.Namespace, **flags: Any) -> list[str]:
+    """Returns the command line of a contender."""
+    program = [str(python), "-m", f"benchmarks.contenders.{module}", f"--threads={args.threads}"]
+    return [*program, *(f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items())]
+
+
+def step_contenders(size: str, precision: str, args: argparse.Namespace, work: Path) -> list[rounds.Contender]:
+    """Returns ourselves and the peers that are asked for and have this precision."""
+    flags = {"size": size, "precision": precision}
+    commands = {OURS: command(sys.executable, "ours", args, output=work / "ours", **flags)}
+    for peer in args.peers:
+        if peer.startswith("huggingface"):
+            stock = {"stock": True} if peer.endswith("stock") else {}
+            commands[peer] = command(args.torch_python.absolute(), "huggingface", args, **flags, **stock)
+        elif peer.startswith("keras_hub"):
+            xla = {"xla": True} if peer.endswith("xla") else {}
+            commands[peer] = command(sys.executable, "keras_hub", args, **flags, **xla)
+        elif precision == "float32":
+            checkout = args.original.absolute()
+            commands[peer] = command(sys.executable, "original", args, checkout=checkout, **flags)
+    return [rounds.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
+
+
+def check_same(rows: Sequence[dict[str, Any]]) -> None:
+    """Raises ValueError where contenders have different numbers of parameters, or begin with another loss."""
+    counts = {row["name"]: row["parameters"] for row in rows}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"all contenders must have as many parameters. Received: {counts}")
+    losses = {row["name"]: row["loss"] for row in rows}
+    if not all(abs(loss - FIRST_LOSS) < _TOLERANCE for loss in losses.values()):
+        raise ValueError(f"the first loss must be near {FIRST_LOSS:.2f}. Received: {losses}")
+
+
+def step_part(args: argparse.Namespace, work: Path) -> None:
+    """Measures milliseconds a step, those of one size and precision together."""
+    results = []
+    for size, precision in itertools.product(args.sizes, args.precisions):
+        folder = work / f"{size}-{precision}"
+        folder.mkdir()
+        rows = _measured(step_contenders(size, precision, args, folder), args, folder)
+        _heading(f"Training step, {size}, {SEQUENCES} x {LENGTH} tokens, {PREDICTIONS} predictions", args)
+        for line in step_table(rows):
+            print(line, flush=True)
+        check_same(rows)
+        results.append({"size": size, "precision": precision, "results": rows})
+    measure.save("Training step", _settings(args) | {"results": results}, args.output)
+
+
+def step_table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Returns the lines of the table of milliseconds."""
+    columns = ("times ours", 12), ("first loss", 12), ("GB", 6), ("parameters", 13)
+    titles = "".join(f"{title:>{width}}" for title, width in columns)
+    lines = [f"  {'':<26}{'ms a step':>10}{'least to most':>18}{titles}"]
+    for row in rows:
+        low, high = row["milliseconds_range"]
+        memory = f"{row['peak_bytes'] / 1e9:.1f}"
+        lines.append(
+            f"  {row['name']:<26}{row['milliseconds']:>10.1f}{f'{low:.1f} - {high:.1f}':>18}"
+            f"{row['times_milliseconds']:>12.2f}{row['loss']:>12.3f}{memory:>6}{row['parameters']:>13,}"
+        )
+    return lines
+
+
+def padding_part(args: argparse.Namespace, work: Path) -> None:
+    """Measures the tokens a second that are no padding, in each mode, on the first data directory."""
+    data, results = args.data[0].absolute(), []
+    for size in args.sizes:
+        folder = work / size
+        folder.mkdir()
+        contenders = []
+        for precision in args.precisions:
+            for mode in args.paddings:
+                line = command(
+                    sys.executable, "ours", args, size=size, precision=precision, data=data,
+                    output=folder / f"{mode}-{precision}",
+                )  # fmt: skip
+                # `full` is the default.
+                overrides = [] if mode == "full" else ["--set", f"training.padding={mode}"]
+                contenders.append(
+                    rounds.Contender(f"{mode} {precision}", [*line, *overrides], f"{args.paddings[0]} {precision}")
+                )
+        rows = _measured(contenders, args, folder)
+        length = read_manifest(data).config.max_seq_length
+        _heading(f"Padding, {size}, at most {length} tokens", args)
+        for line in rate_table(rows, "tokens/s"):
+            print(line, flush=True)
+        results.append({"size": size, "max_seq_length": length, "results": rows})
+    measure.save("Padding", _settings(args) | {"results": results}, args.output)
+
+
+def input_part(args: argparse.Namespace, work: Path) -> None:
+    """Measures the examples a second of the input pipeline, and of training the first of `--sizes`."""
+    results = []
+    for number, data in enumerate(path.absolute() for path in args.data):
+        folder = work / str(number)
+        folder.mkdir()
+        training = f"training {args.sizes[0]}"
+        line = command(
+            sys.executable, "ours", args, size=args.sizes[0], data=data, count="examples", output=folder / "training"
+        )
+        contenders = [rounds.Contender(training, line, training)]
+        for unit in MASK_UNITS:
+            line = command(sys.executable, "dataset", args, data=data, mask_unit=unit, output=folder / unit)
+            contenders.append(rounds.Contender(f"input, by {unit}", line, training))
+        rows = _measured(contenders, args, folder)
+        length = read_manifest(data).config.max_seq_length
+        _heading(f"Input pipeline, {length} tokens", args)
+        for line in rate_table(rows, "examples/s"):
+            print(line, flush=True)
+        results.append({"max_seq_length": length, "results": rows})
+    measure.save("Input pipeline", _settings(args) | {"results": results}, args.output)
+
+
+def rate_table(rows: Sequence[dict[str, Any]], unit: str) -> list[str]:
+    """Returns the lines of a table of rates."""
+    lines = [f"  {'':<30}{unit:>12}{'least to most':>22}{'ms a step':>11}   times"]
+    for row in rows:
+        low, high = row["rate_range"]
+        lines.append(
+            f"  {row['name']:<30}{row['rate']:>12,.0f}{f'{low:,.0f} - {high:,.0f}':>22}{row['milliseconds']:>11.1f}"
+            f"{row['times_rate']:>8.2f} x {row['reference']}"
+        )
+    return lines
+
+
+PARTS = {"step": step_part, "padding": padding_part, "input": input_part}
+_SIZES = {"step": ["L4_H256", "L2_H768"], "padding": ["L4_H256"], "input": ["tiny"]}
+
+
+def _measured(contenders: Sequence[rounds.Contender], args: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
+    return rounds.summary(rounds.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, work))
+
+
+def _heading(title: str, args: argparse.Namespace) -> None:
+    measure.heading(f"{title} (medians of {args.rounds} rounds, {args.threads} threads, {' '.join(instructions())})")
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in ("rounds", "seconds", "settle", "warmup", "threads")} | {
+        "allocator": rounds.ALLOCATOR,
+        "instructions": instructions(),
+    }
+
+
+def instructions() -> list[str]:
+    """Returns the vector instructions of this processor, as far as the speed of matrix products depends on them."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--part", choices=PARTS, default="step")
+    parser.add_argument("--sizes", nargs="+", help="of models; default: " + str(_SIZES))
+    parser.add_argument("--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
+    parser.add_argument("--peers", nargs="*", choices=PEERS, help="step: default: those that are there, without XLA")
+    parser.add_argument("--torch_python", type=Path, help="step: interpreter of PyTorch's environment")
+    parser.add_argument("--original", type=Path, help="step: checkout of google-research/bert")
+    parser.add_argument("--data", type=Path, nargs="+", help="padding, input: data directories")
+    parser.add_argument(
+        "--paddings", nargs="+", default=list(PADDINGS), help="padding: modes, the first is compared with"
+    )
+    parser.add_argument("--rounds", type=int, default=measure.REPETITIONS, help="of every contender")
+    parser.add_argument("--seconds", type=float, default=7, help="that the timed steps of a round take")
+    parser.add_argument("--settle", type=int, default=3, help="untimed steps before the first round")
+    parser.add_argument("--warmup", type=int, default=1, help="untimed steps at the beginning of a round")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: one a core")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    return parser
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the arguments, what is left out filled in. Raises SystemExit where they do not go together."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    args.sizes = args.sizes or _SIZES[args.part]
+    needed = {"original": args.original, "huggingface": args.torch_python, "huggingface_stock": args.torch_python}
+    if args.peers is None:
+        args.peers = [peer for peer in PEERS if needed.get(peer, True) and not peer.endswith("xla")]
+    for peer in args.peers:
+        if not needed.get(peer, True):
+            parser.error(f"--peers {peer}: needs {'--original' if peer == 'original' else '--torch_python'}.")
+    if args.part != "step" and not args.data:
+        parser.error(f"--part {args.part}: needs --data.")
+    for name in ("rounds", "threads"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} must be at least 1. Received: {getattr(args, name)}")
+    return args
+
+
+def main() -> None:
+    """Runs the part that is asked for."""
+    args = arguments()
+    with tempfile.TemporaryDirectory(prefix="bert_tf_bench_") as work:
+        PARTS[args.part](args, Path(work))
+
+
+if __name__ == "__main__":
+    main()

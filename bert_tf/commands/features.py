@@ -1,0 +1,83 @@
+"""`bert-tf features`: contextual embeddings of a file's texts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.tasks import TASKS, family
+from bert_tf.config.features import COMBINATIONS
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.base import Task
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    add_preset(parser)
+    parser.add_argument("--input", type=Path, required=True, help="a text a line; or a file of --task")
+    parser.add_argument(
+        "--layers",
+        nargs="+",
+        required=True,
+        metavar="NAME",
+        help=f"embeddings, layer_1, layer_2 ...; or all layers of {', '.join(list(COMBINATIONS)[1:])}",
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, help="folder of NumPy arrays; given again, it resumes or adds layers"
+    )
+    parser.add_argument("--max_seq_length", type=int, help="tokens of a row; default: the model's most")
+    parser.add_argument("--skip_bad", action="store_true", help="leave out faulty texts, counted and listed")
+    parser.add_argument(
+        "--task",
+        nargs=argparse.REMAINDER,
+        metavar="TASK [FLAG ...]",
+        help=f"the task of the file and its own flags, last of all: {', '.join(TASKS)}",
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Writes the features; returns the summary."""
+    existing(args.preset, "--preset")
+    existing(args.input, "--input")
+    task = None if args.task is None else make_task(args.task)
+    from bert_tf.training.allocator import tune_allocator
+
+    tune_allocator()
+    from bert_tf.tasks.embedding import embed_file
+    from bert_tf.tasks.problems import Problems
+
+    problems = Problems(args.skip_bad)
+    embedded = embed_file(
+        args.preset,
+        args.input,
+        args.layers,
+        args.output,
+        task=task,
+        length=args.max_seq_length,
+        problems=problems,
+    )
+    if len(problems):
+        problems.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
+    return {
+        "output": str(args.output),
+        "examples": embedded.examples,
+        "rows": len(embedded.folder),
+        "tokens": len(embedded.folder.token_ids),
+        "features": embedded.folder.manifest.features,
+        "skipped": len(problems),
+    }
+
+
+def make_task(arguments: list[str]) -> Task:
+    """Returns the task of a name and its flags. Raises ValueError for an unknown name."""
+    name, *flags = arguments or [""]
+    if name not in TASKS:
+        raise ValueError(f"`--task` must be one of {', '.join(TASKS)}. Received: {name!r}")
+    parser = argparse.ArgumentParser(prog=f"bert-tf features ... --task {name}", allow_abbrev=False)
+    family(name).add_arguments(parser)
+    args = parser.parse_args(flags)
+    args.task = name
+    return family(name).make_task(args)

@@ -1,0 +1,29 @@
+"""`bert-tf submission`: predictions of GLUE's test sets to the zip file that its leaderboard takes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from bert_tf.commands.arguments import existing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        required=True,
+        help="folder with CoLA.tsv SST-2.tsv MRPC.tsv STS-B.tsv QQP.tsv MNLI-m.tsv MNLI-mm.tsv QNLI.tsv RTE.tsv "
+        "WNLI.tsv AX.tsv, as `predict` writes them",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the zip file")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Checks and zips; returns the summary."""
+    existing(args.predictions, "--predictions")
+    from bert_tf.tasks.submission import bundle
+
+    return {"output": str(args.output), "rows": bundle(args.predictions, args.output)}

@@ -1,0 +1,48 @@
+"""GLUE's tasks, in the benchmark's own files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bert_tf.commands.arguments import existing
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.base import Task
+    from bert_tf.tasks.finetuning import Sources
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds nothing: a task of GLUE says all itself."""
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Adds the files."""
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="the task's folder of GLUE: train.tsv and dev.tsv; for mnli dev_matched.tsv and dev_mismatched.tsv",
+    )
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Returns the task."""
+    from bert_tf.tasks.registry import task_class
+
+    return task_class(args.task)()
+
+
+def make_sources(args: argparse.Namespace) -> Sources:
+    """Returns the files. Raises ValueError for the diagnostic set, which has none to learn from."""
+    from bert_tf.tasks.finetuning import Sources
+
+    if args.task == "ax":
+        raise ValueError("the diagnostic set has no training examples: fine-tune mnli, and predict it with that preset")
+    existing(args.data, "--data")
+    files = (
+        {"dev": "dev_matched.tsv", "mismatched": "dev_mismatched.tsv"} if args.task == "mnli" else {"dev": "dev.tsv"}
+    )
+    paths = {use: existing(args.data / name, "--data:") for use, name in ({"train": "train.tsv"} | files).items()}
+    return Sources(paths.pop("train"), paths.pop("dev"), further=paths)

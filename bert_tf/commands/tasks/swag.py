@@ -1,0 +1,41 @@
+"""`swag`: the best of several endings."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bert_tf.commands.arguments import existing
+
+if TYPE_CHECKING:
+    from bert_tf.tasks.base import Task
+    from bert_tf.tasks.finetuning import Sources
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds nothing: the header says how a row is read."""
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Adds the files."""
+    parser.add_argument("--train", type=Path, required=True, help="rows to learn from")
+    parser.add_argument("--dev", type=Path, required=True, help="rows that choose between epochs and runs")
+    parser.add_argument("--test", type=Path, help="further rows with labels, to score at the end")
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Returns the task."""
+    from bert_tf.tasks.swag import SwagTask
+
+    return SwagTask()
+
+
+def make_sources(args: argparse.Namespace) -> Sources:
+    """Returns the files."""
+    from bert_tf.tasks.finetuning import Sources
+
+    existing(args.train, "--train")
+    existing(args.dev, "--dev")
+    further = {"test": existing(args.test, "--test")} if args.test else {}
+    return Sources(args.train, args.dev, further=further)

@@ -1,0 +1,55 @@
+"""What a checkpoint of any form holds, without reading its arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config import to_dict
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.preset import weight_path
+from bert_tf.conversion.tensors import expected_shapes
+from bert_tf.conversion.vocabularies import without_padding
+
+
+def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Returns what `checkpoint` holds, by name, all of it fit for JSON.
+
+    Args:
+        checkpoint: of any form.
+
+    Returns:
+        `kind` says the form; `bytes` is the size of all its files; blocks of parameters are named as in a preset.
+    """
+    blocks: Counter[str] = Counter()
+    for name, shape in expected_shapes(checkpoint.config, checkpoint.heads).items():
+        blocks[weight_path(name).partition("/")[0]] += int(np.prod(shape))
+    vocabulary = checkpoint.vocabulary
+    return {
+        "kind": f"checkpoint of the form {checkpoint.form}",
+        "bytes": sum(path.stat().st_size for path in _files(checkpoint.path)),
+        "dtype": checkpoint.dtype,
+        "parameters": sum(blocks.values()),
+        "parameters_by_block": dict(blocks),
+        "model": to_dict(checkpoint.config),
+        "vocabulary_size": None if vocabulary is None else len(without_padding(vocabulary)),
+        "lowercase": checkpoint.lowercase,
+        "heads": checkpoint.heads.names(),
+        "labels": None if checkpoint.labels is None else list(checkpoint.labels),
+        "step": checkpoint.step,
+        "left_out": list(checkpoint.left_out),
+        "info": dict(checkpoint.info),
+    }
+
+
+def _files(path: Path) -> list[Path]:
+    """Returns the files under a directory, hidden ones aside; or those whose names begin as `path` does."""
+    if path.is_dir():
+        found = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
+        return [file for file in found if file.is_file()]
+    if path.is_file():
+        return [path]
+    return [file for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.") and file.is_file()]

@@ -1,0 +1,43 @@
+"""The inputs that both sides of a conversion are asked.
+
+Shape legend: B batch, S sequence, P predictions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+
+LONGEST, PREDICTIONS = 512, 8
+ROWS = ("long, both segments", "short", "half, one segment", "padded, both segments")
+
+
+def fixed_inputs(config: BertConfig) -> dict[str, np.ndarray]:
+    """Returns the same four rows for the same architecture, everywhere.
+
+    They are as `ROWS` names them, the long one of all positions (at most 512), the others padded to it; word pieces
+    are drawn from the whole vocabulary.
+
+    Args:
+        config: the encoder's.
+
+    Returns:
+        `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32, B = 4; masked
+        positions are tokens and may repeat.
+    """
+    length = min(config.max_sequence_length, LONGEST)
+    lengths = [length, min(7, length), max(1, length // 2), max(1, length * 3 // 4)]
+    second = [length // 2, lengths[1], lengths[2], max(1, lengths[3] // 3)]
+    random = np.random.Generator(np.random.PCG64(20181011))
+    columns = np.arange(length)
+    mask = columns < np.array(lengths)[:, np.newaxis]
+    segments = (columns >= np.array(second)[:, np.newaxis]) & mask & (config.num_segments > 1)
+    ids = random.integers(0, config.vocabulary_size, mask.shape)
+    positions = random.integers(0, np.array(lengths)[:, np.newaxis], (len(lengths), PREDICTIONS))
+    return {
+        "token_ids": np.where(mask, ids, 0).astype(np.int32),
+        "segment_ids": segments.astype(np.int32),
+        "padding_mask": mask.astype(np.int32),
+        "mask_positions": positions.astype(np.int32),
+    }

@@ -1,0 +1,278 @@
+"""The JSON files of keras-hub presets: classes and arguments of the encoder, its task and the tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config import BertConfig, ConfigError, from_dict
+from bert_tf.config.base import read_json_object
+from bert_tf.conversion.tensors import ConversionError, Heads
+
+CONFIG_NAME, TASK_NAME, TOKENIZER_NAME = "config.json", "task.json", "tokenizer.json"
+PREPROCESSOR_NAME, METADATA_NAME = "preprocessor.json", "metadata.json"
+# What keras-hub's classes compute with and leave no choice in.
+ACTIVATION, EPSILON = "gelu_approximate", 1e-12
+MLM_ACTIVATION, MLM_EPSILON = "gelu", 1e-5
+# Under this name metadata.json, which keras-hub only writes, holds what keras-hub has no place for.
+_OURS = "bert_tf"
+_PACKAGES = ("keras_hub>", "keras_nlp>")
+_TASKS = {
+    "BertMaskedLM": Heads(masked_lm=True),
+    "BertTextClassifier": Heads(task="sequence_classification"),
+    "BertClassifier": Heads(task="sequence_classification"),
+    "BertTextEmbedder": Heads(),
+}
+_OBJECT_KEYS = {"module", "class_name", "config", "registered_name"}
+# Of older versions; they say nothing of the mathematics.
+_OLD_KEYS = {"assets", "weights", "build_config", "compile_config", "shared_object_id"}
+_REQUIRED = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+_SIZES = (*_REQUIRED, "max_sequence_length", "num_segments")
+_BACKBONE_KEYS = {*_SIZES, "dropout", "name", "trainable", "dtype"}
+_TASK_KEYS = {
+    "BertMaskedLM": set(),
+    "BertTextClassifier": {"num_classes", "activation", "dropout"},
+    "BertClassifier": {"num_classes", "activation", "dropout"},
+    "BertTextEmbedder": {"pooling_mode", "normalize"},
+}
+# Arguments of the tokenizer that must have this value, as BERT's has.
+_TOKENIZER_FIXED = {
+    "split": True,
+    "split_on_cjk": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+    "special_tokens": None,
+}
+_TOKENIZER_KEYS = {*_TOKENIZER_FIXED, "name", "trainable", "dtype", "config_file", "vocabulary", "sequence_length"}
+_TOKENIZER_KEYS |= {"lowercase", "strip_accents", "special_tokens_in_strings"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task on the encoder.
+
+    Args:
+        name: of keras-hub's class.
+        heads: what it puts on the encoder.
+        dropout: rate before a classifier's head.
+        arguments: its own, all of them.
+    """
+
+    name: str
+    heads: Heads
+    dropout: float | None
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What metadata.json holds for us."""
+
+    labels: tuple[str, ...] | None = None
+    step: int | None = None
+    initializer_range: float = BertConfig.initializer_range
+
+
+def read_backbone(path: Path) -> BertConfig:
+    """Returns the encoder's architecture.
+
+    Raises:
+        ConversionError: where it is another architecture, quantized, or has arguments that are not known.
+    """
+    return _backbone(_read(path), path)
+
+
+def read_task(path: Path, config: BertConfig) -> Task:
+    """Returns the task of a preset whose encoder is `config`.
+
+    Raises:
+        ConversionError: for a task of another architecture, arguments that are not known, or another encoder.
+    """
+    mapping = _read(path)
+    name, arguments = _object(mapping, tuple(_TASKS), path)
+    rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
+    if not isinstance(rest.get("backbone"), dict) or _backbone(rest["backbone"], path) != config:
+        raise ConversionError(f"{path}: `backbone` must be that of {CONFIG_NAME}. Received: {rest.get('backbone')!r}")
+    heads = _TASKS[name]
+    if heads.task:
+        activation = rest.get("activation", "linear")
+        if activation not in ("linear", "softmax", None):
+            raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
+        heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
+    own = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
+    return Task(name, heads, rest.get("dropout") if heads.task else None, own)
+
+
+def read_tokenizer(path: Path) -> bool:
+    """Returns whether the tokenizer lower-cases text.
+
+    Raises:
+        ConversionError: where it cuts text otherwise than BERT does.
+    """
+    _, arguments = _object(_read(path), ("BertTokenizer",), path)
+    rest = _known(arguments, _TOKENIZER_KEYS, path)
+    for key, value in _TOKENIZER_FIXED.items():
+        if rest.get(key, value) != value:
+            raise ConversionError(f"{path}: `{key}` must be {value!r}. Received: {rest[key]!r}")
+    lowercase = rest.get("lowercase", False)
+    if not isinstance(lowercase, bool):
+        raise ConversionError(f"{path}: `lowercase` must be true or false. Received: {lowercase!r}")
+    # Lower-casing without it is what keras-hub's own presets of the original's models have, and not what those do.
+    if rest.get("strip_accents") and not lowercase:
+        raise ConversionError(f"{path}: `strip_accents` must be false in cased text. Received: true")
+    return lowercase
+
+
+def read_metadata(path: Path) -> tuple[Remembered, dict[str, Any]]:
+    """Returns what we wrote into metadata.json, and the versions that wrote the preset."""
+    if not path.is_file():
+        return Remembered(), {}
+    mapping = _read(path)
+    try:
+        ours = from_dict(Remembered, mapping.get(_OURS, {}), f"{path}: `{_OURS}`")
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+    return ours, {key: mapping[key] for key in ("keras_version", "keras_hub_version") if key in mapping}
+
+
+def backbone_object(config: BertConfig, dtype: str) -> dict[str, Any]:
+    """Returns config.json of a BertBackbone."""
+    arguments = {name: getattr(config, name) for name in _SIZES} | {"dropout": config.dropout}
+    base = {"name": "bert_backbone", "trainable": True, "dtype": _policy(dtype)}
+    return _serialized("models.bert.bert_backbone", "BertBackbone", base | arguments)
+
+
+def tokenizer_object(lowercase: bool) -> dict[str, Any]:
+    """Returns tokenizer.json of a BertTokenizer; the vocabulary is a file of its own."""
+    arguments = {
+        "name": "bert_tokenizer",
+        "trainable": True,
+        "dtype": _policy("int32"),
+        "config_file": TOKENIZER_NAME,
+        "vocabulary": None,
+        "sequence_length": None,
+        "lowercase": lowercase,
+        "strip_accents": lowercase,
+        "special_tokens_in_strings": False,
+    }
+    fixed = {key: value for key, value in _TOKENIZER_FIXED.items() if key != "split_on_cjk"}
+    return _serialized("models.bert.bert_tokenizer", "BertTokenizer", arguments | fixed)
+
+
+def preprocessor_object(task: str, config: BertConfig, lowercase: bool) -> dict[str, Any]:
+    """Returns preprocessor.json of a task, which cuts text to all positions that there are."""
+    name = {"BertMaskedLM": "BertMaskedLMPreprocessor"}.get(task, "BertTextClassifierPreprocessor")
+    module = {"BertMaskedLM": "bert_masked_lm_preprocessor"}.get(task, "bert_text_classifier_preprocessor")
+    arguments: dict[str, Any] = {
+        "name": module,
+        "trainable": True,
+        "dtype": _policy("float32"),
+        "tokenizer": tokenizer_object(lowercase),
+        "config_file": PREPROCESSOR_NAME,
+        "sequence_length": config.max_sequence_length,
+        "truncate": "round_robin",
+    }
+    return _serialized(f"models.bert.{module}", name, arguments)
+
+
+def task_object(task: Task, config: BertConfig, dtype: str, preprocessor: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns task.json."""
+    module = {"BertMaskedLM": "bert_masked_lm", "BertTextClassifier": "bert_text_classifier"}[task.name]
+    arguments = {"backbone": backbone_object(config, dtype), "preprocessor": preprocessor, "name": module}
+    return _serialized(f"models.bert.{module}", task.name, arguments | dict(task.arguments))
+
+
+def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
+    """Returns metadata.json."""
+    import keras
+
+    ours = {
+        "labels": list(remembered.labels) if remembered.labels else None,
+        "step": remembered.step,
+        "initializer_range": remembered.initializer_range,
+    }
+    return {
+        "keras_version": keras.version(),
+        "parameter_count": parameters,
+        "tasks": ["MaskedLM", "TextClassifier", "TextEmbedder"],
+        _OURS: ours,
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_json_object(path)
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+
+
+def _object(mapping: Mapping[str, Any], names: tuple[str, ...], path: Path) -> tuple[str, dict[str, Any]]:
+    _known(mapping, _OBJECT_KEYS | _OLD_KEYS, path)
+    name, registered = mapping.get("class_name"), mapping.get("registered_name")
+    if name not in names or registered not in (None, *(f"{package}{name}" for package in _PACKAGES)):
+        raise ConversionError(
+            f"{path}: must be a {' or '.join(names)} of keras-hub; others are other architectures. "
+            f"Received: {registered or name}"
+        )
+    arguments = mapping.get("config")
+    if not isinstance(arguments, dict):
+        raise ConversionError(f"{path}: `config` must be a JSON object. Received: {arguments!r}")
+    return str(name), arguments
+
+
+def _known(mapping: Mapping[str, Any], known: set[str], path: Path) -> dict[str, Any]:
+    unknown = sorted(set(mapping) - known)
+    if unknown:
+        raise ConversionError(f"{path}: unknown keys, which may change what the model computes: {', '.join(unknown)}")
+    return dict(mapping)
+
+
+def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
+    _, arguments = _object(mapping, ("BertBackbone",), path)
+    rest = _known(arguments, _BACKBONE_KEYS, path)
+    _check_policy(rest.get("dtype"), path)
+    values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise ConversionError(f"{path}: `config` lacks {', '.join(missing)}")
+    try:
+        return from_dict(
+            BertConfig, values | {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}, f"{path}: `config`"
+        )
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+
+
+def _check_policy(policy: Any, path: Path) -> None:
+    name: Any = policy
+    if isinstance(policy, dict):
+        arguments = policy.get("config")
+        plain = policy.get("class_name") in ("DTypePolicy", "FloatDTypePolicy") and isinstance(arguments, dict)
+        name = arguments.get("name") if plain and isinstance(arguments, dict) else policy.get("class_name")
+    if name not in (None, "float32", "bfloat16", "float16", "mixed_bfloat16", "mixed_float16"):
+        raise ConversionError(
+            f"{path}: `dtype` must be float32, bfloat16 or float16, plain or mixed; quantized presets cannot be read. "
+            f"Received: {name}"
+        )
+
+
+def _positive(mapping: Mapping[str, Any], key: str, path: Path) -> int:
+    value = mapping.get(key)
+    if type(value) is not int or value < 1:
+        raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {value!r}")
+    return value
+
+
+def _policy(name: str) -> dict[str, Any]:
+    return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": name}, "registered_name": None}
+
+
+def _serialized(module: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "module": f"keras_hub.src.{module}",
+        "class_name": name,
+        "config": dict(arguments),
+        "registered_name": f"keras_hub>{name}",
+    }

@@ -1,0 +1,27 @@
+"""What a conversion is told beside source and target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """Args, all of them for what the source does not say.
+
+    Args:
+        lowercase: whether text is lower-cased; None believes the source.
+        vocabulary: a vocab.txt; None takes the source's.
+        padded_vocabulary: whether rows of the token embedding beyond the vocabulary are padding.
+        dtype: number format to write where the target has a choice; None keeps the source's.
+        text_columns: texts that a classifier takes, 1 or 2.
+        shard_bytes: largest file of weights to write where the target may have several, bytes.
+    """
+
+    lowercase: bool | None = None
+    vocabulary: Path | None = None
+    padded_vocabulary: bool = False
+    dtype: str | None = None
+    text_columns: int = 1
+    shard_bytes: int = 5_000_000_000

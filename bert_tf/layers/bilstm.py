@@ -1,0 +1,82 @@
+"""LSTMs that read a sequence from both sides.
+
+Shape legend: B batch, S sequence, H width of the input, D width of one direction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class BiLSTM(keras.layers.Layer):
+    """Bidirectional LSTMs one on the other, which do not read padding: what pads a row changes nothing.
+
+    Args:
+        units: D.
+        num_layers: how many there are, one on the other.
+        dropout: rate on what each of them reads.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        sequence: (B, S, H).
+        padding_mask: (B, S) int32, 1 where there is a token; tokens come first.
+
+    Returns:
+        The outputs, (B, S, 2 D), zero for padding, and the final states of the uppermost, (B, 2 D): forward after the
+        last token, backward after the first one.
+    """
+
+    def __init__(self, units: int, num_layers: int = 1, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+        self.num_layers = num_layers
+        self.dropout = dropout
+        self.dropouts = [
+            keras.layers.Dropout(dropout, dtype=self.dtype_policy, name=f"dropout_{number}")
+            for number in range(1, num_layers + 1)
+        ]
+        self.lstms = [self._bidirectional(number) for number in range(1, num_layers + 1)]
+
+    def build(self, sequence_shape, padding_mask_shape):
+        """Creates the weights of all LSTMs."""
+        shape = tuple(sequence_shape)
+        for lstm in self.lstms:
+            lstm.build(shape)
+            shape = (*shape[:2], 2 * self.units)
+        self.built = True
+
+    def call(self, sequence, padding_mask, training=None):
+        """Returns the outputs and the final states."""
+        mask = ops.not_equal(padding_mask, 0)
+        forward = backward = None
+        for dropout, lstm in zip(self.dropouts, self.lstms, strict=True):
+            sequence, forward, _, backward, _ = lstm(dropout(sequence, training=training), mask=mask)
+        return sequence, ops.concatenate([forward, backward], axis=-1)
+
+    def compute_output_shape(self, sequence_shape, padding_mask_shape):
+        """Returns (B, S, 2 D) and (B, 2 D)."""
+        batch, length = padding_mask_shape
+        return (batch, length, 2 * self.units), (batch, 2 * self.units)
+
+    def compute_output_spec(self, sequence, padding_mask, training=None):
+        """Returns the symbolic outputs and states."""
+        shapes = self.compute_output_shape(sequence.shape, padding_mask.shape)
+        return tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {
+            "units": self.units,
+            "num_layers": self.num_layers,
+            "dropout": self.dropout,
+        }
+
+    def _bidirectional(self, number: int) -> keras.layers.Bidirectional:
+        lstm = keras.layers.LSTM(
+            self.units, return_sequences=True, return_state=True, dtype=self.dtype_policy, name="lstm"
+        )
+        return keras.layers.Bidirectional(lstm, dtype=self.dtype_policy, name=f"bilstm_{number}")

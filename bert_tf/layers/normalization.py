@@ -1,0 +1,58 @@
+"""Layer normalization with a gradient of its own.
+
+Shape legend: (..., H) hidden states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """Normalizes the last axis in float32, as Keras's does.
+
+    Its gradient (arXiv 1607.06450; `normalized` says it) is taken by hand: differentiating the single operations takes
+    more passes over memory.
+
+    Args:
+        **kwargs: of `keras.layers.LayerNormalization`; the axis is the last one.
+    """
+
+    def call(self, inputs):
+        """Returns the normalized inputs, in the compute dtype."""
+        outputs = normalized(self.epsilon)(
+            ops.cast(inputs, "float32"), ops.cast(self.gamma, "float32"), ops.cast(self.beta, "float32")
+        )
+        return ops.cast(outputs, self.compute_dtype)
+
+
+def normalized(epsilon: float) -> Any:
+    """Returns the function of inputs (..., H), gamma (H,) and beta (H,), float32, and its gradient.
+
+    With x' = (x - mean) / sqrt(variance + epsilon) and g the gradient at x', which is that of the output times gamma,
+    the gradient at x is (g - mean(g) - x' * mean(g * x')) / sqrt(variance + epsilon).
+    """
+
+    @ops.custom_gradient
+    def normalize(inputs, gamma, beta):
+        centred = inputs - ops.mean(inputs, axis=-1, keepdims=True)
+        inverse = ops.rsqrt(ops.mean(ops.square(centred), axis=-1, keepdims=True) + epsilon)
+        unit = centred * inverse
+
+        def gradient(*args, upstream=None):
+            if upstream is None:
+                (upstream,) = args
+            rows = tuple(range(len(upstream.shape) - 1))
+            of_gamma = upstream * unit
+            at_unit = upstream * gamma
+            along = ops.mean(at_unit * unit, axis=-1, keepdims=True)
+            at_inputs = (at_unit - ops.mean(at_unit, axis=-1, keepdims=True) - unit * along) * inverse
+            return at_inputs, ops.sum(of_gamma, axis=rows), ops.sum(upstream, axis=rows)
+
+        return unit * gamma + beta, gradient
+
+    return normalize

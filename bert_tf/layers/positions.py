@@ -1,0 +1,49 @@
+"""Taking single positions out of sequences.
+
+Shape legend: B batch, S sequence, N positions, H hidden.
+"""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+
+def rows_at(sequence, positions):
+    """Returns what stands at some positions of each sequence.
+
+    Args:
+        sequence: (B, S, H) tensor.
+        positions: (B, N) int32 in [0, S), not checked here.
+
+    Returns:
+        (B, N, H).
+    """
+    batch, length = ops.shape(sequence)[:2]
+    hidden = sequence.shape[-1]
+    # One gather of whole rows: its gradient is a scatter of rows, that of a gather in each sequence is slower.
+    first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, axis=1)
+    rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))
+    taken = ops.take(ops.reshape(sequence, (-1, hidden)), rows, axis=0)
+    return ops.reshape(taken, (batch, ops.shape(positions)[1], hidden))
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class RowsAt(keras.layers.Layer):
+    """What stands at some positions of each sequence: `rows_at` in a functional model.
+
+    Call arguments:
+        sequence: (B, S, H).
+        positions: (B, N) int32 in [0, S).
+
+    Returns:
+        (B, N, H).
+    """
+
+    def call(self, sequence, positions):
+        """Returns the rows."""
+        return rows_at(sequence, positions)
+
+    def compute_output_shape(self, sequence_shape, positions_shape):
+        """Returns (B, N, H)."""
+        return (*positions_shape, sequence_shape[-1])

@@ -1,0 +1,279 @@
+"""One layer of the encoder, made of plain matrix products.
+
+Shape legend: B batch, S sequence, H hidden, N heads, D = H / N, F inner width of the feed-forward network.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_tf.layers.activations import activation_function
+from bert_tf.layers.normalization import LayerNormalization
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class HeadProjection(keras.layers.Layer):
+    """A linear map of all tokens to or from the heads, whose kernel keeps the heads apart.
+
+    It is a single product of matrices; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, and slower.
+
+    Args:
+        kernel_shape: (H, N, D) to the heads, (N, D, H) back.
+        inputs: how many axes of the kernel are the input's, 1 or 2.
+        initializer_range: standard deviation of the truncated normal initializer.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        rows: (T, H) of T tokens.
+
+    Returns:
+        (T, H).
+    """
+
+    def __init__(
+        self, kernel_shape: tuple[int, ...], inputs: int, initializer_range: float = 0.02, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kernel_shape = tuple(kernel_shape)
+        self.inputs = inputs
+        self.initializer_range = initializer_range
+
+    def build(self, rows_shape):
+        """Creates kernel and bias."""
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        self.kernel = self.add_weight(shape=self.kernel_shape, initializer=initializer, name="kernel")
+        self.bias = self.add_weight(shape=self.kernel_shape[self.inputs :], initializer="zeros", name="bias")
+        self.built = True
+
+    def call(self, rows):
+        """Returns the projected rows."""
+        width = math.prod(self.kernel_shape[: self.inputs])
+        return ops.add(ops.matmul(rows, ops.reshape(self.kernel, (width, -1))), ops.reshape(self.bias, (-1,)))
+
+    def compute_output_shape(self, rows_shape):
+        """Returns (T, H)."""
+        return (rows_shape[0], math.prod(self.kernel_shape[self.inputs :]))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {
+            "kernel_shape": self.kernel_shape,
+            "inputs": self.inputs,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class SelfAttention(keras.layers.Layer):
+    """Scaled dot-product attention of several heads (arXiv 1706.03762, 3.2), the softmax in float32.
+
+    Args:
+        num_heads: N; divides H.
+        dropout: rate on the attention weights.
+        initializer_range: standard deviation of the truncated normal initializer.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: (B, S, H).
+        attention_mask: float32, added to the scores; see `AttentionMask`.
+        training: whether dropout acts.
+
+    Returns:
+        (B, S, H).
+    """
+
+    def __init__(self, num_heads: int, dropout: float = 0.1, initializer_range: float = 0.02, **kwargs: Any) -> None:
+        # The mask stays float32 under every policy.
+        super().__init__(autocast=False, **kwargs)
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.initializer_range = initializer_range
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, hidden_shape, attention_mask_shape=None):
+        """Creates the four projections."""
+        width, heads = hidden_shape[-1], self.num_heads
+        apart = (heads, width // heads)
+
+        def projection(name: str, kernel_shape: tuple[int, ...], inputs: int) -> HeadProjection:
+            layer = HeadProjection(kernel_shape, inputs, self.initializer_range, dtype=self.dtype_policy, name=name)
+            layer.build((None, width))
+            return layer
+
+        self.query, self.key, self.value = (projection(name, (width, *apart), 1) for name in ("query", "key", "value"))
+        self.attention_output = projection("attention_output", (*apart, width), 2)
+        self.built = True
+
+    def call(self, hidden, attention_mask, training=None):
+        """Returns what each position draws from those that it attends to."""
+        batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+        weights = ops.cast(self.weights_of(hidden, attention_mask), self.compute_dtype)
+        weights = self.dropout_layer(weights, training=training)
+        values = self._heads(self.value, hidden, (0, 2, 1, 3))
+        drawn = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
+        output = self.attention_output(ops.reshape(drawn, (-1, width)))
+        return ops.reshape(output, (batch, length, width))
+
+    def weights_of(self, hidden, attention_mask):
+        """Returns the share that each position draws from each: float32 (B, N, S, S)."""
+        # The keys are laid out as the product takes them, and the queries scaled while they are small.
+        query = self._heads(self.query, hidden, (0, 2, 1, 3)) * (1.0 / math.sqrt(hidden.shape[-1] // self.num_heads))
+        scores = ops.matmul(query, self._heads(self.key, hidden, (0, 2, 3, 1)))
+        return ops.softmax(ops.cast(scores, "float32") + attention_mask)
+
+    def _heads(self, projection, hidden, axes):
+        """Returns (B, S, N, D) of a projection, its axes in another order."""
+        batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
+        rows = projection(ops.reshape(hidden, (-1, width)))
+        return ops.transpose(ops.reshape(rows, (batch, length, self.num_heads, width // self.num_heads)), axes)
+
+    def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
+        """Returns (B, S, H)."""
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class TransformerLayer(keras.layers.Layer):
+    """Self-attention and a feed-forward network, each followed by dropout, a residual connection and normalization.
+
+    Weights have the names and shapes of `keras_hub.layers.TransformerEncoder`, which it is faster than.
+
+    Args:
+        num_heads: N; divides H.
+        intermediate_dim: F.
+        dropout: rate on attention weights and on what both halves give.
+        attention_dropout: rate on attention weights where it is another; None where it is not.
+        activation: of the feed-forward network, a name of `bert_tf.config.model.ACTIVATIONS`.
+        layer_norm_epsilon: added to the variance.
+        initializer_range: standard deviation of the truncated normal initializer.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: (B, S, H).
+        attention_mask: float32, added to the scores of all heads; see `AttentionMask`.
+        training: whether dropout acts.
+
+    Returns:
+        (B, S, H).
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        intermediate_dim: int,
+        dropout: float = 0.1,
+        activation: str = "gelu_approximate",
+        layer_norm_epsilon: float = 1e-12,
+        initializer_range: float = 0.02,
+        attention_dropout: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.dropout = dropout
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.initializer_range = initializer_range
+        self.attention_dropout = attention_dropout
+        policy = self.dtype_policy
+        rate = dropout if attention_dropout is None else attention_dropout
+        self.attention = SelfAttention(num_heads, rate, initializer_range, dtype=policy, name="self_attention_layer")
+        self.attended_dropout = keras.layers.Dropout(dropout, dtype=policy, name="self_attention_dropout")
+        self.attention_norm = LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=policy, name="self_attention_layer_norm"
+        )
+        self.inner = self._dense(intermediate_dim, activation_function(activation), "feedforward_intermediate_dense")
+        self.feedforward_dropout = keras.layers.Dropout(dropout, dtype=policy, name="feedforward_dropout")
+        self.feedforward_norm = LayerNormalization(
+            epsilon=layer_norm_epsilon, dtype=policy, name="feedforward_layer_norm"
+        )
+
+    def build(self, hidden_shape, attention_mask_shape=None):
+        """Creates all weights."""
+        width = hidden_shape[-1]
+        if width % self.num_heads:
+            raise ValueError(
+                f"the last axis of `hidden` must be a multiple of `num_heads`. Received: {width} and {self.num_heads}"
+            )
+        self.attention.build(hidden_shape)
+        self.attention_norm.build(hidden_shape)
+        self.inner.build(hidden_shape)
+        self.outer = self._dense(width, None, "feedforward_output_dense")
+        self.outer.build((*hidden_shape[:-1], self.intermediate_dim))
+        self.feedforward_norm.build(hidden_shape)
+        self.built = True
+
+    def call(self, hidden, attention_mask, training=None):
+        """Returns the layer's output."""
+        hidden = ops.cast(hidden, self.compute_dtype)
+        attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
+        hidden = self.attention_norm(hidden + attended)
+        fed = self.feedforward_dropout(self.outer(self.inner(hidden)), training=training)
+        return self.feedforward_norm(hidden + fed)
+
+    def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
+        """Returns (B, S, H)."""
+        return hidden_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return super().get_config() | {
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "activation": self.activation,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "initializer_range": self.initializer_range,
+            "attention_dropout": self.attention_dropout,
+        }
+
+    def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+
+class AttentionWeights(keras.layers.Layer):
+    """What a transformer layer draws from where, computed by the layer itself.
+
+    Args:
+        layer: the transformer layer; its weights are shared.
+        **kwargs: of `keras.layers.Layer`.
+
+    Call arguments:
+        hidden: (B, S, H), the input of `layer`.
+        attention_mask: float32, added to the scores; see `AttentionMask`.
+
+    Returns:
+        float32 (B, N, S, S): the share that a position (third axis) draws from each (fourth axis).
+    """
+
+    def __init__(self, layer: TransformerLayer, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.layer = layer
+
+    def call(self, hidden, attention_mask):
+        """Returns the shares."""
+        return self.layer.attention.weights_of(ops.cast(hidden, self.layer.compute_dtype), attention_mask)
+
+    def compute_output_spec(self, hidden, attention_mask):
+        """Returns the symbolic output; float32, not the layer's compute dtype."""
+        batch, length = hidden.shape[:2]
+        return keras.KerasTensor((batch, self.layer.num_heads, length, length), dtype="float32")

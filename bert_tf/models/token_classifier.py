@@ -1,0 +1,52 @@
+"""The encoder with one dense layer on the output of every token.
+
+Shape legend: B batch, S sequence, C classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from bert_tf.models.backbone import BertBackbone
+from bert_tf.models.task_model import TaskModel, check_classes, logits
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class BertTokenClassifier(TaskModel):
+    """Classification of every token, for named entities (arXiv 1810.04805, section 5.3).
+
+    Args:
+        backbone: the encoder.
+        num_classes: C.
+        dropout: rate on the encoder's output while training.
+        name: of the model.
+        **kwargs: `trainable`.
+
+    Call arguments:
+        inputs: the encoder's.
+
+    Returns:
+        Logits, (B, S, C), computed in float32 whatever the dtype policy.
+
+    Raises:
+        ConfigError: for fewer than one class or a rate outside [0, 1).
+    """
+
+    num_classes: int
+    dropout: float
+
+    def __init__(
+        self,
+        backbone: BertBackbone,
+        num_classes: int,
+        dropout: float = 0.1,
+        name: str = "bert_token_classifier",
+        **kwargs: Any,
+    ) -> None:
+        check_classes(num_classes)
+        features = backbone(backbone.input)["sequence_output"]
+        outputs = logits(backbone, features, num_classes, dropout)
+        arguments = {"num_classes": num_classes, "dropout": dropout}
+        super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)

@@ -1,0 +1,244 @@
+"""What draws the page of attention weights in the browser."""
+
+ATTENTION_STYLE = """
+.sight { display: grid; grid-template-columns: minmax(0, 1.3fr) minmax(0, 1fr); gap: 18px; margin-top: 16px; }
+.heads { overflow-x: auto; padding: 16px; align-self: start; }
+#heads { display: grid; gap: 4px; align-items: center; }
+#heads span { color: var(--soft); font-size: .75rem; text-align: center; }
+#heads button { all: unset; cursor: pointer; display: block; border-radius: 5px; padding: 1px; box-sizing: border-box;
+  border: 2px solid transparent; min-width: 0; text-align: center; }
+#heads button:hover { border-color: var(--line); }
+#heads button:focus-visible { outline: 2px solid var(--second); outline-offset: 1px; }
+#heads button[aria-pressed="true"] { border-color: var(--second); }
+#heads button.layer { color: var(--soft); font-size: .8rem; padding: 2px 5px; }
+#heads button.layer[aria-pressed="true"] { color: var(--ink); }
+canvas { display: block; width: 100%; aspect-ratio: 1; background: var(--faint); border-radius: 3px;
+  color: var(--first); image-rendering: pixelated; }
+#matrix { cursor: crosshair; }
+#cell { margin: 8px 0 0; min-height: 3em; }
+#chosen { font-size: 1.2rem; }
+#said { min-height: 4.6em; }
+#text { line-height: 2.3; max-width: none; margin: 0; }
+#text button { all: unset; cursor: pointer; border-radius: 5px; padding: 3px 4px; margin: 0 1px;
+  border-bottom: 2px solid transparent;
+  background: color-mix(in srgb, var(--first) calc(78% * var(--w, 0)), var(--faint)); }
+#text button.b { background: color-mix(in srgb, var(--second) calc(78% * var(--w, 0)), var(--faint)); }
+#text button.special { color: var(--soft); font: 500 .78em ui-monospace, Menlo, Consolas, monospace; }
+#text button.strong { color: var(--card); }
+#text button:focus-visible { outline: 2px solid var(--second); }
+#text button.from { border-bottom-color: var(--ink); font-weight: 650; }
+#habits { display: grid; grid-template-columns: max-content minmax(0, 1fr) max-content; gap: 3px 12px;
+  align-items: center; margin: 18px 0 0; padding-top: 14px; border-top: 1px solid var(--line); font-size: .85rem; }
+#habits dt { color: var(--soft); }
+#habits dd { margin: 0; }
+#habits .meter { margin: 0; }
+#lines svg { display: block; width: 100%; overflow: visible; }
+#lines text { font-size: 13px; fill: var(--ink); cursor: pointer; font-family: inherit; }
+#lines text.special { fill: var(--soft); font-size: 11px; }
+#lines text.off { opacity: .35; }
+#lines text.on { font-weight: 650; }
+#lines path { fill: none; stroke: var(--first); pointer-events: none; }
+#lines path.b { stroke: var(--second); }
+@media (max-width: 720px) {
+  .sight { grid-template-columns: minmax(0, 1fr); }
+  .heads { padding: 8px; }
+  #heads { gap: 1px; }
+  #heads button { border-width: 1.5px; padding: 0; border-radius: 3px; }
+  #heads button.layer { padding: 0 2px; font-size: .7rem; }
+}
+"""
+
+ATTENTION_SCRIPT = """
+const data = JSON.parse(document.getElementById("data").textContent);
+const { tokens, special, segments, layers, heads } = data;
+const n = tokens.length, size = n * n, MEAN = -1;
+const bytes = Uint8Array.from(atob(data.weights), character => character.charCodeAt(0));
+const at = id => document.getElementById(id);
+const made = (tag, parent, attributes = {}, text = "") => {
+  const found = tag.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4))
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
+  found.textContent = text;
+  parent.append(found);
+  return found;
+};
+const percent = share => (100 * share).toFixed(1) + "%";
+const word = place => tokens[place].replace(/^##/, "\\u00b7");
+const kind = place => (segments[place] ? "b" : "a") + (special[place] ? " special" : "");
+const state = { layer: 0, head: 0, token: null, side: "from", kept: false };
+
+function weightsOf(layer, head) {
+  const sum = new Float32Array(size), some = head === MEAN ? [...Array(heads).keys()] : [head];
+  for (const one of some) {
+    const begin = (layer * heads + one) * size;
+    for (let place = 0; place < size; place++) sum[place] += (bytes[begin + place] / 255) ** 2 / some.length;
+  }
+  return sum;
+}
+
+function paint(canvas, weights) {
+  canvas.width = canvas.height = n;
+  const context = canvas.getContext("2d"), image = context.createImageData(n, n);
+  const [red, green, blue] = getComputedStyle(canvas).color.match(/[\\d.]+/g).map(Number);
+  for (let place = 0; place < size; place++) {
+    image.data.set([red, green, blue, 255 * Math.sqrt(weights[place])], 4 * place);
+  }
+  context.putImageData(image, 0, 0);
+}
+
+const buttons = new Map();
+function drawHeads() {
+  const grid = at("heads");
+  grid.style.gridTemplateColumns = `max-content repeat(${heads}, minmax(0, 80px))`;
+  made("span", grid);
+  for (let head = 0; head < heads; head++) made("span", grid, {}, head + 1);
+  for (let layer = 0; layer < layers; layer++) {
+    for (let head = MEAN; head < heads; head++) {
+      const name = head === MEAN ? `Layer ${layer + 1}, mean of its heads` : `Layer ${layer + 1}, head ${head + 1}`;
+      const button = made("button", grid, { "aria-label": name, title: name, "aria-pressed": "false" });
+      if (head === MEAN) {
+        button.className = "layer";
+        button.textContent = layer + 1;
+      } else made("canvas", button);
+      button.addEventListener("click", () => choose(layer, head));
+      buttons.set(layer + " " + head, button);
+    }
+  }
+  grid.addEventListener("keydown", event => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const layer = Math.min(layers - 1, Math.max(0, state.layer + step[0]));
+    const head = Math.min(heads - 1, Math.max(MEAN, state.head + step[1]));
+    choose(layer, head);
+    buttons.get(layer + " " + head).focus();
+  });
+}
+
+function paintHeads() {
+  for (const [key, button] of buttons) {
+    const [layer, head] = key.split(" ").map(Number);
+    if (head !== MEAN) paint(button.firstChild, weightsOf(layer, head));
+  }
+}
+
+let weights, parts = [];
+function choose(layer, head) {
+  buttons.get(state.layer + " " + state.head).setAttribute("aria-pressed", "false");
+  Object.assign(state, { layer, head });
+  const button = buttons.get(layer + " " + head);
+  button.setAttribute("aria-pressed", "true");
+  at("chosen").textContent = button.title;
+  weights = weightsOf(layer, head);
+  paint(at("matrix"), weights);
+  drawHabits();
+  drawLines();
+  look();
+}
+
+function drawHabits() {
+  const habits = { "itself": 0, "the token before": 0, "the token after": 0, "[CLS]": 0, "[SEP]": 0, "others": 0 };
+  for (let from = 0; from < n; from++) for (let to = 0; to < n; to++) {
+    const name = to === from ? "itself" : ["[CLS]", "[SEP]"].includes(tokens[to]) ? tokens[to]
+      : to === from - 1 ? "the token before" : to === from + 1 ? "the token after" : "others";
+    habits[name] += weights[from * n + to] / n;
+  }
+  at("habits").replaceChildren();
+  for (const [name, share] of Object.entries(habits)) {
+    made("dt", at("habits"), {}, name);
+    const meter = made("span", made("dd", at("habits")), { class: "meter" });
+    made("i", meter, { style: `width:${percent(share)}` });
+    made("dd", at("habits"), { class: "n" }, percent(share));
+  }
+}
+
+const STEP = 22, LEFT = 150, RIGHT = 290, WIDE = 440;
+function drawLines() {
+  at("lines").replaceChildren();
+  const svg = made("svg:svg", at("lines"), { viewBox: `0 0 ${WIDE} ${STEP * n}`, role: "img",
+    "aria-label": "Weights as lines between tokens" });
+  parts = [];
+  for (let from = 0; from < n; from++) for (let to = 0; to < n; to++) {
+    const share = weights[from * n + to];
+    if (share < 0.01) continue;
+    const y = STEP * (from + 0.5), z = STEP * (to + 0.5), middle = (LEFT + RIGHT) / 2;
+    const line = made("svg:path", svg, { d: `M${LEFT},${y}C${middle},${y} ${middle},${z} ${RIGHT},${z}`,
+      "stroke-width": 0.7 + 3.3 * share, class: kind(from) });
+    parts.push({ line, from, to, share });
+  }
+  for (const side of ["from", "to"]) tokens.forEach((_, place) => {
+    const text = made("svg:text", svg, { x: side === "from" ? LEFT - 8 : RIGHT + 8, y: STEP * (place + 0.5) + 4,
+      "text-anchor": side === "from" ? "end" : "start", class: kind(place) }, word(place));
+    parts.push({ text, place, side });
+    follow(text, place, side);
+  });
+}
+
+function follow(target, token, side) {
+  target.addEventListener("pointerenter", event => {
+    if (event.pointerType === "mouse" && !state.kept) look(token, side);
+  });
+  target.addEventListener("pointerleave", event => {
+    if (event.pointerType === "mouse" && !state.kept) look(null);
+  });
+  target.addEventListener("click", () => {
+    const again = state.kept && state.token === token && state.side === side;
+    state.kept = !again;
+    look(again ? null : token, side);
+  });
+}
+
+const shareOf = place => state.token === null ? null
+  : state.side === "from" ? weights[state.token * n + place] : weights[place * n + state.token];
+
+function look(token = state.token, side = state.side) {
+  Object.assign(state, { token, side });
+  const received = tokens.map((_, to) => tokens.reduce((sum, _, from) => sum + weights[from * n + to], 0) / n);
+  const shares = tokens.map((_, place) => token === null ? received[place] : shareOf(place));
+  const most = Math.max(...shares, 1e-9);
+  [...at("text").children].forEach((button, place) => {
+    const shade = Math.sqrt(shares[place] / most);
+    button.style.setProperty("--w", shade.toFixed(3));
+    button.classList.toggle("strong", shade > 0.75);
+    button.classList.toggle("from", place === token);
+    button.title = percent(shares[place]);
+  });
+  const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).slice(0, 4);
+  const top = order.map(place => `${word(place)} ${percent(shares[place])}`).join(", ");
+  at("said").textContent = token === null
+    ? `Shaded: how much each token is looked at, on average: ${top}. Point at a token, or tap it.`
+    : side === "from" ? `${word(token)} looks at ${top}.` : `${word(token)} is looked at by ${top}.`;
+  for (const part of parts) {
+    if (part.line) {
+      const shown = token === null ? part.share > 0.03 : part[side] === token;
+      part.line.setAttribute("stroke-opacity", shown ? 0.1 + 0.9 * Math.sqrt(part.share) : 0);
+    } else {
+      const chosen = token !== null && part.side === side && part.place === token;
+      const other = token !== null && part.side !== side;
+      part.text.classList.toggle("on", chosen);
+      part.text.classList.toggle("off", token !== null && !chosen && (!other || shares[part.place] < 0.03));
+      const number = other && shares[part.place] >= 0.03 ? percent(shares[part.place]) : "";
+      part.text.textContent = part.side === "from" ? `${number} ${word(part.place)}` : `${word(part.place)} ${number}`;
+    }
+  }
+}
+
+at("matrix").addEventListener("pointermove", event => {
+  const box = event.target.getBoundingClientRect();
+  const place = (offset, length) => Math.min(n - 1, Math.max(0, Math.floor(n * offset / length)));
+  const from = place(event.clientY - box.top, box.height), to = place(event.clientX - box.left, box.width);
+  at("cell").textContent = `${word(from)} \\u2192 ${word(to)}: ${percent(weights[from * n + to])}`;
+});
+tokens.forEach((_, place) => {
+  const joined = tokens[place].startsWith("##") ? "" : " ";
+  at("text").append(joined);
+  follow(made("button", at("text"), { class: kind(place), type: "button" }, word(place)), place, "from");
+});
+drawHeads();
+paintHeads();
+choose(0, 0);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  paintHeads();
+  paint(at("matrix"), weights);
+});
+"""

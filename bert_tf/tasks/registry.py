@@ -1,0 +1,52 @@
+"""Tasks by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.tasks.base import Task
+
+# Name to module and class, imported when asked for.
+TASKS: dict[str, tuple[str, str]] = {
+    "classify": ("bert_tf.tasks.classify", "ClassifyTask"),
+    "regression": ("bert_tf.tasks.classify", "RegressionTask"),
+    "cola": ("bert_tf.tasks.glue", "ColaTask"),
+    "sst2": ("bert_tf.tasks.glue", "Sst2Task"),
+    "mrpc": ("bert_tf.tasks.glue", "MrpcTask"),
+    "stsb": ("bert_tf.tasks.glue", "StsbTask"),
+    "qqp": ("bert_tf.tasks.glue", "QqpTask"),
+    "mnli": ("bert_tf.tasks.glue", "MnliTask"),
+    "qnli": ("bert_tf.tasks.glue", "QnliTask"),
+    "rte": ("bert_tf.tasks.glue", "RteTask"),
+    "wnli": ("bert_tf.tasks.glue", "WnliTask"),
+    "ax": ("bert_tf.tasks.glue", "DiagnosticTask"),
+    "squad1": ("bert_tf.tasks.squad", "Squad1Task"),
+    "squad2": ("bert_tf.tasks.squad", "Squad2Task"),
+    "ner": ("bert_tf.tasks.ner", "NerTask"),
+    "swag": ("bert_tf.tasks.swag", "SwagTask"),
+}
+
+
+def task_class(name: str) -> type[Task]:
+    """Returns the class of a task. Raises ValueError for an unknown name."""
+    if name not in TASKS:
+        raise ValueError(f"the task must be one of {', '.join(TASKS)}. Received: {name!r}")
+    module, attribute = TASKS[name]
+    return getattr(importlib.import_module(module), attribute)
+
+
+def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
+    """Returns the task that a preset's task.json describes, and the tokens of a row.
+
+    Raises:
+        ValueError: for an unknown task, or fields that it does not have.
+    """
+    fields = dict(description)
+    cls = task_class(fields.pop("task", ""))
+    length = int(fields.pop("max_sequence_length", cls.default_length))
+    try:
+        return cls.from_description(fields), length
+    except TypeError as error:
+        raise ValueError(f"task.json does not describe the task `{cls.name}`: {error}") from error

@@ -1,0 +1,169 @@
+"""Exact match and F1 of answers, the mathematics of the published evaluate-v1.1.py and evaluate-v2.0.py.
+
+All figures are in percent, as those scripts have them, and equal to theirs to the last digit: sums run in the order of
+the file.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class Points:
+    """What one answer earns, in [0, 1]."""
+
+    exact: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class BestThreshold:
+    """The threshold on null odds above which no answer is given.
+
+    Args:
+        percent: the figure that it gives.
+        threshold: the largest null odds of an answer that is kept; 0 where it is best to keep none, as the official
+            script has it.
+        keeps_any: whether any answer is kept.
+    """
+
+    percent: float
+    threshold: float
+    keeps_any: bool
+
+
+def normalized(answer: str) -> str:
+    """Returns an answer in lower case without ASCII punctuation and English articles, single spaces between words."""
+    return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def points_v1(golds: Sequence[str], predicted: str) -> Points:
+    """Returns the points of evaluate-v1.1.py.
+
+    Args:
+        golds: the right answers, one at least.
+        predicted: the answer given.
+    """
+    pairs = [(normalized(gold), normalized(predicted)) for gold in golds]
+    return Points(max(float(gold == answer) for gold, answer in pairs), max(_overlap(*pair) for pair in pairs))
+
+
+def points_v2(golds: Sequence[str], predicted: str) -> Points:
+    """Returns the points of evaluate-v2.0.py.
+
+    Args:
+        golds: the right answers; () where there is none.
+        predicted: the answer given; "" says that there is none.
+    """
+    wanted = [gold for gold in map(normalized, golds) if gold] or [""]
+    answer = normalized(predicted)
+    # Where either has no words, both must have none.
+    overlaps = [_overlap(gold, answer) if gold and answer else float(gold == answer) for gold in wanted]
+    return Points(max(float(gold == answer) for gold in wanted), max(overlaps))
+
+
+def figures_v1(points: Sequence[Points | None]) -> dict[str, float]:
+    """Returns `exact` and `f1` in percent.
+
+    Args:
+        points: of every question; None for one without a prediction, which earns nothing.
+    """
+    return _means(points)
+
+
+def figures_v2(
+    ids: Sequence[str],
+    points: Sequence[Points | None],
+    has_answer: Sequence[bool],
+    says_none: Sequence[bool],
+    null_odds: Mapping[str, float] | None = None,
+    null_threshold: float = float("inf"),
+) -> dict[str, float]:
+    """Returns the figures of evaluate-v2.0.py by its names, in percent but for `total` and thresholds.
+
+    Args:
+        ids: of the questions, in the order of the file.
+        points: of every question; None for one without a prediction, which earns nothing (there the script stops).
+        has_answer: whether a question has an answer.
+        says_none: whether the prediction says that there is none.
+        null_odds: by id, in the order of their file; the larger, the less is there an answer. They give `best_exact`,
+            `best_f1` and their thresholds.
+        null_threshold: a prediction whose null odds are above it counts as none in `exact`, `f1` and their parts, not
+            in the best ones.
+
+    Raises:
+        KeyError: where `null_odds` lack a question.
+    """
+    taken = list(points)
+    if null_odds is not None:
+        for number, (name, there) in enumerate(zip(ids, has_answer, strict=True)):
+            if taken[number] is not None and null_odds[name] > null_threshold:
+                taken[number] = Points(float(not there), float(not there))
+    figures: dict[str, float] = {**_means(taken), "total": len(taken)}
+    for prefix, wanted in (("HasAns", True), ("NoAns", False)):
+        part = [point for point, there in zip(taken, has_answer, strict=True) if there == wanted]
+        if part:
+            figures |= {f"{prefix}_{name}": value for name, value in {**_means(part), "total": len(part)}.items()}
+    if null_odds is not None:
+        for name in ("exact", "f1"):
+            best = best_threshold(ids, [_value(point, name) for point in points], has_answer, says_none, null_odds)
+            figures |= {f"best_{name}": best.percent, f"best_{name}_thresh": best.threshold}
+    return figures
+
+
+def best_threshold(
+    ids: Sequence[str],
+    values: Sequence[float],
+    has_answer: Sequence[bool],
+    says_none: Sequence[bool],
+    null_odds: Mapping[str, float],
+) -> BestThreshold:
+    """Returns the threshold of the best figure, by taking answers one by one in the order of their null odds.
+
+    Args:
+        ids: of the questions.
+        values: what each prediction earns, in [0, 1].
+        has_answer: whether a question has an answer.
+        says_none: whether the prediction says that there is none.
+        null_odds: by id; equal ones are taken in this order, ids of other questions not at all.
+    """
+    number_of = {name: number for number, name in enumerate(ids)}
+    score = best = float(sum(not there for there in has_answer))
+    threshold, keeps_any = 0.0, False
+    for name in sorted(null_odds, key=lambda name: null_odds[name]):
+        number = number_of.get(name)
+        if number is None:
+            continue
+        if has_answer[number]:
+            score += values[number]
+        elif not says_none[number]:
+            score -= 1
+        if score > best:
+            best, threshold, keeps_any = score, null_odds[name], True
+    return BestThreshold(100.0 * best / len(ids), threshold, keeps_any)
+
+
+def _overlap(gold: str, answer: str) -> float:
+    """Returns the F1 of the words that two normalized answers share."""
+    gold_words, words = gold.split(), answer.split()
+    shared = (Counter(words) & Counter(gold_words)).total()
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(words), shared / len(gold_words)
+    return (2 * precision * recall) / (precision + recall)
+
+
+def _means(points: Sequence[Points | None]) -> dict[str, float]:
+    return {name: 100.0 * sum(_value(point, name) for point in points) / len(points) for name in ("exact", "f1")}
+
+
+def _value(point: Points | None, name: str) -> float:
+    return 0.0 if point is None else float(getattr(point, name))

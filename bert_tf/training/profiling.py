@@ -1,0 +1,103 @@
+"""A trace of chosen steps: where their time goes, for TensorBoard's Profile tab."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from bert_tf.config import ConfigError, TrainingConfig
+
+
+def check_profiled_steps(config: TrainingConfig, total_steps: int) -> None:
+    """Raises ConfigError where steps are to be traced that a run of `total_steps` does not have."""
+    if config.profiled_steps and config.profiled_steps[-1] > total_steps:
+        raise ConfigError(
+            f"`training.profile_steps` must be steps of the run, which has {total_steps}. "
+            f"Received: {config.profile_steps!r}"
+        )
+
+
+class StepProfile(keras.callbacks.Callback):
+    """Traces chosen steps; what is done between them stands outside of every step. The run stays as it is.
+
+    What is left of them is traced where a run is resumed in their midst.
+
+    Args:
+        steps: which, counted from 1, without a gap; none where it is empty.
+        directory: of TensorBoard's files.
+        finished: gives the number of finished steps, before this callback's turn comes.
+    """
+
+    def __init__(self, steps: range, directory: Path, finished: Callable[[], int]) -> None:
+        super().__init__()
+        self._steps = steps
+        self._first = 0
+        self._directory = directory
+        self._finished = finished
+        self._trace: contextlib.ExitStack | None = None
+        self._step = contextlib.ExitStack()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Begins the trace with the first of its steps."""
+        step = self._finished() + 1
+        if step not in self._steps:
+            return
+        if self._trace is None:
+            self._trace = contextlib.ExitStack()
+            self._trace.enter_context(_trace(self._directory))
+            self._first = step
+        self._step.enter_context(_named_step(step))
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Ends the trace with the last of its steps."""
+        if self._trace is None:
+            return
+        # The step is done when its loss is there: a device may lag behind.
+        float(logs["loss"])
+        self._step.close()
+        last = self._finished() + 1
+        if last == self._steps[-1]:
+            self.close()
+            self._tell(last)
+
+    def close(self) -> None:
+        """Ends the trace, if one is being taken."""
+        self._step.close()
+        if self._trace:
+            self._trace.close()
+            self._trace = None
+
+    def _tell(self, last: int) -> None:
+        files = sorted(self._directory.glob("plugins/profile/*/*.xplane.pb"), key=lambda path: path.stat().st_mtime)
+        if not files or not files[-1].stat().st_size:
+            print(f"no trace of steps {self._first} to {last} was written: {self._directory}", file=sys.stderr)
+            return
+        size = files[-1].stat().st_size / 2**20
+        print(f"trace of steps {self._first} to {last}: {files[-1]} ({size:.1f} MiB)", file=sys.stderr, flush=True)
+
+
+def _trace(directory: Path) -> contextlib.AbstractContextManager[Any]:
+    """Returns what traces, in the backend's own way, while it is entered."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.profiler.trace(str(directory))
+    import tensorflow as tf
+
+    return tf.profiler.experimental.Profile(str(directory))
+
+
+def _named_step(step: int) -> contextlib.AbstractContextManager[Any]:
+    """Returns what gives a step its number in the trace, while it is entered."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.profiler.StepTraceAnnotation("train", step_num=step)
+    import tensorflow as tf
+
+    return tf.profiler.experimental.Trace("train", step_num=step, _r=1)

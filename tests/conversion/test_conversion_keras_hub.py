@@ -1,0 +1,384 @@
+"""Presets of keras-hub: read as keras-hub reads them, written so that keras-hub opens them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from bert_tf.cli import main
+from bert_tf.conversion import ConversionError, Options, convert, keras_hub
+from bert_tf.conversion import preset as presets
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.fixed_inputs import fixed_inputs
+from bert_tf.conversion.reference import reference_outputs
+from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+
+DATA = Path(__file__).parents[1] / "testdata"
+KINDS = {
+    "backbone": Heads(),
+    "masked_lm": Heads(masked_lm=True),
+    "classifier": Heads(task="sequence_classification", num_labels=3),
+}
+VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
+
+
+@pytest.fixture(scope="module")
+def peer() -> Any:
+    path = Path(keras_hub.__file__).parent / "peers" / "keras_hub.py"
+    spec = importlib.util.spec_from_file_location("keras_hub_peer", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def golden(kind: str) -> Checkpoint:
+    return keras_hub.read(DATA / f"keras_hub_{kind}", Options())
+
+
+def copied(kind: str, directory: Path) -> Path:
+    return Path(shutil.copytree(DATA / f"keras_hub_{kind}", directory / kind))
+
+
+def written(checkpoint: Checkpoint, directory: Path, options: Options | None = None) -> tuple[Path, list[str]]:
+    directory.mkdir()
+    return directory, keras_hub.write(checkpoint, directory, options or Options())
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    mapping = json.loads(path.read_text("utf-8"))
+    change(mapping)
+    path.write_text(json.dumps(mapping), "utf-8")
+
+
+def assert_close(received: dict[str, np.ndarray], kind: str, tolerance: float = 1e-5) -> None:
+    present = fixed_inputs(golden(kind).config)["padding_mask"] != 0
+    with np.load(DATA / f"keras_hub_{kind}" / "outputs.npz") as file:
+        assert set(file.files) == set(received)
+        for name in file.files:
+            of_tokens = name == "sequence_output"
+            expected, found = file[name], received[name]
+            gap = np.abs(expected[present] - found[present] if of_tokens else expected - found).max()
+            assert gap <= tolerance, name
+
+
+def assert_bit_equal(one: Checkpoint, other: Checkpoint) -> None:
+    assert set(one.tensors) == set(other.tensors)
+    for name in one.tensors:
+        assert one.array(name).tobytes() == other.array(name).tobytes(), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensors_compute_what_keras_hub_computes(kind: str) -> None:
+    checkpoint = golden(kind)
+    assert checkpoint.heads == KINDS[kind]
+    assert_close(reference_outputs(checkpoint, fixed_inputs(checkpoint.config)), kind)
+
+
+def test_what_a_preset_says_of_itself() -> None:
+    masked_lm, classifier = golden("masked_lm"), golden("classifier")
+    assert (masked_lm.lowercase, classifier.lowercase) == (True, False)
+    assert masked_lm.vocabulary is not None
+    assert masked_lm.vocabulary.tokens[:6] == ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
+    assert masked_lm.left_out == ("optimizer/vars/0", "optimizer/vars/1")
+    assert masked_lm.config.mlm_head == ("gelu", 1e-5)
+    assert classifier.config.mlm_head == ("gelu_approximate", 1e-12)
+    assert (classifier.classifier_dropout, classifier.config.dropout) == (0.3, 0.2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_right_form_recognizes_a_preset(kind: str) -> None:
+    directory = DATA / f"keras_hub_{kind}"
+    assert keras_hub.recognizes(directory) and not presets.recognizes(directory)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keras_hub_opens_what_is_written(kind: str, tmp_path: Path, peer: Any) -> None:
+    checkpoint = golden(kind)
+    directory, lost = written(checkpoint, tmp_path / "new")
+    assert lost == []
+    assert (directory / VOCABULARY).read_bytes() == (DATA / f"keras_hub_{kind}" / VOCABULARY).read_bytes()
+    assert_close(peer.outputs(peer.loaded(directory), fixed_inputs(checkpoint.config)), kind)
+    again = keras_hub.read(directory, Options())
+    assert (again.config, again.heads, again.lowercase) == (checkpoint.config, checkpoint.heads, checkpoint.lowercase)
+    assert_bit_equal(checkpoint, again)
+
+
+def test_text_goes_in_as_it_does_with_the_source(tmp_path: Path, peer: Any) -> None:
+    directory, _ = written(golden("classifier"), tmp_path / "new")
+    source = peer.opened(DATA / "keras_hub_classifier").predict(["AbBa Cc", "ABE"], verbose=0)
+    received = peer.opened(directory).predict(["AbBa Cc", "ABE"], verbose=0)
+    assert np.abs(source - received).max() < 1e-6
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [("bfloat16", 0.2), ("float16", 0.02)])
+def test_half_precision_is_written_and_read_again(dtype: str, largest: float, tmp_path: Path, peer: Any) -> None:
+    checkpoint = golden("masked_lm")
+    directory, _ = written(checkpoint, tmp_path / "half", Options(dtype=dtype))
+    half = keras_hub.read(directory, Options())
+    assert half.dtype == dtype
+    assert_close(peer.outputs(peer.loaded(directory), fixed_inputs(checkpoint.config)), "masked_lm", largest)
+    again, _ = written(half, tmp_path / "again")
+    assert_bit_equal(half, keras_hub.read(again, Options()))
+    policy = json.loads((again / "config.json").read_text("utf-8"))["config"]["dtype"]
+    assert policy["config"]["name"] == dtype
+
+
+def test_shards_are_written_for_keras_hub_and_read_from_it(tmp_path: Path, peer: Any) -> None:
+    checkpoint = golden("backbone")
+    directory, _ = written(checkpoint, tmp_path / "ours", Options(shard_bytes=2000))
+    files = sorted(directory.glob("*.h5"))
+    assert len(files) > 3 and files[0].name == "model_00000.weights.h5"
+    model = peer.loaded(directory)
+    assert_close(peer.outputs(model, fixed_inputs(checkpoint.config)), "backbone")
+    model.save_to_preset(tmp_path / "theirs", max_shard_size=2000 / 2**30)
+    assert len(list((tmp_path / "theirs").glob("*.h5"))) > 3
+    theirs = keras_hub.read(tmp_path / "theirs", Options())
+    assert_bit_equal(checkpoint, theirs)
+    assert theirs.vocabulary is None and theirs.lowercase is None
+
+
+def test_half_precision_of_keras_hub_is_read(tmp_path: Path, peer: Any) -> None:
+    model = peer.keras_hub.models.BertBackbone(9, 1, 2, 4, 8, max_sequence_length=4, dtype="bfloat16")
+    model.save_to_preset(tmp_path / "half")
+    checkpoint = keras_hub.read(tmp_path / "half", Options())
+    assert checkpoint.dtype == "bfloat16"
+    table = np.asarray(model.token_embedding.embeddings).astype(np.float32)
+    assert checkpoint.array("bert/embeddings/word_embeddings").tobytes() == table.tobytes()
+
+
+def test_a_preset_of_keras_nlp_is_read(tmp_path: Path) -> None:
+    directory = copied("classifier", tmp_path)
+    for name in ("config.json", "task.json", "tokenizer.json", "preprocessor.json"):
+        text = (directory / name).read_text("utf-8").replace("keras_hub", "keras_nlp")
+        (directory / name).write_text(text.replace("BertTextClassifier", "BertClassifier"), "utf-8")
+    edit(directory / "config.json", lambda m: (m.update(assets=[], weights="x"), m["config"].pop("dtype")))
+    for name in ("model.weights.h5", "task.weights.h5"):
+        with h5py.File(directory / name, "a") as file:
+            file.move("layers", "_layer_checkpoint_dependencies")
+    assert_bit_equal(golden("classifier"), keras_hub.read(directory, Options()))
+
+
+def test_a_text_embedder_is_its_encoder(tmp_path: Path, peer: Any) -> None:
+    backbone = peer.keras_hub.models.BertBackbone.from_preset(str(DATA / "keras_hub_backbone"))
+    peer.keras_hub.models.BertTextEmbedder(backbone, pooling_mode="cls").save_to_preset(tmp_path / "embedder")
+    checkpoint = keras_hub.read(tmp_path / "embedder", Options())
+    assert checkpoint.heads == Heads()
+    assert checkpoint.left_out == ("task.json: BertTextEmbedder {'normalize': True, 'pooling_mode': 'cls'}",)
+
+
+def test_labels_and_steps_come_back(tmp_path: Path) -> None:
+    checkpoint = replace(golden("classifier"), labels=("a", "b", "c"), step=7)
+    checkpoint = replace(checkpoint, config=replace(checkpoint.config, initializer_range=0.5))
+    again = keras_hub.read(written(checkpoint, tmp_path / "new")[0], Options())
+    assert (again.labels, again.step, again.config) == (("a", "b", "c"), 7, checkpoint.config)
+
+
+def _pretrained(heads: Heads, **fields: Any) -> Checkpoint:
+    source = golden("backbone")
+    config = replace(source.config, **fields)
+    random = np.random.default_rng(0)
+    arrays = {name: random.normal(size=shape) for name, shape in expected_shapes(config, heads).items()}
+    tensors = {
+        name: Tensor(name, array.shape, lambda array=array: array)  # type: ignore[misc]
+        for name, array in arrays.items()
+    }
+    return replace(source, config=config, heads=heads, tensors=tensors)
+
+
+@pytest.mark.parametrize(
+    ("heads", "fields", "lost"),
+    [
+        (Heads(masked_lm=True, next_sentence=True), {}, ["masked_lm", "next_sentence"]),
+        (
+            Heads(masked_lm=True, next_sentence=True),
+            {"mlm_activation": "gelu", "mlm_layer_norm_epsilon": 1e-5},
+            ["next_sentence"],
+        ),
+        (Heads(masked_lm=True), {"mlm_activation": "gelu"}, ["masked_lm"]),
+        (Heads(task="token_classification", num_labels=4), {}, ["token_classification"]),
+        (Heads(task="question_answering"), {}, ["question_answering"]),
+        (Heads(task="multiple_choice"), {}, ["multiple_choice"]),
+    ],
+)
+def test_heads_without_a_class_are_lost_by_name(
+    heads: Heads, fields: dict[str, Any], lost: list[str], tmp_path: Path
+) -> None:
+    checkpoint = _pretrained(heads, **fields)
+    directory, found = written(checkpoint, tmp_path / "new")
+    assert found == lost
+    again = keras_hub.read(directory, Options())
+    assert again.heads.names() == [name for name in heads.names() if name not in lost]
+    for name in again.tensors:
+        assert again.array(name).tobytes() == checkpoint.array(name).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"activation": "gelu"}, "`activation` must be 'gelu_approximate'. Received: 'gelu'"),
+        ({"layer_norm_epsilon": 1e-5}, "`layer_norm_epsilon` must be 1e-12. Received: 1e-05"),
+        ({"attention": "left_to_right"}, "`attention` must be 'bidirectional'. Received: 'left_to_right'"),
+        ({"pooler": False}, "`pooler` must be True. Received: False"),
+        ({"attention_dropout": 0.0}, "`attention_dropout` must be that of `dropout`, 0.2. Received: 0.0"),
+    ],
+)
+def test_an_encoder_that_keras_hub_cannot_be_is_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConversionError, match="BertBackbone cannot be this encoder") as error:
+        written(_pretrained(Heads(), **fields), tmp_path / "new")
+    assert message in str(error.value)
+
+
+def _config(**fields: Any) -> Callable[[Path], None]:
+    return lambda directory: edit(directory / "config.json", lambda mapping: mapping["config"].update(fields))
+
+
+def _tokenizer(**fields: Any) -> Callable[[Path], None]:
+    return lambda directory: edit(directory / "tokenizer.json", lambda mapping: mapping["config"].update(fields))
+
+
+def _class(name: str) -> Callable[[Path], None]:
+    return lambda directory: edit(
+        directory / "config.json", lambda m: m.update(class_name=name, registered_name=f"keras_hub>{name}")
+    )
+
+
+def _weights(change: Callable[[h5py.File], Any], name: str = "model.weights.h5") -> Callable[[Path], None]:
+    def damage(directory: Path) -> None:
+        with h5py.File(directory / name, "a") as file:
+            change(file)
+
+    return damage
+
+
+def _replaced(key: str, array: np.ndarray) -> Callable[[h5py.File], Any]:
+    def change(file: h5py.File) -> None:
+        file.pop(key, None)
+        file[key] = array
+
+    return change
+
+
+def _truncated(directory: Path) -> None:
+    content = (directory / "model.weights.h5").read_bytes()
+    (directory / "model.weights.h5").write_bytes(content[: len(content) // 2])
+
+
+def _cut_vocabulary(directory: Path) -> None:
+    lines = (directory / VOCABULARY).read_text("utf-8").splitlines()
+    (directory / VOCABULARY).write_text("\n".join(lines[:-2]) + "\n", "utf-8")
+
+
+_QUANTIZED = {"module": "keras", "class_name": "DTypePolicyMap", "config": {}, "registered_name": None}
+_KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_class("RobertaBackbone"), "other architectures. Received: keras_hub>RobertaBackbone"),
+        (_class("DistilBertBackbone"), "other architectures. Received: keras_hub>DistilBertBackbone"),
+        (_config(position_embedding="rotary"), "unknown keys, .*: position_embedding"),
+        (_config(dtype=_QUANTIZED), "quantized presets cannot be read. Received: DTypePolicyMap"),
+        (_config(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
+        (_config(num_layers=2), "`backbone` must be that of config.json"),
+        (_config(hidden_dim="8"), "`hidden_dim` must be int"),
+        (_tokenizer(strip_accents=True), "`strip_accents` must be false in cased text"),
+        (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),
+        (_tokenizer(split=False), "`split` must be True. Received: False"),
+        (_tokenizer(merges="x"), "unknown keys, .*: merges"),
+        (_weights(lambda file: file.pop(_KERNEL)), "missing: bert/encoder/layer_0/attention/self/query/kernel"),
+        (_weights(_replaced("layers/dense_1/vars/0", np.zeros(3, "float32"))), "unknown: layers/dense_1/vars/0"),
+        (_weights(_replaced("layers/dense/vars/1", np.zeros(7, "float32"))), "layers/dense/vars/1: must have shape .8"),
+        (_weights(_replaced(_KERNEL, np.zeros((8, 2, 4), "int8"))), "quantized weights cannot be read. Received: int8"),
+        (_weights(lambda file: file.pop("layers/dense"), "task.weights.h5"), "missing: output_weights .3, 8."),
+        (lambda directory: (directory / "task.weights.h5").unlink(), "task.weights.h5, are missing"),
+        (lambda directory: (directory / "task.json").unlink(), "`task.json` must say whose task.weights.h5 are"),
+        (lambda directory: (directory / "rank4.lora.h5").touch(), "LoRA adapters must be merged first"),
+        (lambda directory: (directory / "config.json").write_text("{"), "config.json: not a readable JSON file"),
+        (_truncated, "model.weights.h5: not a readable HDF5 file"),
+        (_cut_vocabulary, "as many word pieces as the token embedding has rows, 30; .*--padded_vocabulary.* 28"),
+    ],
+)
+def test_what_is_no_such_preset_is_refused_by_name(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+    directory = copied("classifier", tmp_path)
+    damage(directory)
+    with pytest.raises(ConversionError, match=message):
+        keras_hub.read(directory, Options())
+
+
+def test_heads_of_another_number_are_refused(tmp_path: Path) -> None:
+    directory = copied("backbone", tmp_path)
+    _config(num_heads=4)(directory)
+    with pytest.raises(ConversionError, match="must have shape .8, 8. by the configuration. Received: .8, 2, 4."):
+        keras_hub.read(directory, Options())
+
+
+def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
+    directory = copied("backbone", tmp_path)
+    _weights(_replaced("layers/dense/vars/1", np.zeros(8)))(directory)
+    with pytest.raises(ConversionError, match="Received: float64"):
+        keras_hub.read(directory, Options())
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "message"),
+    [({"/layers/dense/vars": "../model.weights.h5"}, "files beside it"), ({}, "must name the file of every weight")],
+)
+def test_an_index_must_name_files_beside_it(weight_map: dict[str, str], message: str, tmp_path: Path) -> None:
+    directory = copied("backbone", tmp_path)
+    (directory / "model.weights.h5").rename(tmp_path / "model.weights.h5")
+    (directory / "model.weights.json").write_text(json.dumps({"weight_map": weight_map}), "utf-8")
+    with pytest.raises(ConversionError, match=message):
+        keras_hub.read(directory, Options())
+
+
+def test_rows_beyond_the_vocabulary_come_back_as_they_were(tmp_path: Path) -> None:
+    directory = copied("classifier", tmp_path)
+    _cut_vocabulary(directory)
+    options = Options(padded_vocabulary=True)
+    again, _ = written(keras_hub.read(directory, options), tmp_path / "new", options)
+    assert (again / VOCABULARY).read_bytes() == (directory / VOCABULARY).read_bytes()
+
+
+def test_the_program_fails_where_weights_are_not_loaded(tmp_path: Path, peer: Any) -> None:
+    directory = copied("masked_lm", tmp_path)
+    (directory / "task.weights.h5").unlink()
+    with pytest.raises(SystemExit, match="task.weights.h5 is missing"):
+        peer.loaded(directory)
+
+
+def test_a_weight_left_as_it_was_initialized_is_found(monkeypatch: pytest.MonkeyPatch, peer: Any) -> None:
+    build = peer.keras_hub.models.BertBackbone
+    monkeypatch.setattr(peer, "opened", lambda directory: build(9, 1, 2, 4, 8, max_sequence_length=4))
+    with pytest.raises(SystemExit, match="not loaded: token_embedding/embeddings"):
+        peer.loaded(Path("anywhere"))
+
+
+def test_a_head_of_its_own_is_refused_elsewhere(tmp_path: Path) -> None:
+    source = DATA / "keras_hub_masked_lm"
+    with pytest.raises(ConversionError, match="gelu_approximate and 1e-12, in google_tf1. Received: gelu and 1e-05"):
+        convert(source, tmp_path / "new", "google_tf1", source_form="keras_hub")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_the_command_converts_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = DATA / "keras_hub_masked_lm"
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    assert main(["convert", "--source", "keras_hub", str(source), "--target", "preset", str(ours)]) == 0
+    assert main(["convert", "--source", "preset", str(ours), "--target", "keras_hub", str(theirs)]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["computed_by"][1].startswith("keras-hub ")
+    assert summary["max_abs_difference"] < 1e-5 and summary["heads"] == ["masked_lm"]
+    assert_bit_equal(golden("masked_lm"), keras_hub.read(theirs, Options()))
+    assert (theirs / VOCABULARY).read_bytes() == (source / VOCABULARY).read_bytes()

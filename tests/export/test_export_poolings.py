@@ -1,0 +1,66 @@
+"""Classifiers of all tokens are served as they answer; what a signature cannot answer is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from export_presets import LABELS, VOCABULARY
+
+from bert_tf.config import BertConfig, ConfigError
+from bert_tf.conversion import ConversionError, Options, preset
+from bert_tf.export.inference import Predictor
+from bert_tf.models import BertBackbone, BertTextClassifier, load_preset, save_preset
+from bert_tf.tasks.answering import Answerer
+from bert_tf.tasks.text_rows import TextExample
+
+CONFIG = BertConfig(
+    vocabulary_size=len(VOCABULARY),
+    hidden_dim=16,
+    num_layers=1,
+    num_heads=2,
+    intermediate_dim=32,
+    max_sequence_length=24,
+    initializer_range=0.5,
+    pooler=False,
+)
+
+
+def made(directory: Path, pooling: str = "mean", classes: int = len(LABELS), **task: Any) -> Path:
+    keras.utils.set_random_seed(0)
+    model = BertTextClassifier(BertBackbone(CONFIG), classes, pooling=pooling)
+    save_preset(model, directory, VOCABULARY, True, {"task": "classify", "text_columns": 1, "pooling": pooling} | task)
+    return directory
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: Path) -> None:
+    directory = made(tmp_path / "preset", pooling, labels=LABELS)
+    texts = ["the cat sat", "a big red house and a dog ran to the mat .", "on"]
+    answers = Answerer(directory).answers([TextExample("f", (text,)) for text in texts])
+    for served, answer in zip(Predictor(directory)(texts), answers, strict=True):
+        assert served["label"] == answer.label
+        np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("classes", "task", "message"),
+    [
+        (1, {"task": "regression"}, "signatures give labels, and a regression has none"),
+        (3, {"labels": LABELS, "windows": True}, "would cut the long texts that the task reads in windows"),
+    ],
+)
+def test_what_a_signature_cannot_answer(classes: int, task: dict[str, Any], message: str, tmp_path: Path) -> None:
+    directory = made(tmp_path / "preset", classes=classes, **task)
+    with pytest.raises(ConfigError, match=message):
+        Predictor(directory)
+    assert load_preset(directory).model.num_classes == classes
+
+
+def test_no_other_form_has_a_classifier_of_all_tokens(tmp_path: Path) -> None:
+    directory = made(tmp_path / "preset", labels=LABELS)
+    with pytest.raises(ConversionError, match="no other form has a classifier with `pooling` = 'mean'"):
+        preset.read(directory, Options())

@@ -1,0 +1,173 @@
+"""The task `ner`: what it learns of the files, answers of any model, and a run from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from conlleval_rules import figures
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bert_tf.cli import main
+from bert_tf.config import BertConfig
+from bert_tf.models import BertBackbone, save_preset
+from bert_tf.tasks.judged import JudgedSpans, Span
+from bert_tf.tasks.ner import NerTask
+from bert_tf.tasks.ner_columns import Sentence
+from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.registry import task_of
+from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+LETTERS = "abcdefgh"
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *LETTERS, *(f"##{letter}" for letter in LETTERS)))
+LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+IOB1 = b"-DOCSTART- -X- O\n\na x I-PER\nb x B-PER\nc x O\n\nd x I-LOC\nee x I-LOC\n"
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> BertTokenizer:
+    return BertTokenizer(VOCABULARY)
+
+
+def write(folder: Path, name: str, content: bytes) -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def read(path: Path, task: NerTask) -> list[Sentence]:
+    return list(task.read(path, Problems()))
+
+
+def test_scheme_and_labels_are_learnt(tmp_path, capsys):
+    path = write(tmp_path, "train", IOB1)
+    sentences = read(path, NerTask())
+    task = NerTask().fitted(sentences)
+    assert (task.scheme, task.labels) == ("IOB1", LABELS)
+    assert capsys.readouterr().err == f"{path}: the tags are IOB1\n"
+    assert task_of(json.loads(json.dumps({"task": "ner", "max_sequence_length": 7, **task.description()}))) == (task, 7)
+    assert NerTask(scheme="IOBES").fitted(sentences).scheme == "IOBES"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "train: no examples"),
+        (b"a O\nb O\n", "train: at least one entity is needed. Received: O for every word"),
+        (b"a O\nb I-A\nc O\n\nd B-A\n", "train: line 2: all tags must be of one scheme.* at .*train: line 5"),
+    ],
+)
+def test_useless_training_files(tmp_path, content, message):
+    path = write(tmp_path, "train", content)
+    with pytest.raises(ValueError, match=message):
+        NerTask().refuse_where(read(path, NerTask()), path)
+
+
+def test_a_stated_scheme_is_not_questioned(tmp_path):
+    path = write(tmp_path, "train", b"a O\nb I-A\nc O\n\nd B-A\n")
+    task = NerTask(scheme="IOB2")
+    task.refuse_where(read(path, task), path)
+    with pytest.raises(ValueError, match="`scheme` must be one of IO, IOB1, IOB2, IOBES. Received: 'BIO'"):
+        NerTask(scheme="BIO")
+
+
+def test_a_type_that_training_lacks(tmp_path):
+    task = NerTask(scheme="IOB2", labels=LABELS)
+    path = write(tmp_path, "dev", b"a B-PER\nb B-ORG\n\nc I-LOC\n")
+    with pytest.raises(ValueError, match="dev: line 2: type 'ORG' never occurs in training; known: LOC, PER"):
+        read(path, task)
+    problems = Problems(skip=True)
+    assert [sentence.words for sentence in task.read(path, problems)] == [("c",)]
+    assert len(problems) == 1
+    assert len(list(task.read(path, Problems(), labelled=False))) == 2
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), length=st.integers(3, 12), scheme=st.sampled_from(["IOB1", "IOB2", "IOBES"]))
+def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
+    """In every scheme, however the sentences are cut."""
+    word = st.text(LETTERS, min_size=0, max_size=6)
+    pairs = st.lists(st.tuples(word, st.sampled_from(LABELS)), min_size=1, max_size=10)
+    drawn = data.draw(st.lists(pairs, min_size=1, max_size=4))
+    sentences = [
+        Sentence(Path("f"), 1, words, tags, words, " ", document=(words,))
+        for words, tags in (tuple(zip(*pairs, strict=True)) for pairs in drawn)
+    ]
+    task = NerTask(scheme=scheme, labels=LABELS)
+    rows = task.encode(sentences, tokenizer, length)
+    answers = task.answers(sentences, rows, {"": np.eye(len(LABELS))[rows.targets[""]]})
+    scores = task.score(sentences, answers)
+    assert scores["f1"] == 1.0 or not any(tag != "O" for sentence in sentences for tag in sentence.tags)
+    unlabelled = task.encode(sentences, tokenizer, length, labelled=False)
+    np.testing.assert_array_equal(unlabelled.weights[""], rows.weights[""])
+    assert not unlabelled.targets
+
+
+def test_the_model_learns_iob2(tmp_path, tokenizer):
+    """In IOB1, B-PER would stand for names that touch others only."""
+    sentences = read(write(tmp_path, "train", IOB1), NerTask())
+    rows = NerTask().fitted(sentences).encode(sentences, tokenizer, 16)
+    classes = rows.targets[""][rows.weights[""] > 0]
+    assert [LABELS[number] for number in classes] == ["B-PER", "B-PER", "O", "B-LOC", "I-LOC"]
+
+
+def test_judged(tmp_path):
+    sentences = read(write(tmp_path, "dev", IOB1), NerTask())
+    judged = NerTask().judged(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
+    place = f"{tmp_path}/dev: line"
+    assert judged == [
+        JudgedSpans(
+            f"{place} 3",
+            "",
+            "a b c",
+            (Span(0, 1, "PER"), Span(2, 3, "PER")),
+            (Span(0, 1, "PER"), Span(4, 5, "LOC")),
+            0.5,
+        ),
+        JudgedSpans(f"{place} 7", "", "d ee", (Span(0, 4, "LOC"),), (Span(0, 4, "LOC"),), 1.0),
+    ]
+    assert NerTask().judged(sentences[:1], [("O", "O", "O")])[0].right == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", [[], ["--document_context"]], ids=["sentences", "documents"])
+def test_a_run(tmp_path, capsys, context):
+    """A tiny model learns the letters that are names; prediction and score give the run's figures."""
+    random = np.random.default_rng(1)
+    documents = []
+    for _ in range(24):
+        words = random.choice(list(LETTERS), random.integers(1, 12))
+        tags = ["I-PER" if word in "ab" else "I-LOC" if word == "c" else "O" for word in words]
+        documents.append("-DOCSTART- O\n\n" + "".join(f"{w} {t}\n" for w, t in zip(words, tags, strict=True)) + "\n")
+    train = write(tmp_path, "train.txt", "".join(documents).encode())
+    keras.utils.set_random_seed(2)
+    config = BertConfig(
+        vocabulary_size=len(VOCABULARY), hidden_dim=32, num_layers=1, num_heads=2, intermediate_dim=32,
+        max_sequence_length=32, dropout=0.0, attention_dropout=0.0,
+    )  # fmt: skip
+    save_preset(BertBackbone(config), tmp_path / "preset", VOCABULARY, True)
+    run, output = tmp_path / "run", tmp_path / "out.txt"
+    settings = ["--set", "training.epochs=12", "training.batch_size=8", "training.learning_rate=0.01"]
+    files = ["--train", train, "--dev", train, "--test", train]
+    summary = finished(
+        capsys, "finetune", "ner", "--preset", tmp_path / "preset", *files, "--output", run, *context, *settings
+    )
+    metrics = summary["metrics"]
+    assert metrics["f1"] > 0.95
+    assert metrics["f1_test"] == metrics["f1"]
+    assert (summary["dev_examples"], summary["remark"]) == (24, "")
+    finished(capsys, "predict", "--preset", run, "--input", train, "--output", output)
+    assert output.read_bytes() == (run / "dev/predictions.conll").read_bytes()
+    scores = finished(capsys, "score", "ner", "--data", train, "--predictions", output)["metrics"]
+    assert scores == {name: value for name, value in metrics.items() if not name.endswith("_test")}
+    official = figures(output.read_text().splitlines())
+    assert official == pytest.approx({name: scores[name] for name in official}, abs=1e-15)
+
+
+def finished(capsys: pytest.CaptureFixture, *arguments: object) -> dict:
+    assert main([str(argument) for argument in arguments]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -1,0 +1,119 @@
+"""Several runs of a task: which there are, which is the best, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.tasks import protocol
+from bert_tf.tasks.classify import ClassifyTask
+from bert_tf.tasks.feature_runs import Features
+from bert_tf.tasks.finetuning import Finetuned, Sources
+from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.protocol import finetune_trials, trials
+from bert_tf.tasks.start import Start
+from bert_tf.training.checkpoints import TrainingError
+
+CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
+
+
+def test_the_grid_is_the_papers() -> None:
+    """arXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
+    configs = [trial.config for trial in trials(CONFIG, paper_grid=True, restarts=1)]
+    settings = {(config.batch_size, config.learning_rate, config.epochs) for config in configs}
+    assert settings == {(b, r, e) for b in (16, 32) for r in (5e-5, 3e-5, 2e-5) for e in (2, 3, 4)}
+    assert len(configs) == 18
+    assert {config.seed for config in configs} == {7}
+
+
+def test_restarts_differ_in_their_seeds_alone() -> None:
+    made = trials(CONFIG, paper_grid=False, restarts=3)
+    assert [trial.config.seed for trial in made] == [7, 8, 9]
+    assert {trial.name.rpartition("_seed_")[0] for trial in made} == {"batch_size_8_learning_rate_0.0001_epochs_5"}
+    assert len({trial.name for trial in made}) == 3
+    assert len({trial.name for trial in trials(CONFIG, paper_grid=True, restarts=2)}) == 36
+
+
+def test_no_runs_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"`restarts` must be at least 1. Received: 0"):
+        trials(CONFIG, paper_grid=False, restarts=0)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the runs made, whose accuracy is that of `FIGURES` by seed; None fails."""
+    names: list[str] = []
+
+    def run(task, sources, start, config, output: Path, problems: Problems) -> Finetuned:
+        names.append(output.name)
+        if config.seed in BROKEN_OFF:
+            BROKEN_OFF.remove(config.seed)
+            raise KeyboardInterrupt
+        figure = FIGURES[config.seed]
+        if figure is None:
+            raise TrainingError("the loss is nan")
+        (output / "preset").mkdir(parents=True)
+        (output / "preset/config.json").write_text(str(config.seed), "utf-8")
+        (output / "checkpoints").mkdir()
+        return Finetuned(output / "preset", {"accuracy": figure}, 10, "", 3, 0.5)
+
+    monkeypatch.setattr(protocol, "finetune_task", run)
+    return names
+
+
+FIGURES = {7: 0.5, 8: None, 9: 0.8, 10: 0.8}
+BROKEN_OFF: set[int] = set()
+
+
+def four(home: Path, start: Start = Start(Path("p"))) -> tuple:  # noqa: B008 it is frozen
+    (home / "data").mkdir(exist_ok=True)
+    for name in ("train", "dev"):
+        (home / "data" / name).write_text(name, "utf-8")
+    files = Sources(home / "data/train", home / "data/dev")
+    runs = trials(CONFIG, paper_grid=False, restarts=4)
+    return finetune_trials(ClassifyTask(), files, start, runs, home / "out", Problems())
+
+
+def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_path: Path) -> None:
+    best, result, outcomes = four(tmp_path)
+    assert made == [outcome.trial.name for outcome in outcomes]
+    assert (best.config.seed, result.metrics) == (9, {"accuracy": 0.8})
+    assert (tmp_path / "out/preset/config.json").read_text("utf-8") == "9"
+    assert [outcome.failure for outcome in outcomes] == ["", "the loss is nan", "", ""]
+    assert not list(tmp_path.rglob("checkpoints"))
+    told = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
+    assert [run["is_best"] for run in told["runs"]] == [False, False, True, False]
+
+
+def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path) -> None:
+    BROKEN_OFF.add(9)
+    with pytest.raises(KeyboardInterrupt):
+        four(tmp_path)
+    best, result, _ = four(tmp_path)
+    seeds = [int(name.rsplit("_", 1)[1]) for name in made]
+    assert seeds == [7, 8, 9, 8, 9, 10]
+    assert (best.config.seed, result.step, result.preset.parent.name) == (9, 3, made[2])
+
+
+def test_how_runs_start_is_told_apart(made: list[str], tmp_path: Path) -> None:
+    four(tmp_path)
+    with pytest.raises(ConfigError, match="holds a run with other settings or files"):
+        four(tmp_path, Start(Path("p"), features=Features("last")))
+
+
+def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    four(tmp_path)
+    monkeypatch.setattr(Path, "write_text", lambda path, text, encoding: path.write_bytes(b"another"))
+    with pytest.raises(ConfigError, match="holds a run with other settings or files"):
+        four(tmp_path)
+
+
+def test_nothing_but_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
+    runs = [trial for trial in trials(CONFIG, paper_grid=False, restarts=4) if FIGURES[trial.config.seed] is None]
+    files = Sources(Path("train"), Path("dev"))
+    with pytest.raises(TrainingError, match="none of 1 runs came to its end; the last: the loss is nan"):
+        finetune_trials(ClassifyTask(), files, Start(Path("p")), runs, tmp_path, Problems())
+    assert not (tmp_path / "preset").exists()

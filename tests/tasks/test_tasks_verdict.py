@@ -1,0 +1,62 @@
+"""Answers that are all alike are said to be, and faults are refused or listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_tf.tasks.judged import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
+from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.verdict import collapse
+
+SPAN = (Span(0, 1, ""),)
+
+
+def labels(gold: str, *shares: float) -> JudgedLabels:
+    rows = [JudgedLabel("f: line 2", (), label, (share, 1 - share)) for label, share in zip(gold, shares, strict=True)]
+    return JudgedLabels(("a", "b"), rows)
+
+
+def numbers(*pairs: tuple[float, float]) -> JudgedNumbers:
+    return JudgedNumbers([JudgedNumber("f: line 2", (), gold, predicted) for gold, predicted in pairs])
+
+
+def spans(heading: str, *pairs: tuple[tuple, tuple]) -> list[JudgedSpans]:
+    return [JudgedSpans("id", heading, "text", gold, predicted, 0.0) for gold, predicted in pairs]
+
+
+@pytest.mark.parametrize(
+    ("judged", "remark"),
+    [
+        (labels("ab", 0.9, 0.8), "all 2 examples were given the label 'a'"),
+        (labels("ab", 0.9, 0.2), ""),
+        (labels("aa", 0.9, 0.8), ""),
+        (numbers((0, 2.0), (5, 2.01)), "all 2 examples were given about the same number"),
+        (numbers((0, 2.0), (5, 2.5)), ""),
+        (spans("", (SPAN, ()), ((), ())), "no span was found in 2 texts, 1 of which have some"),
+        (spans("", (SPAN, SPAN), ((), SPAN)), ""),
+        (spans("who?", (SPAN, SPAN), ((), SPAN)), "every one of 2 questions was answered, of which 1 have no answer"),
+        (spans("who?", (SPAN, SPAN), (SPAN, SPAN)), ""),
+    ],
+)
+def test_collapse(judged: Judged, remark: str) -> None:
+    found = collapse(judged)
+    assert remark in found
+    assert bool(found) == bool(remark)
+
+
+def test_a_fault_is_refused() -> None:
+    problems = Problems()
+    with pytest.raises(ValueError, match=r"^f\.tsv: line 3: must be so\. Received: x$"):
+        problems.add("f.tsv: line 3", "must be so. Received: x")
+
+
+def test_faults_are_listed_where_they_are_skipped(tmp_path: Path) -> None:
+    problems = Problems(skip=True)
+    problems.add("f.tsv: line 3", "must be so. Received: ä")
+    problems.add("f.tsv: line 5", "is empty.")
+    assert len(problems) == 2
+    problems.write(tmp_path / "skipped.tsv")
+    listed = (tmp_path / "skipped.tsv").read_text("utf-8").splitlines()
+    assert listed == ["f.tsv: line 3\tmust be so. Received: ä", "f.tsv: line 5\tis empty."]

@@ -1,0 +1,35 @@
+"""Small files, presets and tokenizers for tests of tasks on texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+
+from bert_tf.config import BertConfig
+from bert_tf.models import BertBackbone, save_preset
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefghijklmnopqrstuvwxyz."))
+CONFIG = BertConfig(
+    vocabulary_size=len(VOCABULARY),
+    hidden_dim=32,
+    num_layers=1,
+    num_heads=2,
+    intermediate_dim=64,
+    max_sequence_length=16,
+    dropout=0.0,
+)
+
+
+def write_preset(directory: Path) -> Path:
+    """Writes an encoder with random weights, drawn the same way each time."""
+    keras.utils.set_random_seed(3)
+    save_preset(BertBackbone(CONFIG), directory, VOCABULARY, lowercase=True)
+    return directory
+
+
+def write_lines(path: Path, *lines: str, start: str = "", end: str = "\n") -> Path:
+    """Writes lines."""
+    path.write_bytes((start + "".join(f"{line}{end}" for line in lines)).encode())
+    return path

@@ -1,0 +1,60 @@
+"""Settings that do not go together are refused by name, before anything is built or written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.training.combinations import refuse_unsupported
+
+TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}})}
+
+
+@pytest.mark.parametrize(
+    ("fields", "environment", "message"),
+    [
+        ({"num_replicas": 2}, {}, "`training.num_replicas` above 1 needs .* mirrored. Received: 2"),
+        (
+            {"strategy": "multi_worker", "num_replicas": 2},
+            TWO_WORKERS,
+            "takes all devices of every worker. Received: 2",
+        ),
+        ({"strategy": "multi_worker"}, {}, "needs TF_CONFIG"),
+        ({"strategy": "tpu", "num_replicas": 8}, {}, "tpu takes all cores of the TPU. Received: 8"),
+        ({"strategy": "tpu", "precision": "float16"}, {}, "`training.precision` must be bfloat16 .* Received: float16"),
+        ({"strategy": "tpu", "on_nan": "skip"}, {}, "`training.on_nan` must be stop or halve .* Received: skip"),
+        ({"strategy": "none"}, TWO_WORKERS, "TF_CONFIG names 2 workers, .* must be multi_worker.* Received: none"),
+        ({"strategy": "mirrored"}, TWO_WORKERS, "TF_CONFIG names 2 workers, .* Received: mirrored"),
+        ({"accumulate": 3}, {}, "`training.batch_size` must be a multiple .* Received: 32, 1 and 3"),
+        (
+            {"strategy": "mirrored", "num_replicas": 3},
+            {},
+            "multiple of the number of replicas .* Received: 32, 3 and 1",
+        ),
+        (
+            {"strategy": "mirrored", "num_replicas": 8, "accumulate": 8},
+            {},
+            "replicas times `training.accumulate`. Received: 32, 8 and 8",
+        ),
+    ],
+)
+def test_what_does_not_go_together(fields, environment, message):
+    with pytest.raises(ConfigError, match=message):
+        refuse_unsupported(TrainingConfig(**fields), environment)
+
+
+@pytest.mark.parametrize(
+    ("fields", "environment"),
+    [
+        ({}, {}),
+        ({}, {"TF_CONFIG": "of somebody else"}),
+        ({}, {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1"]}})}),
+        ({"strategy": "multi_worker"}, TWO_WORKERS),
+        ({"strategy": "mirrored", "num_replicas": 4, "accumulate": 2, "precision": "float16", "on_nan": "skip"}, {}),
+        ({"strategy": "tpu", "precision": "bfloat16", "on_nan": "halve"}, {}),
+    ],
+)
+def test_what_does(fields, environment):
+    refuse_unsupported(TrainingConfig(**fields), environment)

@@ -1,0 +1,99 @@
+"""What can be known of training on a TPU without one: its step compiles, and a TPU that is not there is told."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_training_cluster import free_ports
+from training_data_directory import write_small_data
+from training_tiny_run import batch
+
+from bert_tf.config import BertConfig, ConfigError, TrainingConfig
+from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.schema import MASK_POSITIONS, TOKEN_IDS
+from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.training.engine import precision_scope
+from bert_tf.training.losses import PRETRAINING
+from bert_tf.training.optimization import make_optimizer
+from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
+from bert_tf.training.tpu import tpu_strategy
+
+ROWS = 8
+
+
+def stepped(
+    compiled: bool, config: TrainingConfig, dropout: float = 0.0
+) -> tuple[TensorFlowTrainingModel, list[float]]:
+    """Takes three steps on static shapes, by XLA or without; returns the model and the losses."""
+    keras.utils.set_random_seed(3)
+    small = BertConfig(
+        vocabulary_size=50, hidden_dim=16, num_layers=2, num_heads=2, intermediate_dim=32, max_sequence_length=12,
+        dropout=dropout,
+    )  # fmt: skip
+    with precision_scope(config):
+        model = BertPretrainer(BertBackbone(small))
+    training = TensorFlowTrainingModel(model, PRETRAINING, config.accumulate)
+    training.compile(optimizer=make_optimizer(config, 10, model.trainable_variables))
+    batches = [batch(step, ROWS) for step in range(3)]
+    signature = tf.nest.map_structure(lambda values: tf.TensorSpec(values.shape, values.dtype), batches[0])
+    step = tf.function(training.train_step, input_signature=[signature], jit_compile=compiled)
+    return training, [float(step(tf.nest.map_structure(tf.constant, data))) for data in batches]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", [{}, {"accumulate": 2, "optimizer": "lamb", "average": 0.9}])
+def test_the_step_compiles_and_computes_the_same(fields):
+    config = TrainingConfig(batch_size=ROWS, learning_rate=1e-3, **fields)
+    (plain, losses), (compiled, compiled_losses) = stepped(False, config), stepped(True, config)
+    assert losses == pytest.approx(compiled_losses, rel=1e-4)
+    assert int(compiled.optimizer.iterations) == 3
+    assert plain.results() == pytest.approx(compiled.results(), rel=1e-4, abs=1e-4)
+    for one, other in zip(plain.model.trainable_weights, compiled.model.trainable_weights, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_step_compiles_with_dropout_in_bfloat16():
+    """XLA draws other masks."""
+    config = TrainingConfig(batch_size=ROWS, learning_rate=1e-3, precision="bfloat16")
+    training, losses = stepped(True, config, dropout=0.1)
+    assert losses == pytest.approx([math.log(50) + math.log(2)] * 3, abs=0.5)
+    assert training.results()["loss"] == pytest.approx(np.mean(losses), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "message"),
+    [
+        ("", {}, "has no TPU device, and neither `training.tpu_name` nor TPU_NAME names another one. Received: ''"),
+        ("local", {"TPU_NAME": "grpc://other:1"}, "has no TPU device, .* Received: 'local'"),
+        ("", {"TPU_NAME": "grpc://localhost:{port}"}, "no TPU answers at localhost:{port}. Received: 'grpc://"),
+        ("localhost:{port}", {}, "no TPU answers at localhost:{port}."),
+    ],
+)
+def test_a_tpu_that_is_not_there_is_told(name, environment, message):
+    port = free_ports(1)[0]
+    environment = {key: value.format(port=port) for key, value in environment.items()}
+    with pytest.raises(ConfigError, match=message.format(port=port)):
+        tpu_strategy(TrainingConfig(strategy="tpu", tpu_name=name.format(port=port)), environment)
+
+
+def test_a_name_that_tensorflow_does_not_find_is_told(monkeypatch):
+    def resolver(name):
+        raise ValueError(f"nothing is called {name}")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
+    with pytest.raises(ConfigError, match=r"finds no TPU called 'mine' \(nothing is called mine\)"):
+        tpu_strategy(TrainingConfig(strategy="tpu", tpu_name="mine"), {})
+
+
+@pytest.mark.parametrize("name", [TOKEN_IDS, MASK_POSITIONS])
+def test_batches_are_static(name, tmp_path):
+    """Those of evaluation too, whose last rows are made up."""
+    data = write_small_data(tmp_path)
+    for split, training in (("train", True), ("validation", False)):
+        made = pretraining_dataset(data, split, batch_size=ROWS, seed=1, training=training, epochs=1)
+        assert made.element_spec[0][name].shape.is_fully_defined()
