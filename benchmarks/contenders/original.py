@@ -1,7 +1,7 @@
 """The original's graph, from a checkout of google-research/bert, in a session of TensorFlow 1.
 
 The checkout is read as it is. What TensorFlow has dropped since and the graph needs, layer normalization of
-`tf.contrib` and `tf.layers.dense`, stands here.
+`tf.contrib` and `tf.layers.dense`, is what conversion opens the original with.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from benchmarks.contenders import batches
 from benchmarks.contenders.session import Session
+from bert_tf.conversion.peers.google_tf1 import dense, layer_norm
 
 # Under which of its names the original knows our arrays.
 _NAMES = {
@@ -28,28 +29,6 @@ _NAMES = {
     "masked_lm_weights": "mask_weights",
     "next_sentence_labels": "next_sentence_labels",
 }
-_LAYER_NORM_EPSILON = 1e-12
-
-
-def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope=None):
-    """Does what `tf.contrib.layers.layer_norm` did for normalization and parameters over the last axis."""
-    if (begin_norm_axis, begin_params_axis) != (-1, -1):
-        raise ValueError(f"normalizes the last axis only. Received: {begin_norm_axis} and {begin_params_axis}")
-    width = [inputs.shape[-1]]
-    with tf.variable_scope(scope, default_name="LayerNorm"):
-        beta = tf.get_variable("beta", width, initializer=tf.zeros_initializer())
-        gamma = tf.get_variable("gamma", width, initializer=tf.ones_initializer())
-        mean, variance = tf.nn.moments(inputs, [-1], keep_dims=True)
-        return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, _LAYER_NORM_EPSILON)
-
-
-def dense(inputs, units, activation=None, kernel_initializer=None, name=None):
-    """Does what `tf.layers.dense` did for inputs of two axes."""
-    with tf.variable_scope(name, default_name="dense"):
-        kernel = tf.get_variable("kernel", [inputs.shape[-1], units], initializer=kernel_initializer)
-        bias = tf.get_variable("bias", [units], initializer=tf.zeros_initializer())
-        outputs = tf.nn.bias_add(tf.matmul(inputs, kernel), bias)
-    return outputs if activation is None else activation(outputs)
 
 
 def import_original(checkout: Path) -> tuple[Any, Any, Any]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.commands.arguments import existing
+from bert_tf.commands.tasks import TASKS, family
+
+if TYPE_CHECKING:
+    from bert_tf.config import BertConfig
 
 # Those of `conversion.forms.FORMS`, which takes seconds to import.
 FORMS = ("preset", "keras_hub", "huggingface", "model_garden", "google_tf1")
@@ -28,7 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), help="of the target; the source's if not"
     )
-    parser.add_argument("--text_columns", type=int, choices=(1, 2), default=1, help="texts that a classifier takes")
+    parser.add_argument("--task", choices=tuple(TASKS), help="what the source was fine-tuned for, to predict its files")
+    parser.add_argument("--regression", action="store_true", help="with --task classify: the output is a number")
+    parser.add_argument(
+        "--labels", nargs="+", default=[], help="with --task: names of the classes, where the source's are not its own"
+    )
+    parser.add_argument(
+        "--text_columns", nargs="+", default=["text"], help="the one or two texts that a classifier takes, by name"
+    )
     parser.add_argument(
         "--shard_bytes", type=int, default=5_000_000_000, help="largest file of weights of the target, bytes"
     )
@@ -46,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Converts; returns the summary."""
     existing(Path(args.source[1]).parent, "the folder of --source")
+    if args.task and args.target[0] != "preset":
+        raise ValueError(f"`--task` describes a preset. Received: a target of the form {args.target[0]}")
+    if len(args.text_columns) > 2:
+        raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
     from bert_tf.conversion import Options, convert
     from bert_tf.conversion.answers import Peers
 
@@ -60,7 +76,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             vocabulary=args.vocabulary,
             padded_vocabulary=args.padded_vocabulary,
             dtype=args.dtype,
-            text_columns=args.text_columns,
+            text_columns=len(args.text_columns),
+            describe=_describer(args) if args.task else None,
             shard_bytes=args.shard_bytes,
         ),
         peers=Peers({form: Path(python) for form, python in args.peer}, args.original),
@@ -79,3 +96,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "heads": conversion.target.heads.names(),
         "heads_lost": list(parity.lost),
     }
+
+
+def _describer(args: argparse.Namespace) -> Callable[[Mapping[str, Any], BertConfig], dict[str, Any]]:
+    """Returns what makes task.json of the head of the source."""
+    from bert_tf.tasks.converted import described
+
+    # What else the task takes has its default.
+    given = argparse.ArgumentParser()
+    family(args.task).add_arguments(given)
+    own = vars(given.parse_args([])) | vars(args)
+    task = family(args.task).make_task(argparse.Namespace(**own))
+    return lambda head, config: described(task, head, config, args.labels)

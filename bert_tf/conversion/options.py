@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from bert_tf.config import BertConfig
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,8 @@ class Options:
         padded_vocabulary: whether rows of the token embedding beyond the vocabulary are padding.
         dtype: number format to write where the target has a choice; None keeps the source's.
         text_columns: texts that a classifier takes, 1 or 2.
+        describe: makes a preset's task.json of what is known of a head (`task`, `labels`, `text_columns`) and of the
+            encoder; None writes what is known.
         shard_bytes: largest file of weights to write where the target may have several, bytes.
     """
 
@@ -24,4 +30,5 @@ class Options:
     padded_vocabulary: bool = False
     dtype: str | None = None
     text_columns: int = 1
+    describe: Callable[[Mapping[str, Any], BertConfig], Mapping[str, Any]] | None = None
     shard_bytes: int = 5_000_000_000

@@ -5,7 +5,7 @@ Heads project from H to N heads of width D and back, so their kernels are (H, N,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -215,16 +215,16 @@ def _array(path: Path, weight: str, name: str, shape: tuple[int, ...]) -> np.nda
     return array.T.reshape(shape) if name.endswith("output_weights") else array.reshape(shape)
 
 
-def _task(checkpoint: Checkpoint, options: Options) -> dict[str, Any] | None:
+def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
     if not checkpoint.heads.task:
-        return None
+        return options.describe({}, checkpoint.config) if options.describe else None
     task: dict[str, Any] = {"task": checkpoint.heads.task}
     if checkpoint.heads.num_labels and checkpoint.heads.task not in FIXED_OUTPUTS:
         # Answers are given by name: classes without one are called as transformers calls them.
         task["labels"] = list(checkpoint.labels or (f"LABEL_{n}" for n in range(checkpoint.heads.num_labels)))
     if checkpoint.heads.task == "sequence_classification":
         task["text_columns"] = options.text_columns
-    return task
+    return options.describe(task, checkpoint.config) if options.describe else task
 
 
 def _origin(checkpoint: Checkpoint) -> dict[str, Any]:

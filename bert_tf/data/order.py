@@ -22,8 +22,8 @@ WINDOW = 16384
 Keyed = tuple[list[bytes], np.ndarray]
 
 
-class RecordOrder:
-    """Reads the shards of one split.
+class Shards:
+    """The shards of one split, and the order of their records.
 
     The global stream is epoch after epoch; an epoch is the shards in an order drawn from (seed, epoch), cut into
     windows, each sorted by the keys of its records. A record's key is drawn from (seed, epoch, shard, number in the
@@ -40,6 +40,10 @@ class RecordOrder:
         self._counts = np.array([shard.examples for shard in shards], np.int64)
         self._examples = int(self._counts.sum())
         self._seed = seed
+
+
+class RecordOrder(Shards):
+    """Reads the shards of one split in the order of `Shards`."""
 
     def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
         """Yields the stream from sample number `start` on, over `epochs` in all (`None`: endless).

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.order import WINDOW
-from bert_tf.data.records import ShardInfo
+from bert_tf.data.order import WINDOW, Shards
 from bert_tf.data.tf_randomness import stream_keys
 
 
-class RecordOrder:
-    """Reads the shards of one split.
-
-    The global stream is epoch after epoch; an epoch is the shards in an order drawn from (seed, epoch), cut into
-    windows, each sorted by the keys of its records. A record's key is drawn from (seed, epoch, shard, number in the
-    shard), whatever the batch size.
-
-    Args:
-        directory: of the shards.
-        shards: as the manifest lists them; together at least one example.
-        seed: in [0, 2**64).
-    """
-
-    def __init__(self, directory: str | Path, shards: Sequence[ShardInfo], seed: int) -> None:
-        self._paths = [str(Path(directory) / shard.name) for shard in shards]
-        self._counts = np.array([shard.examples for shard in shards], np.int64)
-        self._examples = int(self._counts.sum())
-        self._seed = seed
+class RecordOrder(Shards):
+    """Reads the shards of one split in the order of `Shards`, as datasets."""
 
     def shuffled(self, start: int, epochs: int | None) -> tf.data.Dataset:
         """Returns the stream from sample number `start` on, over `epochs` in all (`None`: endless).
@@ -50,7 +29,7 @@ class RecordOrder:
             skipped = window * WINDOW
             whole = tf.searchsorted(ends, skipped[tf.newaxis], side="right")[0]
             before = tf.concat([[0], ends], axis=0)[whole]
-            records = tf.data.TFRecordDataset(tf.gather(self._paths, order[whole:]))
+            records = tf.data.TFRecordDataset(tf.gather(self._names, order[whole:]))
             windows = records.skip(skipped - before).batch(WINDOW)
             numbers = tf.data.Dataset.range(window, tf.int64.max)
 
@@ -79,7 +58,11 @@ class RecordOrder:
             positions = number * batch_size + tf.range(tf.size(serialized, tf.int64))
             return serialized, self._keys(0, order, ends, positions)
 
-        return tf.data.TFRecordDataset(self._paths).batch(batch_size).enumerate().map(keyed)
+        return tf.data.TFRecordDataset(self._names).batch(batch_size).enumerate().map(keyed)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(map(str, self._paths))
 
     def _keys(self, epoch: tf.Tensor | int, order: tf.Tensor, ends: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""

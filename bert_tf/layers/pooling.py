@@ -13,10 +13,10 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class TokenPooling(keras.layers.Layer):
-    """Mean or maximum over the tokens of a row, [CLS] and [SEP] among them, padding left out.
+    """Mean or maximum over the tokens of a row, [CLS] and [SEP] among them, or the last one; padding left out.
 
     Args:
-        kind: `mean` or `max`.
+        kind: `mean`, `max` or `last`.
         **kwargs: of `keras.layers.Layer`.
 
     Call arguments:
@@ -32,8 +32,8 @@ class TokenPooling(keras.layers.Layer):
 
     def __init__(self, kind: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if kind not in ("mean", "max"):
-            raise ValueError(f"`kind` must be `mean` or `max`. Received: {kind!r}")
+        if kind not in ("mean", "max", "last"):
+            raise ValueError(f"`kind` must be `mean`, `max` or `last`. Received: {kind!r}")
         self.kind = kind
 
     def call(self, sequence, padding_mask):
@@ -43,6 +43,10 @@ class TokenPooling(keras.layers.Layer):
         if self.kind == "mean":
             count = ops.sum(ops.cast(there, "float32"), axis=1)
             pooled = ops.sum(ops.where(there, values, 0.0), axis=1) / ops.maximum(count, 1.0)
+        elif self.kind == "last":
+            position = ops.expand_dims(ops.arange(ops.shape(values)[1], dtype="int32"), axis=-1)
+            last = ops.max(ops.where(there, position, -1), axis=1, keepdims=True, initial=-1)
+            pooled = ops.sum(ops.where(ops.equal(position, last), values, 0.0), axis=1)
         else:
             # With `initial`, an empty batch has an empty answer; without, Keras puts an assertion into the graph.
             most = ops.max(ops.where(there, values, float("-inf")), axis=1, initial=float("-inf"))

@@ -16,7 +16,7 @@ from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.task_model import TaskModel, check_classes, logits, pooled
 
 # Where the vector of a row comes from.
-POOLINGS = ("first", "mean", "max")
+POOLINGS = ("first", "mean", "max", "last")
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -28,7 +28,8 @@ class BertTextClassifier(TaskModel):
         num_classes: C; 1 for a regression.
         dropout: rate on the vector of a row while training.
         pooling: that vector: `first`, the pooled output, which the pooler makes of [CLS]; `mean` or `max` over what the
-            encoder gives for all tokens of the row.
+            encoder gives for all tokens of the row, or what it gives for the `last` of them, which alone knows the
+            whole row where attention is from left to right.
         name: of the model.
         **kwargs: `trainable`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,13 @@ class Answerer:
             raise ValueError(f"{preset_directory(preset) / TASK_NAME}: {error}") from error
         self._config = loaded.config
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
-        self._model = current_engine().caller(loaded.model)
+        engine = current_engine()
+        self._model, self._most_widths = engine.caller(loaded.model), engine.most_widths
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """Returns the answers to `examples`, in their order."""
         rows = self.task.encode(examples, self._tokenizer, self._length, labelled=False)
+        rows = replace(rows, most_widths=self._most_widths)
         return self.task.answers(examples, rows, outputs_of(self._model, rows, self._config, self.task.by_token))
 
     def answer_file(self, path: Path, output: Path, problems: Problems) -> int:

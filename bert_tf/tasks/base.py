@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import keras
 
+from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
 from bert_tf.tasks.encoded import Arrays, Encoded
 from bert_tf.tasks.judged import Judged
@@ -63,6 +64,10 @@ class Task(ABC, Generic[Example, Answer]):
         Raises:
             ValueError: naming file and line, where `problems` does not skip it, or the whole file cannot be read.
         """
+
+    def on_encoder(self, config: BertConfig) -> Self:
+        """Returns the task as it is to be learnt on an encoder of this architecture."""
+        return self
 
     def fitted(self, examples: Sequence[Example]) -> Self:
         """Returns the task with what it learns of the training examples by counting, such as label names."""

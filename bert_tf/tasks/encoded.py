@@ -22,9 +22,8 @@ from bert_tf.training.losses import SINGLE_OUTPUT
 Arrays = dict[str, np.ndarray]
 # Names the stream that the order of an epoch is drawn from.
 _EPOCH_STREAM = 21
-# Widths of a batch are multiples of this, and of a sixteenth of the longest row: few shapes, little padding.
+# Widths of a batch are multiples of this.
 _WIDTH_MULTIPLE = 8
-_MOST_WIDTHS = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class Encoded:
         examples: int64 (N,), number of the example that a row is of, in the order of the examples; several rows may
             be windows of one.
         choices: C.
+        most_widths: how many lengths batches may have: few shapes, or little padding.
     """
 
     token_ids: np.ndarray
@@ -52,6 +52,7 @@ class Encoded:
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     examples: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     choices: int = 1
+    most_widths: int = 16
 
     def __len__(self) -> int:
         return (len(self.row_splits) - 1) // self.choices
@@ -114,7 +115,7 @@ class Encoded:
 
     def width(self, rows: np.ndarray) -> int:
         """Returns what a batch of these rows is padded to."""
-        step = _WIDTH_MULTIPLE * math.ceil(self.longest / (_WIDTH_MULTIPLE * _MOST_WIDTHS))
+        step = _WIDTH_MULTIPLE * math.ceil(self.longest / (_WIDTH_MULTIPLE * self.most_widths))
         # Never wider than the longest row, for which a model has positions.
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 

@@ -26,7 +26,7 @@ from bert_tf.tasks.problems import Problems
 from bert_tf.tasks.start import Start, builder
 from bert_tf.tasks.verdict import collapse
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.engine import Model
+from bert_tf.training.engine import Model, current_engine
 from bert_tf.training.fit import TrainResult, check_output, finetune, weights_sha256
 
 logger = logging.getLogger(__name__)
@@ -128,8 +128,8 @@ def finetune_task(
     length = start.tokens(task, source.config.max_sequence_length)
     examples = [example for path in sources.training for example in task.read(path, problems)]
     task.refuse_where(examples, sources.train)
-    task = task.fitted(examples)
-    train = task.encode(examples, tokenizer, length)
+    task = start.adapted(task, source.config).fitted(examples)
+    train = _encoded(task, examples, tokenizer, length)
     dev = _part(task, sources.dev, tokenizer, length, problems)
     # Read before there is anything to lose.
     further = {name: _examples(task, path, problems) for name, path in sources.further.items()}
@@ -190,7 +190,11 @@ def _identity(task: Task, source: Preset, start: Start) -> dict[str, Any]:
 
 def _part(task: Task, path: Path, tokenizer: BertTokenizer, length: int, problems: Problems) -> _Part:
     examples = _examples(task, path, problems)
-    return _Part(examples, task.encode(examples, tokenizer, length))
+    return _Part(examples, _encoded(task, examples, tokenizer, length))
+
+
+def _encoded(task: Task, examples: Sequence[Any], tokenizer: BertTokenizer, length: int) -> Encoded:
+    return replace(task.encode(examples, tokenizer, length), most_widths=current_engine().most_widths)
 
 
 def _examples(task: Task, path: Path, problems: Problems) -> list[Any]:

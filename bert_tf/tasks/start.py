@@ -9,7 +9,7 @@ from pathlib import Path
 
 import keras
 
-from bert_tf.config import ConfigError
+from bert_tf.config import BertConfig, ConfigError
 from bert_tf.models import BertBackbone, BertBiLSTMEncoder, Preset
 from bert_tf.models.presets import encoder_of
 from bert_tf.tasks.base import Task
@@ -49,6 +49,10 @@ class Start:
                 "features are those of an encoder with its own weights, all frozen, and nothing on it: they do not go "
                 "with `from_scratch`, `frozen_layers` or `bilstm`."
             )
+
+    def adapted(self, task: Task, config: BertConfig) -> Task:
+        """Returns the task as it is learnt on this encoder; final states and fixed features stay what they are."""
+        return task if self.bilstm_dim is not None or self.features else task.on_encoder(config)
 
     def tokens(self, task: Task, positions: int) -> int:
         """Returns the tokens of a row for a model of `positions`. Raises ValueError where it has too few."""

@@ -36,7 +36,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     """The choice among endings, each scored as one pair: `[CLS] sent1 [SEP] sent2 ending [SEP]`.
 
     Args:
-        choices: endings of a row; 0 before `fitted`.
+        choices: endings of a row; 0 before `fitted`, and where a model that others fine-tuned answers any number.
     """
 
     name: ClassVar[str] = "swag"
@@ -77,7 +77,8 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         ]
         rows = text_rows([TextExample("", pair) for pair in pairs], tokenizer, length)
         targets = {SINGLE_OUTPUT: np.array([example.label for example in examples], np.int32)} if labelled else {}
-        return replace(rows, targets=targets, examples=np.arange(len(examples)), choices=self.choices)
+        choices = self.choices or len(examples[0].endings)
+        return replace(rows, targets=targets, examples=np.arange(len(examples)), choices=choices)
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that scores every ending."""

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import keras
 import numpy as np
 
+from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertTextClassifier
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.encoded import Arrays, Encoded
@@ -59,6 +60,11 @@ class TextsTask(Task[TextExample, TextAnswer]):
     def needs_pooler(self) -> bool:
         """Whether the model reads [CLS] alone."""
         return self.pooling == "first"
+
+    def on_encoder(self, config: BertConfig) -> Self:
+        """Returns the task with the last token for the first, which knows nothing of a text read from left to right."""
+        reads_on = config.attention == "left_to_right" and self.pooling == "first"
+        return replace(self, pooling="last") if reads_on else self
 
     @abstractmethod
     def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:

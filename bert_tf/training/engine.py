@@ -32,6 +32,9 @@ class Engine(ABC):
     compiles_each_shape: bool = False
     """Whether batches of another shape cost a compilation."""
 
+    most_widths: int = 16
+    """Lengths of rows that the batches of a task may have, for little padding."""
+
     @abstractmethod
     def building(self, config: TrainingConfig) -> AbstractContextManager[None]:
         """Enters the scope in which model, optimizer and metrics of the run must be built, once.

@@ -22,6 +22,7 @@ class JaxEngine(Engine):
     """JAX on one device, or on several of one process under Keras's data parallelism."""
 
     compiles_each_shape = True
+    most_widths = 4
 
     def __init__(self) -> None:
         self._distribution: keras.distribution.Distribution | None = None

@@ -33,8 +33,8 @@ SURFACE = {
     "submission": "--output --predictions",
     "attention": "--max_seq_length --output --preset --text --text_pair",
     "features": "--input --layers --max_seq_length --output --preset --skip_bad --task",
-    "convert": "--dtype --lowercase --original --padded_vocabulary --peer --shard_bytes --source --target "
-    "--text_columns --vocabulary",
+    "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
+    "--target --task --text_columns --vocabulary",
     "export": "--max_seq_length --output --preset --top_k --version",
     "serve": "--host --model --port",
     "tokenize": "--cased --graph --input --output --vocabulary",

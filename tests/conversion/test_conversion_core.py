@@ -12,6 +12,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+from checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_arrays
 
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
@@ -21,7 +22,7 @@ from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.fixed_inputs import fixed_inputs
 from bert_tf.conversion.forms import form, read_checkpoint
 from bert_tf.conversion.reference import reference_outputs
-from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+from bert_tf.conversion.tensors import Heads
 from bert_tf.models import (
     BertBackbone,
     BertMultipleChoice,
@@ -32,12 +33,7 @@ from bert_tf.models import (
     load_preset,
     save_preset,
 )
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefghijklmno"))
-CONFIG = BertConfig(
-    vocabulary_size=20, hidden_dim=8, num_layers=2, num_heads=2, intermediate_dim=12, max_sequence_length=12
-)
 BUILD: dict[str, Callable[[BertConfig], keras.Model]] = {
     "backbone": BertBackbone,
     "pretrainer": lambda config: BertPretrainer(BertBackbone(config)),
@@ -130,21 +126,6 @@ def test_a_preset_comes_back_bit_by_bit(kind: str, tmp_path: Path) -> None:
     assert report["tensors"] == report["tensors_bit_equal"] == len(conversion.source.tensors)
 
 
-def _arrays(heads: Heads) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(0)
-    return {
-        name: random.normal(size=shape).astype(np.float32) for name, shape in expected_shapes(CONFIG, heads).items()
-    }
-
-
-def _checkpoint(arrays: dict[str, np.ndarray], heads: Heads, **fields: Any) -> Checkpoint:
-    tensors = {
-        name: Tensor(name, array.shape, lambda array=array: array)  # type: ignore[misc]
-        for name, array in arrays.items()
-    }
-    return Checkpoint("google_tf1", Path("somewhere"), CONFIG, heads, tensors, **fields)
-
-
 def _altering(change: Callable[[h5py.File], Any]) -> Callable[..., list[str]]:
     write = preset.write
 
@@ -218,20 +199,20 @@ def test_an_empty_target_is_filled(tmp_path: Path) -> None:
 )
 def test_a_preset_needs_vocabulary_and_casing(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=message):
-        preset.write(_checkpoint(_arrays(Heads()), Heads(), **fields), tmp_path, Options())
+        preset.write(made_checkpoint(random_arrays(Heads()), Heads(), **fields), tmp_path, Options())
 
 
 def test_a_preset_has_no_heads_of_both_kinds(tmp_path: Path) -> None:
     heads = Heads(masked_lm=True, task="sequence_classification", num_labels=2)
-    checkpoint = _checkpoint(_arrays(heads), heads, vocabulary=VOCABULARY, lowercase=True)
+    checkpoint = made_checkpoint(random_arrays(heads), heads, vocabulary=VOCABULARY, lowercase=True)
     with pytest.raises(ConversionError, match="of a task. Received: masked_lm, sequence_classification"):
         preset.write(checkpoint, tmp_path, Options())
 
 
 def test_where_a_conversion_came_from_is_remembered(tmp_path: Path) -> None:
     heads = Heads(task="sequence_classification", num_labels=3)
-    source = _checkpoint(
-        _arrays(heads),
+    source = made_checkpoint(
+        random_arrays(heads),
         heads,
         vocabulary=VOCABULARY,
         lowercase=False,
@@ -287,7 +268,7 @@ def test_a_program_is_asked_only_where_it_is(tmp_path: Path) -> None:
 
 
 def test_without_its_program_a_form_is_answered_by_the_reference() -> None:
-    checkpoint = _checkpoint(_arrays(Heads()), Heads())
+    checkpoint = made_checkpoint(random_arrays(Heads()), Heads())
     found = answers(checkpoint, fixed_inputs(CONFIG), Peers({}))
     assert found.by == "numpy" and set(found.outputs) == {"sequence_output", "pooled_output"}
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_arrays
 
-from bert_tf.config import BertConfig
 from bert_tf.conversion import ConversionError
 from bert_tf.conversion.answers import Answers
-from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.fixed_inputs import fixed_inputs
 from bert_tf.conversion.parity import compare
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
 from bert_tf.conversion.vocabularies import fitted, is_lowercase, read_vocabulary, without_padding
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-
-VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefghijklmno"))
-CONFIG = BertConfig(
-    vocabulary_size=20, hidden_dim=8, num_layers=2, num_heads=2, intermediate_dim=12, max_sequence_length=12
-)
 
 
 def test_shapes_are_those_of_the_original() -> None:
@@ -34,21 +27,6 @@ def test_shapes_are_those_of_the_original() -> None:
     assert "bert/pooler/dense/kernel" not in expected_shapes(replace(CONFIG, pooler=False), Heads())
     task = expected_shapes(CONFIG, Heads(task="question_answering"))
     assert task["cls/squad/output_weights"] == (2, 8) and task["cls/squad/output_bias"] == (2,)
-
-
-def _arrays(heads: Heads) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(0)
-    return {
-        name: random.normal(size=shape).astype(np.float32) for name, shape in expected_shapes(CONFIG, heads).items()
-    }
-
-
-def _checkpoint(arrays: dict[str, np.ndarray], heads: Heads, **fields: Any) -> Checkpoint:
-    tensors = {
-        name: Tensor(name, array.shape, lambda array=array: array)  # type: ignore[misc]
-        for name, array in arrays.items()
-    }
-    return Checkpoint("google_tf1", Path("somewhere"), CONFIG, heads, tensors, **fields)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +53,7 @@ def test_output_weights_of_two_tasks_are_refused() -> None:
 
 
 def test_every_fault_of_the_tensors_is_named() -> None:
-    tensors = dict(_checkpoint(_arrays(Heads()), Heads()).tensors)
+    tensors = dict(made_checkpoint(random_arrays(Heads()), Heads()).tensors)
     del tensors["bert/pooler/dense/bias"]
     tensors["x"] = Tensor("theirs/x", (1,), lambda: np.zeros(1))
     tensors["bert/embeddings/LayerNorm/beta"] = Tensor("theirs/beta", (9,), lambda: np.zeros(9))
@@ -137,8 +115,8 @@ def test_a_vocabulary_that_is_none_is_refused_by_line(tmp_path: Path) -> None:
 
 def test_comparison_measures_what_means_something() -> None:
     inputs = fixed_inputs(CONFIG)
-    arrays = _arrays(Heads())
-    checkpoint = _checkpoint(arrays, Heads())
+    arrays = random_arrays(Heads())
+    checkpoint = made_checkpoint(arrays, Heads())
     sequence = np.random.default_rng(1).normal(size=(4, 12, 8)).astype(np.float32)
     other = sequence + np.where(inputs["padding_mask"][..., np.newaxis] == 0, np.float32(9), np.float32(0))
     other[0, 0, 0] += 1e-3
@@ -154,7 +132,7 @@ def test_comparison_measures_what_means_something() -> None:
 
 @pytest.mark.parametrize(("found", "fault"), [(np.float32(np.nan), "differs by nan"), (np.float32(1e-5), None)])
 def test_what_is_no_number_is_a_fault(found: np.float32, fault: str | None) -> None:
-    checkpoint = _checkpoint(_arrays(Heads()), Heads())
+    checkpoint = made_checkpoint(random_arrays(Heads()), Heads())
     one = Answers("a", {"pooled_output": np.zeros((4, 8), np.float32)})
     other = Answers("b", {"pooled_output": np.full((4, 8), found)})
     faults = compare((checkpoint, one), (checkpoint, other), fixed_inputs(CONFIG), []).faults
@@ -162,15 +140,15 @@ def test_what_is_no_number_is_a_fault(found: np.float32, fault: str | None) -> N
 
 
 def test_a_tensor_of_other_bits_is_a_fault_unless_the_target_keeps_fewer() -> None:
-    arrays = _arrays(Heads())
+    arrays = random_arrays(Heads())
     altered = arrays | {"bert/pooler/dense/bias": np.nextafter(arrays["bert/pooler/dense/bias"], np.float32(9))}
     answered = Answers("a", {"pooled_output": np.zeros((4, 8), np.float32)})
-    one, other = _checkpoint(arrays, Heads()), _checkpoint(altered, Heads())
+    one, other = made_checkpoint(arrays, Heads()), made_checkpoint(altered, Heads())
     parity = compare((one, answered), (other, answered), fixed_inputs(CONFIG), [])
     assert list(parity.unequal_tensors) == ["bert/pooler/dense/bias"]
     assert parity.faults and parity.faults[0].startswith("tensor bert/pooler/dense/bias differs by ")
     halves = {name: array.astype(np.float16).astype(np.float32) for name, array in arrays.items()}
-    half = replace(_checkpoint(halves, Heads()), dtype="float16")
+    half = replace(made_checkpoint(halves, Heads()), dtype="float16")
     rounded = compare((one, answered), (half, answered), fixed_inputs(CONFIG), [])
     assert rounded.rounded and rounded.faults == []
     assert rounded.report(one, half)["tolerance"] is None

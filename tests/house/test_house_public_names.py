@@ -11,11 +11,12 @@ import pytest
 import bert_tf
 
 PUBLIC_NAMES = """
-BertBackbone BertConfig BertEmbeddings BertMultipleChoice BertPretrainer BertSpanPredictor BertTextClassifier
-BertTokenClassifier BertTokenizer ConfigError DataConfig LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset
-RunConfig TrainResult TrainingConfig Vocabulary convert evaluate_pretraining export_preset finetune load_backbone
-load_preset load_vocabulary pack predict pretrain pretraining_dataset read_checkpoint read_manifest save_preset
-save_vocabulary serve weights_sha256
+Answerer BertBackbone BertBiLSTMEncoder BertConfig BertEmbeddings BertFeatureTagger BertMultipleChoice BertPretrainer
+BertProbe BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig
+LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig Sources Start TrainResult TrainingConfig
+Vocabulary convert evaluate_pretraining export_preset finetune finetune_task load_backbone load_preset load_vocabulary
+pack predict pretrain pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve task_class
+weights_sha256
 """.split()  # noqa: SIM905
 
 

@@ -12,7 +12,7 @@ SEQUENCE = RNG.normal(size=(4, 6, 5)).astype("float32") - 3
 MASK = (np.arange(6) < np.array([[6], [3], [1], [0]])).astype("int32")
 
 
-@pytest.mark.parametrize(("kind", "oracle"), [("mean", np.mean), ("max", np.max)])
+@pytest.mark.parametrize(("kind", "oracle"), [("mean", np.mean), ("max", np.max), ("last", lambda row, axis: row[-1])])
 def test_pooling_is_numpys_over_the_tokens(kind, oracle):
     expected = [oracle(row[:length], axis=0) for row, length in zip(SEQUENCE, (6, 3, 1), strict=False)]
     noise = np.where(MASK[..., None], SEQUENCE, 1e6).astype("float32")
@@ -22,11 +22,11 @@ def test_pooling_is_numpys_over_the_tokens(kind, oracle):
         np.testing.assert_array_equal(pooled[3], np.zeros(5))
 
 
-@pytest.mark.parametrize("kind", ["mean", "max"])
+@pytest.mark.parametrize("kind", ["mean", "max", "last"])
 def test_an_empty_batch_gives_an_empty_answer(kind):
     assert TokenPooling(kind)(SEQUENCE[:0], MASK[:0]).shape == (0, 5)
 
 
 def test_another_kind_is_refused():
-    with pytest.raises(ValueError, match="`kind` must be `mean` or `max`. Received: 'sum'"):
+    with pytest.raises(ValueError, match="`kind` must be `mean`, `max` or `last`. Received: 'sum'"):
         TokenPooling("sum")

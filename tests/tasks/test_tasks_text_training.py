@@ -71,6 +71,21 @@ def test_mnli_with_its_mismatched_set_and_the_diagnostic_one(encoder: Path, tmp_
 
 
 @pytest.mark.slow
+def test_an_encoder_that_reads_from_left_to_right(tmp_path: Path, run: Run) -> None:
+    """There [CLS] stands before the text and is the same for all of them."""
+    chooser, data = random.Random(1), tmp_path / "SST-2"
+    data.mkdir()
+    for name, count in (("train", 60), ("dev", 20)):
+        rows = [f"{text}\t{label}" for label, kind in (("0", "x"), ("1", "")) for text in texts(kind, count, chooser)]
+        write_lines(data / f"{name}.tsv", "sentence\tlabel", *rows)
+    encoder = write_preset(tmp_path / "encoder", attention="left_to_right")
+    output = tmp_path / "run"
+    argv = ("finetune", "sst2", "--preset", encoder, "--data", data, "--output", output, *SETTINGS)
+    assert run(*argv)["metrics"]["accuracy"] > 0.8
+    assert run("inspect", output)["task"]["pooling"] == "last"
+
+
+@pytest.mark.slow
 def test_long_texts_of_unequal_labels_in_windows(encoder: Path, tmp_path: Path, run: Run) -> None:
     """What tells the labels apart stands beyond the first row of a text."""
     chooser, data = random.Random(0), tmp_path / "data"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -22,10 +24,10 @@ CONFIG = BertConfig(
 )
 
 
-def write_preset(directory: Path) -> Path:
+def write_preset(directory: Path, **fields: Any) -> Path:
     """Writes an encoder with random weights, drawn the same way each time."""
     keras.utils.set_random_seed(3)
-    save_preset(BertBackbone(CONFIG), directory, VOCABULARY, lowercase=True)
+    save_preset(BertBackbone(replace(CONFIG, **fields)), directory, VOCABULARY, lowercase=True)
     return directory
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.finetuning import Sources
 
 # Of `models.text_classifier` and `tasks.labelled_text`, whose modules are heavy.
-POOLINGS = ("first", "mean", "max")
+POOLINGS = ("first", "mean", "max", "last")
 SUFFIXES = (".tsv", ".csv", ".jsonl")
 
 
@@ -36,7 +36,10 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         help="none; balanced, by how rare each label is; or label=weight for some of them",
     )
     parser.add_argument(
-        "--pooling", choices=POOLINGS, default="first", help="a row's vector: the first token's, or mean or max of all"
+        "--pooling",
+        choices=POOLINGS,
+        default="first",
+        help="a row's vector: the first or last token's, or mean or max of all",
     )
     parser.add_argument(
         "--windows", action="store_true", help="read longer texts in overlapping windows, and average their answers"
