@@ -24,7 +24,7 @@ test: $(READY)
 	$(PYTEST)
 
 test-slow: $(READY)
-	$(PYTEST) -m slow
+	$(PYTEST) --no-loadscope-reorder -m slow
 
 # Flink and Spark on this machine and Dataflow's dry run; needs Maven and Java 11 or 17.
 test-flink: $(READY) job-servers workers
