@@ -104,6 +104,8 @@ def main() -> None:
         max_steps=batches.STEPS,
         bf16=args.precision == "bfloat16",
         use_cpu=True,
+        # It would leave out what it finds no argument of the model for, before the collator names it.
+        remove_unused_columns=False,
         save_strategy="no",
         logging_strategy="no",
         report_to=[],

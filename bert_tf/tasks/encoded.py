@@ -23,7 +23,7 @@ Arrays = dict[str, np.ndarray]
 # Names the stream that the order of an epoch is drawn from.
 _EPOCH_STREAM = 21
 # Widths of a batch are multiples of this.
-_WIDTH_MULTIPLE = 8
+_WIDTH_MULTIPLE = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Encoded:
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     examples: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     choices: int = 1
-    most_widths: int = 16
+    most_widths: int = 32
 
     def __len__(self) -> int:
         return (len(self.row_splits) - 1) // self.choices

@@ -32,7 +32,7 @@ class Engine(ABC):
     compiles_each_shape: bool = False
     """Whether batches of another shape cost a compilation."""
 
-    most_widths: int = 16
+    most_widths: int = 32
     """Lengths of rows that the batches of a task may have, for little padding."""
 
     @abstractmethod
