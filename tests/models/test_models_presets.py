@@ -149,7 +149,10 @@ def test_a_head_of_its_own_is_kept(tmp_path):
         (BertPretrainer, "`next_sentence` needs an encoder with `pooler`"),
         (lambda backbone: BertTextClassifier(backbone, 2), "needs an encoder with `pooler`"),
         (BertMultipleChoice, "needs an encoder with `pooler`"),
-        (lambda backbone: BertTextClassifier(backbone, 2, pooling="last"), "`pooling` must be one of first, mean, max"),
+        (
+            lambda backbone: BertTextClassifier(backbone, 2, pooling="sum"),
+            "`pooling` must be one of first, mean, max, last",
+        ),
         (lambda backbone: BertTokenClassifier(backbone, 0), "`num_classes` must be at least 1. Received: 0"),
         (lambda backbone: BertTokenClassifier(backbone, 2, dropout=1.0), r"`dropout` must be in \[0, 1\). Received"),
     ],
