@@ -60,6 +60,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     existing(Path(args.source[1]).parent, "the folder of --source")
     if args.task and args.target[0] != "preset":
         raise ValueError(f"`--task` describes a preset. Received: a target of the form {args.target[0]}")
+    if args.labels and not args.task:
+        raise ValueError(f"`--labels` names the classes of a `--task`. Received: {', '.join(args.labels)} without one")
+    if args.regression and args.task != "classify":
+        raise ValueError(f"`--regression` goes with `--task classify`. Received: {args.task or 'no task'}")
     if len(args.text_columns) > 2:
         raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
     from bert_tf.conversion import Options, convert

@@ -107,6 +107,21 @@ def test_another_task_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--labels", "a", "b", "c"), "`--labels` names the classes of a `--task`. Received: a, b, c without one"),
+        (("--regression",), "`--regression` goes with `--task classify`. Received: no task"),
+        (("--regression", "--task", "stsb"), "`--regression` goes with `--task classify`. Received: stsb"),
+    ],
+)
+def test_what_would_say_nothing_is_refused(
+    flags: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert convert("huggingface_sequence_classification", tmp_path / "preset", *flags) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_a_task_describes_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--task", "mnli", "--labels", *LABELS)
     assert convert("huggingface_sequence_classification", tmp_path / "out", *flags, form="keras_hub") == 1
