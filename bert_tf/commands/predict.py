@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     try:
         with args.input.open(encoding="utf-8", newline="\n") as source, staging.open("w", encoding="utf-8") as target:
             while batch := list(itertools.islice(source, args.batch_size)):
-                rows = _columns(batch, predictor.num_texts, args.input, lines)
+                rows = _columns(batch, len(predictor.texts), args.input, lines)
                 for row, answer in zip(zip(*rows, strict=True), predictor(*rows), strict=True):
-                    named = dict(zip(("text", "text_pair"), row, strict=False))
+                    named = dict(zip(predictor.texts, row, strict=True))
                     target.write(json.dumps(named | answer, ensure_ascii=False) + "\n")
                 lines += len(batch)
                 if time.monotonic() - shown > _SECONDS_BETWEEN_LINES:

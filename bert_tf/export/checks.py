@@ -13,6 +13,8 @@ import tensorflow as tf
 
 from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 
+# Rows of the model for one request: windows of long texts, choices. A few megabytes of text could ask for hours.
+MAX_ROWS = 4096
 # Rows times predictions: with a vocabulary of 30,522 their logits take 1 GB. A few hundred bytes of text could ask
 # for any amount.
 MAX_PREDICTIONS = 8192
@@ -34,6 +36,36 @@ def checked_texts(texts: dict[str, tf.Tensor]) -> list[tf.Tensor]:
     rule = f"{' and '.join(texts)} must have the same number of elements."
     with tf.control_dependencies([_require(tf.equal(*lengths), rule, lengths)]):
         return [tf.identity(column) for column in columns]
+
+
+def checked_examples(examples: tf.Tensor) -> tf.Tensor:
+    """Returns serialized tf.Examples once they are known to be rank 1."""
+    return _of_rank(examples, 1, "examples")
+
+
+def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns texts [B] and the choices for each [B, N], once N is at least 1 and B x N at most `MAX_ROWS`.
+
+    Args:
+        texts: string [B].
+        choices: string [B, N].
+        names: of both inputs.
+    """
+    texts, choices = _of_rank(texts, 1, names[0]), _of_rank(choices, 2, names[1])
+    shape, size = tf.shape(choices), tf.size(texts)
+    rule = f"{names[1]} must have as many rows as {names[0]}."
+    checks = [
+        _require(tf.equal(shape[0], size), rule, [shape, size]),
+        _require(shape[1] >= 1, f"{names[1]} must have at least one column.", [shape]),
+        checked_row_count(tf.size(choices), names[1]),
+    ]
+    with tf.control_dependencies(checks):
+        return tf.identity(texts), tf.identity(choices)
+
+
+def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
+    """Returns the check that text input `name` asks for at most `MAX_ROWS` rows of the model."""
+    return _require(rows <= MAX_ROWS, f"{name} must make at most {MAX_ROWS} rows of the model's length.", [rows])
 
 
 def checked_ids(

@@ -18,9 +18,10 @@ from keras.export import ExportArchive
 from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.data.staging import only_writer
+from bert_tf.export.kinds.base import METHODS, Signatures
 from bert_tf.export.metadata import MODEL_CARD, signature_shapes
 from bert_tf.export.recording import record
-from bert_tf.export.signatures import Signatures
+from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify import RECORDING, TOLERANCE, write_recording
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
 from bert_tf.models import Preset, load_preset
@@ -65,7 +66,7 @@ def export_preset(
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
     preset = load_preset(preset_dir, dtype="float32")
-    signatures = Signatures(preset, max_sequence_length=max_sequence_length, top_k=top_k)
+    signatures = signatures_of(preset, max_sequence_length=max_sequence_length, top_k=top_k)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
@@ -100,8 +101,17 @@ def _write(signatures: Signatures, staging: Path) -> None:
         archive.write_out(str(staging), verbose=False)
     except tf.errors.OpError as error:
         raise OSError(f"{staging}: cannot be written: {error.message}") from error
+    _name_methods(signatures, staging)
     (staging / RECORDING).parent.mkdir()
     write_recording(staging / RECORDING, record(signatures))
+
+
+def _name_methods(signatures: Signatures, staging: Path) -> None:
+    """Says which signatures answer Classify and Regress; Keras makes all of them answer Predict."""
+    updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(str(staging))
+    for name in METHODS.keys() & signatures.endpoints.keys():
+        updater.replace_method_name(name, METHODS[name])
+    updater.save()
 
 
 def _verified(staging: Path) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def _model_card(preset: Preset, signatures: Signatures) -> dict[str, Any]:
         "labels": signatures.labels,
         "lowercase": preset.lowercase,
         "max_sequence_length": signatures.max_sequence_length,
-        "top_k": signatures.top_k if preset.kind == "BertPretrainer" else None,
+        "top_k": signatures.top_k,
         "vocabulary_sha256": preset.vocabulary.fingerprint,
         "info": preset.info,
         "versions": {name: metadata.version(name) for name in ("bert-tf", "keras", "tensorflow", "tensorflow-text")},

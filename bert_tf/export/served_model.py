@@ -86,8 +86,9 @@ class ServedModel:
         """Returns the body of a small predict request for the default signature."""
         default = self._definitions[_DEFAULT_SIGNATURE]
         text = "This is a [MASK]." if "tokens" in default["outputs"] else "This is a sentence."
-        names = sorted(default["inputs"])
-        return json.dumps({"instances": [text if len(names) == 1 else dict.fromkeys(names, text)]})
+        is_list = {name: len(info["tensor_shape"]["dim"]) > 1 for name, info in sorted(default["inputs"].items())}
+        row = {name: [text, text] if several else text for name, several in is_list.items()}
+        return json.dumps({"instances": [row if len(row) > 1 else text]})
 
     def _check_servable(self, name: str, version: int | None) -> None:
         if name != self.name or version not in (None, self.version):

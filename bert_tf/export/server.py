@@ -144,6 +144,9 @@ def _refusal(error: Exception) -> Response:
         message, status = str(error), error.status
     elif isinstance(error, tf.errors.OpError):
         message, status = _reason(error), _STATUS_OF_CODE.get(error.error_code, INTERNAL)
+    elif isinstance(error, UnicodeDecodeError):
+        # TensorFlow's refusal quotes the request, and Python cannot read the quotation.
+        message, status = "the request was refused; it holds bytes that are no UTF-8", BAD_REQUEST
     else:
         message, status = f"internal error: {type(error).__name__}", INTERNAL
     if status == INTERNAL:

@@ -20,6 +20,8 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 TOLERANCE = 1e-5
 RECORDING = Path("assets.extra") / "recorded.npz"
 
+_LENGTHS, _BYTES = "lengths", "bytes"
+
 Tensors = dict[str, np.ndarray]
 
 
@@ -34,20 +36,39 @@ def write_recording(path: Path, cases: list[tuple[str, Tensors, Tensors]]) -> No
     for number, (signature, inputs, outputs) in enumerate(cases):
         for side, tensors in (("inputs", inputs), ("outputs", outputs)):
             for name, value in tensors.items():
-                arrays[f"{number}/{signature}/{side}/{name}"] = value.astype("S") if value.dtype == object else value
+                key = f"{number}/{signature}/{side}/{name}"
+                arrays |= _of_bytes(key, value) if value.dtype == object else {key: value}
     np.savez_compressed(path, **arrays)
 
 
 def read_recording(path: Path) -> Iterator[tuple[str, Tensors, Tensors]]:
     """Yields what `write_recording` was given."""
     cases: dict[tuple[int, str], dict[str, Tensors]] = {}
-    with np.load(path) as arrays:
-        for key, value in arrays.items():
-            number, signature, side, name = key.split("/", 3)
-            sides = cases.setdefault((int(number), signature), {"inputs": {}, "outputs": {}})
-            sides[side][name] = value.astype(object) if value.dtype.kind == "S" else value
+    with np.load(path) as file:
+        arrays = dict(file)
+    for key, value in arrays.items():
+        number, signature, side, name, *part = key.split("/")
+        if part not in ([], [_LENGTHS]):
+            continue
+        sides = cases.setdefault((int(number), signature), {"inputs": {}, "outputs": {}})
+        sides[side][name] = _strings(value, arrays[key.removesuffix(_LENGTHS) + _BYTES]) if part else value
     for (_, signature), sides in cases.items():
         yield signature, sides["inputs"], sides["outputs"]
+
+
+def _of_bytes(key: str, strings: np.ndarray) -> Tensors:
+    """Returns strings as two arrays of numbers; numpy's own drop the zeros that a string ends with."""
+    lengths = np.array([len(string) for string in strings.reshape(-1)], np.int64).reshape(strings.shape)
+    joined = np.frombuffer(b"".join(strings.reshape(-1)), np.uint8)
+    return {f"{key}/{_LENGTHS}": lengths, f"{key}/{_BYTES}": joined}
+
+
+def _strings(lengths: np.ndarray, joined: np.ndarray) -> np.ndarray:
+    ends = np.cumsum(lengths)
+    whole = joined.tobytes()
+    found = np.empty(lengths.size, object)
+    found[:] = [whole[end - length : end] for end, length in zip(ends, lengths.reshape(-1), strict=True)]
+    return found.reshape(lengths.shape)
 
 
 def verify(folder: Path, recording: Path) -> tuple[dict[str, float], list[str]]:

@@ -7,14 +7,31 @@ from pathlib import Path
 import keras
 
 from bert_tf.config import BertConfig
-from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier, save_preset
+from bert_tf.models import (
+    BertBackbone,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertSpanPredictor,
+    BertTextClassifier,
+    BertTokenClassifier,
+    save_preset,
+)
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "to", "big", "red", "house")
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS, "##s", "##ed", "[", "]", "mask", ".", ",", "e"))
 LABELS = ["animal", "mineral", "légume"]
 MAX_LENGTH = 24
-KINDS = ("classifier", "pair_classifier", "pretrainer", "backbone")
+KINDS = ("classifier", "pair_classifier", "pretrainer", "backbone", "regression", "spans", "entities", "choices")
+TAGS = ["O", "B-animal", "I-animal"]
+TASKS = {
+    "classifier": {"task": "classify", "labels": LABELS, "text_columns": 1},
+    "pair_classifier": {"task": "classify", "labels": LABELS, "text_columns": 2},
+    "regression": {"task": "regression", "text_columns": 1, "windows": True},
+    "spans": {"task": "squad2", "doc_stride": 6, "max_query_length": 8, "max_answer_length": 5, "n_best": 4},
+    "entities": {"task": "ner", "labels": TAGS},
+    "choices": {"task": "swag", "choices": 3},
+}
 
 
 def make_preset(kind: str, directory: Path) -> Path:
@@ -30,12 +47,14 @@ def make_preset(kind: str, directory: Path) -> Path:
         initializer_range=0.5,
     )
     backbone = BertBackbone(config)
-    task = None
-    model: keras.Model = backbone
-    if kind == "pretrainer":
-        model = BertPretrainer(backbone)
-    elif kind != "backbone":
-        model = BertTextClassifier(backbone, len(LABELS))
-        task = {"task": "classify", "labels": LABELS, "text_columns": 2 if kind == "pair_classifier" else 1}
-    save_preset(model, directory, VOCABULARY, True, task, {"steps": 7})
+    models = {
+        "backbone": lambda: backbone,
+        "pretrainer": lambda: BertPretrainer(backbone),
+        "regression": lambda: BertTextClassifier(backbone, 1),
+        "spans": lambda: BertSpanPredictor(backbone),
+        "entities": lambda: BertTokenClassifier(backbone, len(TAGS)),
+        "choices": lambda: BertMultipleChoice(backbone),
+    }
+    model = models.get(kind, lambda: BertTextClassifier(backbone, len(LABELS)))()
+    save_preset(model, directory, VOCABULARY, True, TASKS.get(kind), {"steps": 7})
     return directory

@@ -1,9 +1,9 @@
 """Sends hostile tensors to exported models; a program of its own, because a crash must not end the tests.
 
-`python hostile_requests.py CLASSIFIER PAIR_CLASSIFIER PRETRAINER BACKBONE` (version folders) prints one JSON object:
-"route/kind/case" -> {"error": name, "message": ...} or {"shapes": {output: shape}}. Every case goes two ways: through
-the signature that `tf.saved_model.load` gives (what our server does), and through a session fed as TF Serving feeds
-one, without Python's look at the shapes.
+`python hostile_requests.py KIND=FOLDER...` (version folders) prints one JSON object: "route/kind/signature/case" ->
+{"error": name, "message": ...} or {"shapes": {output: shape}}. Every case goes two ways: through the signature that
+`tf.saved_model.load` gives (what our server does), and through a session fed as TF Serving feeds one, without Python's
+look at the shapes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MAX_LENGTH, VOCABULARY_SIZE = 24, 26
+_ANSWER = {"answer": [0], "start": [0], "end": [0], "probability": [0], "null_odds": [0]} | {
+    f"n_best_{name}": [0, 5] for name in ("answers", "starts", "ends", "probabilities")
+}
+_ENTITIES = {name: [0, -1] for name in ("entities", "types", "starts", "ends", "scores")}
+_WORDS = _ENTITIES | {name: [0, -1] for name in ("words", "tags", "probabilities")}
+_CHOICE = {"choice": [0], "probabilities": [0, 3]}
+_LABEL = {"label": [0], "probabilities": [0, 3]}
 
 
 class Case(NamedTuple):
@@ -72,6 +79,55 @@ def _text_cases(kind: str, signature: str, empty: dict[str, list[int]]) -> list[
         )
         for name, value, error, shapes in rows
     ]
+
+
+def _of_rows(empty: dict[str, list[int]], rows: int) -> dict[str, list[int]]:
+    return {name: [rows, *shape[1:]] for name, shape in empty.items()}
+
+
+def _question_cases() -> list[Case]:
+    rows: list[tuple[str, Any, Any, str | None, dict[str, list[int]] | None]] = [
+        ("scalar", ["cat"], "cat", "context", None),
+        ("rank 2", [["cat"]], ["cat"], "question", None),
+        ("unequal", ["cat", "dog"], ["cat"], "question and context must have the same number of elements", None),
+        ("one empty", ["cat"], [], "question and context must have the same number of elements", None),
+        ("empty batch", [], [], None, _ANSWER),
+        ("nothing", ["", ""], ["", " "], None, _of_rows(_ANSWER, 2)),
+        ("both too long", ["cat " * 99], ["dog " * 9999], None, _of_rows(_ANSWER, 1)),
+        ("far too long", ["cat"], ["dog " * 99999], "context must make at most 4096 rows", None),
+        ("no UTF-8", [b"\xff cat"], [b"dog \xc3 \x00 cat\xff"], None, _of_rows(_ANSWER, 1)),
+    ]
+    return [
+        Case(name, "spans", "serving_default", {"question": _texts(a), "context": _texts(b)}, error, shapes)
+        for name, a, b, error, shapes in rows
+    ]
+
+
+def _choice_cases() -> list[Case]:
+    rows: list[tuple[str, Any, Any, str | None, dict[str, list[int]] | None]] = [
+        ("scalar", "cat", [["cat"]], "text", None),
+        ("rank 1", ["cat"], ["cat"], "choices", None),
+        ("unequal", ["cat", "dog"], [["cat"]], "choices must have as many rows as text", None),
+        ("no choice", ["cat"], np.empty((1, 0)), "choices must have at least one column", None),
+        ("empty batch", [], np.empty((0, 3)), None, _CHOICE),
+        ("too many", ["cat"], [["dog"] * 4097], "choices must make at most 4096 rows", None),
+        ("nothing and too much", ["", b"\xff"], [["", "", "cat"], ["dog " * 999] * 3], None, _of_rows(_CHOICE, 2)),
+    ]
+    return [
+        Case(name, "choices", "serving_default", {"text": _texts(a), "choices": _texts(b)}, error, shapes)
+        for name, a, b, error, shapes in rows
+    ]
+
+
+def _example_cases(kind: str, signature: str, name: str, empty: dict[str, list[int]]) -> list[Case]:
+    rows: list[tuple[str, Any, str | None, dict[str, list[int]] | None]] = [
+        ("scalar", b"", "examples", None),
+        ("rank 2", [[b""]], "examples", None),
+        ("no features", [b""], "required but could not be found", None),
+        ("no example", [b"not an example"], "Could not parse example input", None),
+        ("empty batch", [], None, empty),
+    ]
+    return [Case(of, kind, signature, {name: _texts(value)}, error, shapes) for of, value, error, shapes in rows]
 
 
 def _pair_cases() -> list[Case]:
@@ -138,21 +194,8 @@ def _position_cases() -> list[Case]:
     ]
 
 
-def cases() -> list[Case]:
-    """All requests."""
-    embedded = {"pooled_output": [0, 16], "mean_output": [0, 16]}
-    classified = {"logits": [0, 3], "probabilities": [0, 3]}
+def _mask_cases() -> list[Case]:
     return [
-        *_text_cases("classifier", "serving_default", {"label": [0], "probabilities": [0, 3]}),
-        *_text_cases("pretrainer", "serving_default", {"tokens": [0, 0, 5], "scores": [0, 0, 5]}),
-        *_text_cases("pretrainer", "embed", embedded),
-        *_text_cases("backbone", "serving_default", embedded),
-        *_pair_cases(),
-        *_id_cases("classifier", classified),
-        *_id_cases("pair_classifier", classified),
-        *_id_cases("pretrainer", {"mlm_logits": [0, 2, VOCABULARY_SIZE], "nsp_logits": [0, 2]}),
-        *_id_cases("backbone", {**embedded, "sequence_output": [0, 4, 16]}),
-        *_position_cases(),
         Case(
             "too many masks at once",
             "pretrainer",
@@ -174,6 +217,39 @@ def cases() -> list[Case]:
             {"text": _texts(["[MASK]" * 1000, "cat"])},
             shapes={"tokens": [2, MAX_LENGTH - 2, 5], "scores": [2, MAX_LENGTH - 2, 5]},
         ),
+    ]
+
+
+def cases() -> list[Case]:
+    """All requests."""
+    embedded = {"pooled_output": [0, 16], "mean_output": [0, 16]}
+    classified = {"logits": [0, 3], "probabilities": [0, 3]}
+    return [
+        *_text_cases("classifier", "serving_default", {"label": [0], "probabilities": [0, 3]}),
+        *_text_cases("pretrainer", "serving_default", {"tokens": [0, 0, 5], "scores": [0, 0, 5]}),
+        *_text_cases("pretrainer", "embed", embedded),
+        *_text_cases("backbone", "serving_default", embedded),
+        *_text_cases("regression", "serving_default", {"number": [0]}),
+        *_text_cases("entities", "serving_default", _ENTITIES),
+        *_text_cases("entities", "words", _WORDS),
+        *_pair_cases(),
+        *_question_cases(),
+        *_choice_cases(),
+        *_example_cases("classifier", "serve_examples", "examples", _LABEL),
+        *_example_cases("classifier", "classify", "inputs", {"classes": [0, 3], "scores": [0, 3]}),
+        *_example_cases("regression", "regress", "inputs", {"outputs": [0]}),
+        *_example_cases("spans", "serve_examples", "examples", _ANSWER),
+        *_example_cases("choices", "serve_examples", "examples", _CHOICE),
+        *_id_cases("classifier", classified),
+        *_id_cases("pair_classifier", classified),
+        *_id_cases("pretrainer", {"mlm_logits": [0, 2, VOCABULARY_SIZE], "nsp_logits": [0, 2]}),
+        *_id_cases("backbone", {**embedded, "sequence_output": [0, 4, 16]}),
+        *_id_cases("regression", {"number": [0]}),
+        *_id_cases("spans", {"start_logits": [0, 4], "end_logits": [0, 4]}),
+        *_id_cases("entities", {"logits": [0, 4, 3]}),
+        *_id_cases("choices", {"logits": [0]}),
+        *_position_cases(),
+        *_mask_cases(),
     ]
 
 
@@ -212,14 +288,13 @@ def _session_route(folder: str) -> Callable[[Case], dict[str, np.ndarray]]:
     return ask
 
 
-def main(folders: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Runs every case both ways and prints the results."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 
-    kinds = ("classifier", "pair_classifier", "pretrainer", "backbone")
     results: dict[str, Any] = {}
-    for kind, folder in zip(kinds, folders, strict=True):
+    for kind, folder in (argument.split("=", 1) for argument in arguments):
         for route, connect in (("signature", _signature_route), ("session", _session_route)):
             ask = connect(folder)
             for case in cases():

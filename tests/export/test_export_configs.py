@@ -95,6 +95,10 @@ EXAMPLES = {
     "fill_mask.json": "pretrainer",
     "fill_mask_ids.json": "pretrainer",
     "embed.json": "pretrainer",
+    "answer.json": "spans",
+    "choose.json": "choices",
+    "entities.json": "entities",
+    "number.json": "regression",
 }
 
 

@@ -9,18 +9,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from export_presets import LABELS, VOCABULARY, WORDS, make_preset
+from export_presets import VOCABULARY, WORDS, make_preset
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.export.inference import Predictor
 from bert_tf.export.saved_model import export_preset
-from bert_tf.export.signatures import Signatures
+from bert_tf.export.signatures import signatures_of
 from bert_tf.models import (
     BertBackbone,
-    BertMultipleChoice,
     BertPretrainer,
-    BertSpanPredictor,
-    BertTokenClassifier,
+    BertProbe,
     load_preset,
     save_preset,
 )
@@ -38,8 +36,14 @@ def saved(model: keras.Model, directory: Path) -> Path:
 
 def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
     """What every signature of a preset gives for one text."""
-    signatures = Signatures(load_preset(preset))
-    given = {"text": tf.constant([text]), "mask_positions": tf.constant([[1]])} | signatures.encode(tf.constant([text]))
+    signatures = signatures_of(load_preset(preset))
+    example = tf.train.Example()
+    example.features.feature["text"].bytes_list.value.append(text.encode())
+    given = {
+        "text": tf.constant([text]),
+        "examples": tf.constant([example.SerializeToString()]),
+        "mask_positions": tf.constant([[1]]),
+    } | signatures.encode(tf.constant([text]))
     return {
         name: endpoint.function(*(given[str(spec.name)] for spec in endpoint.inputs))
         for name, endpoint in signatures.endpoints.items()
@@ -54,6 +58,7 @@ def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_pat
     pooled = {"pooled_output"} if pooler else set()
     assert outputs == {
         "serving_default": {"tokens", "scores"},
+        "serve_examples": {"tokens", "scores"},
         "embed": {"mean_output"} | pooled,
         "ids": {"mlm_logits"},
     }
@@ -88,9 +93,7 @@ def test_a_masked_language_model_without_pooler_is_exported(tmp_path: Path, quic
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda backbone: BertTokenClassifier(backbone, len(LABELS)), "Received: a BertTokenClassifier"),
-        (BertSpanPredictor, "have signatures. Received: a BertSpanPredictor"),
-        (BertMultipleChoice, "Received: a BertMultipleChoice"),
+        (lambda backbone: BertProbe(backbone, 3, "last"), "have signatures. Received: a BertProbe"),
         (lambda backbone: BertPretrainer(backbone, masked_lm=False), "by its masked language model. Received: one w"),
     ],
 )
@@ -103,6 +106,6 @@ def test_other_presets_are_refused_by_name(build, message: str, tmp_path: Path) 
 
 
 def test_a_whole_preset_keeps_its_signatures(tmp_path: Path) -> None:
-    signatures = Signatures(load_preset(make_preset("pretrainer", tmp_path / "preset")))
+    signatures = signatures_of(load_preset(make_preset("pretrainer", tmp_path / "preset")))
     texts = tf.constant(["the cat"])
     assert set(signatures.endpoints["embed"].function(texts)) == {"pooled_output", "mean_output"}

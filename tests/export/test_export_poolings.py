@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from export_presets import LABELS, VOCABULARY
 
-from bert_tf.config import BertConfig, ConfigError
+from bert_tf.config import BertConfig
 from bert_tf.conversion import ConversionError, Options, preset
 from bert_tf.export.inference import Predictor
-from bert_tf.models import BertBackbone, BertTextClassifier, load_preset, save_preset
+from bert_tf.models import BertBackbone, BertTextClassifier, save_preset
 from bert_tf.tasks.answering import Answerer
 from bert_tf.tasks.text_rows import TextExample
 
@@ -44,20 +44,6 @@ def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: 
     for served, answer in zip(Predictor(directory)(texts), answers, strict=True):
         assert served["label"] == answer.label
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("classes", "task", "message"),
-    [
-        (1, {"task": "regression"}, "signatures give labels, and a regression has none"),
-        (3, {"labels": LABELS, "windows": True}, "would cut the long texts that the task reads in windows"),
-    ],
-)
-def test_what_a_signature_cannot_answer(classes: int, task: dict[str, Any], message: str, tmp_path: Path) -> None:
-    directory = made(tmp_path / "preset", classes=classes, **task)
-    with pytest.raises(ConfigError, match=message):
-        Predictor(directory)
-    assert load_preset(directory).model.num_classes == classes
 
 
 def test_no_other_form_has_a_classifier_of_all_tokens(tmp_path: Path) -> None:

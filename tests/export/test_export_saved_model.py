@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from export_presets import KINDS, LABELS, MAX_LENGTH, VOCABULARY, WORDS
+from export_presets import KINDS, LABELS, MAX_LENGTH, TASKS, VOCABULARY, WORDS
 
 from bert_tf.config import ConfigError
 from bert_tf.export import saved_model, verify
+from bert_tf.export.metadata import signature_defs
 from bert_tf.export.recording import record
 from bert_tf.export.saved_model import export_preset
 from bert_tf.models import load_preset, save_preset
@@ -65,15 +66,23 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     assert (folder / "assets.extra" / "vocab.txt").read_bytes() == (presets[kind] / "vocab.txt").read_bytes()
     card = json.loads((folder / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
     assert card["kind"] == load_preset(presets[kind]).kind
-    assert card["labels"] == (LABELS if "classifier" in kind else None)
+    assert card["labels"] == TASKS.get(kind, {}).get("labels")
     assert card["source_preset"] == str(presets[kind])
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
     signatures = tf.saved_model.load(str(folder)).signatures
     assert set(card["signatures"]) == set(signatures) == set(card["max_abs_difference"])
     assert all(0 <= difference < verify.TOLERANCE for difference in card["max_abs_difference"].values())
-    texts = ["text", "text_pair"] if kind == "pair_classifier" else ["text"]
-    assert list(card["signatures"]["serving_default"]["inputs"]) == texts
+    texts = {"pair_classifier": ["text", "text_pair"], "spans": ["context", "question"], "choices": ["choices", "text"]}
+    assert list(card["signatures"]["serving_default"]["inputs"]) == texts.get(kind, ["text"])
+    methods = {name: definition["method_name"] for name, definition in signature_defs(folder).items()}
+    served = {"classify": "tensorflow/serving/classify", "regress": "tensorflow/serving/regress"}
+    assert {name: methods[name] for name in signatures} == {
+        name: served.get(name, "tensorflow/serving/predict") for name in signatures
+    }
+    further = {"pretrainer": {"embed"}, "entities": {"words"}, "regression": {"regress"}}
+    further |= {"classifier": {"classify"}, "pair_classifier": {"classify"}}
+    assert set(signatures) == {"serving_default", "ids", "serve_examples"} | further.get(kind, set())
 
 
 def test_classifier_answers_text_as_the_model_answers_its_ids(presets: dict[str, Path], exported: Exported) -> None:

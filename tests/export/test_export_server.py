@@ -76,6 +76,12 @@ def test_bytes_and_an_empty_batch_are_answered(client: TestClient) -> None:
     assert post(client, {"inputs": []}).json() == {"outputs": {"label": [], "probabilities": []}}
 
 
+def test_an_example_of_bytes_that_python_cannot_read_back_is_refused(client: TestClient) -> None:
+    answer = post(client, {"signature_name": "serve_examples", "instances": [{"b64": "//8="}]})
+    assert answer.status_code == 400
+    assert "bytes that are no UTF-8" in answer.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "message"),
     [

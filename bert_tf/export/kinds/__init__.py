@@ -1,0 +1,1 @@
+"""What the SavedModels of each kind of preset answer."""

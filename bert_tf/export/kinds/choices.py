@@ -1,0 +1,63 @@
+"""The best of several continuations of a text.
+
+Shape legend: B batch, N choices, S sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.data.schema import TOKEN_IDS
+from bert_tf.export.checks import checked_choices
+from bert_tf.export.kinds.base import Outputs, Signatures
+from bert_tf.export.kinds.encoder import TEXT
+from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+
+CHOICES = "choices"
+
+
+class ChoiceSignatures(Signatures):
+    """`serving_default`: text [B] and choices [B, N] -> choice [B] int32, counted from 0, and probabilities [B, N].
+
+    Each choice makes a pair with the text: of SWAG, the text is `sent1`, a choice `sent2`, a space and an ending.
+    `ids` takes the rows of all choices, (B x N, S), and gives the logit of each, (B x N).
+    """
+
+    texts = (TEXT, CHOICES)
+
+    @property
+    def text_inputs(self) -> tuple[tf.TensorSpec, ...]:
+        """The text [B] and its choices [B, N]."""
+        return tf.TensorSpec([None], tf.string, TEXT), tf.TensorSpec([None, None], tf.string, CHOICES)
+
+    @property
+    def features(self) -> Mapping[str, Any]:
+        """The text, and as many choices as in training where their number is known."""
+        count = (self.preset.task or {}).get("choices") or None
+        of_row = tf.io.FixedLenFeature([count], tf.string) if count else None
+        return {
+            TEXT: tf.io.FixedLenFeature([], tf.string),
+            CHOICES: of_row or tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True),
+        }
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the most probable choice, and the probabilities of all in their order."""
+        text, choices = inputs
+        text, choices = checked_choices(text, choices, (TEXT, CHOICES))
+        shape = tf.shape(choices)
+        rows = self.encode(tf.repeat(text, shape[1]), tf.reshape(choices, [-1]))
+        probabilities = tf.nn.softmax(tf.reshape(in_parts(self._logits, rows, 1, ROWS_AT_ONCE), shape))
+        return {"choice": tf.argmax(probabilities, axis=-1, output_type=tf.int32), "probabilities": probabilities}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns the logit of every row."""
+        return {"logits": self._logits(self.checked(*ids))}
+
+    def _logits(self, rows: Outputs) -> tf.Tensor:
+        """Returns the logit of each row as that of the only choice, (B x N)."""
+        batch, length = tf.unstack(tf.shape(rows[TOKEN_IDS]))
+        alone = {name: tf.reshape(tensor, [batch, 1, length]) for name, tensor in rows.items()}
+        return self.model(alone, training=False)[:, 0]

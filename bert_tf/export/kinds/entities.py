@@ -1,0 +1,191 @@
+"""Named entities, as text, type and place, found in the graph.
+
+Shape legend: B texts, N rows, S sequence, W words of all texts, E entities of all texts, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import ConfigError
+from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.export.checks import checked_texts
+from bert_tf.export.kinds import words
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, never_empty, plain
+from bert_tf.export.kinds.encoder import TEXT
+from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
+from bert_tf.export.kinds.word_windows import WordRows, word_rows
+from bert_tf.models import Preset
+
+_OUTSIDE = "O"
+
+
+class _Tagged(NamedTuple):
+    """Words with the class of each.
+
+    Args:
+        words: W words.
+        classes: (W,) int32.
+        probabilities: (W,) float32, of that class.
+        begins: (W,) bool, whether an entity begins.
+        inside: (W,) bool, whether it is of an entity.
+    """
+
+    words: words.TextWords
+    classes: tf.Tensor
+    probabilities: tf.Tensor
+    begins: tf.Tensor
+    inside: tf.Tensor
+
+
+class EntitySignatures(Signatures):
+    """`serving_default`: text [B] -> its entities, each output [B, most entities of a text].
+
+    | output | |
+    |---|---|
+    | entities | string, as the entity stands in the text; "" pads |
+    | types | string |
+    | starts, ends | int32, its first character (code points, from 0) and the one after its last; -1 pads |
+    | scores | float32, the mean probability of the classes of its words; 0 pads |
+
+    The text is split into words by `words.split`. `words` does the same for text whose words have spaces between, as
+    `predict` reads them, and gives further outputs [B, most words of a text]: words, tags in IOB2, probabilities.
+
+    Raises:
+        ConfigError: for labels that are not O and B- and I- of types.
+    """
+
+    texts = (TEXT,)
+
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
+        super().__init__(preset, max_sequence_length)
+        names = class_labels(preset)
+        for name in names:
+            if name != _OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:]):
+                raise ConfigError(f"task.json: `labels` must be O, or B- or I- and a type. Received: {name!r}")
+        self.labels = self._names = names
+        self._types = [name[2:] for name in names]
+        self._begins = [name.startswith("B-") for name in names]
+        kinds = sorted(set(self._types))
+        self._type_numbers = [kinds.index(kind) for kind in self._types]
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Those of all kinds, and `words`."""
+        return {**super().endpoints, "words": Endpoint(self._answer_words, self.text_inputs)}
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the entities of texts."""
+        (text,) = checked_texts(dict(zip(self.texts, inputs, strict=True)))
+        return self._entities(text, self._tagged(words.split(text, at_spaces_only=False)))
+
+    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Returns `entities`, each with `entity`, `type`, `start`, `end` and `score`."""
+        names = {"entities": "entity", "types": "type", "starts": "start", "ends": "end", "scores": "score"}
+        columns = zip(*(plain(outputs[name]) for name in names), strict=True)
+        found = [dict(zip(names.values(), one, strict=True)) for one in columns]
+        return {"entities": [one for one in found if one["start"] >= 0]}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns the logits of all tokens [B, S, C]."""
+        return {"logits": self.model(self.checked(*ids), training=False)}
+
+    def _answer_words(self, text: tf.Tensor) -> Outputs:
+        (text,) = checked_texts({TEXT: text})
+        tagged = self._tagged(words.split(text, at_spaces_only=True))
+        of_type = tf.gather(tf.constant(self._types), tagged.classes)
+        letters = tf.where(tagged.begins, "B-", "I-")
+        columns = {
+            "words": tagged.words.strings,
+            "tags": tf.where(tagged.inside, letters + of_type, _OUTSIDE),
+            "probabilities": tagged.probabilities,
+        }
+        splits = tagged.words.row_splits
+        return self._entities(text, tagged) | {name: _by_text(values, splits) for name, values in columns.items()}
+
+    def _tagged(self, found: words.TextWords) -> _Tagged:
+        """Returns the classes of words; an entity begins where conlleval says so of any sequence of tags."""
+        probabilities = self._probabilities(found)
+        classes = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        is_first = _is_first(found.row_splits)
+        numbers = tf.gather(tf.constant(self._type_numbers), classes)
+        inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
+        before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
+        apart = is_first | ~inside_before | (numbers != before) | tf.gather(tf.constant(self._begins), classes)
+        return _Tagged(found, classes, tf.reduce_max(probabilities, axis=-1), inside & apart, inside)
+
+    def _probabilities(self, found: words.TextWords) -> tf.Tensor:
+        """Returns the probabilities of the classes of words, (W, C), by the first piece of each."""
+        capacity = self.max_sequence_length - 2
+        pieces = self.tokenizer.ids(found.strings)[:, :capacity]
+        # A word that normalization leaves nothing of is unknown.
+        missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
+        unknown = tf.fill(tf.reduce_sum(missing)[tf.newaxis], self.vocabulary.unk_id)
+        of_missing = tf.RaggedTensor.from_row_lengths(unknown, missing)
+        pieces = tf.concat([pieces, of_missing], axis=1)
+        offsets = pieces.row_splits
+        rows = word_rows(offsets, found.row_splits, capacity, TEXT)
+        logits = in_parts(
+            lambda part: self.model(part, training=False), self._rows(pieces, offsets, rows), 3, ROWS_AT_ONCE
+        )
+        of_word = rows.of_word
+        first = tf.gather(offsets, tf.gather(rows.starts, of_word))
+        places = 1 + offsets[:-1] - first
+        return tf.nn.softmax(tf.gather_nd(logits, tf.stack([of_word, places], axis=-1)))
+
+    def _rows(self, pieces: tf.RaggedTensor, offsets: tf.Tensor, rows: WordRows) -> Outputs:
+        """Returns `[CLS] words [SEP]` of all rows."""
+        begins = tf.gather(offsets, rows.starts)
+        held = sliced(pieces.values, begins, tf.gather(offsets, rows.ends) - begins)
+        one = tf.ones_like(begins, tf.int32)[:, tf.newaxis]
+        token_ids = tf.concat([one * self.vocabulary.cls_id, held, one * self.vocabulary.sep_id], axis=1)
+        padding_mask = tf.ones_like(token_ids).to_tensor()
+        return never_empty(
+            {
+                TOKEN_IDS: token_ids.to_tensor(self.vocabulary.pad_id),
+                SEGMENT_IDS: tf.zeros_like(padding_mask),
+                PADDING_MASK: padding_mask,
+            }
+        )
+
+    def _entities(self, text: tf.Tensor, tagged: _Tagged) -> Outputs:
+        """Returns the outputs by text."""
+        first = tf.where(tagged.begins)[:, 0]
+        number = tf.cumsum(tf.cast(tagged.begins, tf.int32)) - 1
+        members = tf.where(tagged.inside)[:, 0]
+        entity, count = tf.gather(number, members), tf.size(first)
+        last = tf.math.unsorted_segment_max(members, entity, count)
+        starts, ends = tf.gather(tagged.words.starts, first), tf.gather(tagged.words.limits, last)
+        row = tf.searchsorted(tagged.words.row_splits, first, side="right") - 1
+        splits = tf.searchsorted(first, tagged.words.row_splits, out_type=tf.int64)
+        columns = {
+            "entities": _substrings(text, row, starts, ends),
+            "types": tf.gather(tf.constant(self._types), tf.gather(tagged.classes, first)),
+            "scores": tf.math.unsorted_segment_mean(tf.gather(tagged.probabilities, members), entity, count),
+            "starts": starts,
+            "ends": ends,
+        }
+        return {name: _by_text(values, splits) for name, values in columns.items()}
+
+
+def _by_text(values: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
+    """Returns flat values as (B, most of a text), padded with "", 0.0 or -1."""
+    filler = -1 if values.dtype == tf.int32 else None
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(filler)
+
+
+def _is_first(splits: tf.Tensor) -> tf.Tensor:
+    """Returns for every word, as bool, whether its text begins with it."""
+    marked = tf.scatter_nd(splits[:-1, tf.newaxis], tf.ones_like(splits[:-1]), splits[-1:] + 1)
+    return marked[:-1] > 0
+
+
+def _substrings(text: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """Returns characters `starts` to `ends` of the texts in `row`, (E,)."""
+    chars = tf.strings.unicode_decode(text, "UTF-8")
+    begins = tf.gather(chars.row_starts(), row) + tf.cast(starts, tf.int64)
+    return tf.strings.unicode_encode(sliced(chars.values, begins, tf.cast(ends - starts, tf.int64)), "UTF-8")

@@ -1,0 +1,83 @@
+"""What stands behind each [MASK].
+
+Shape legend: B batch, S sequence, P predictions, M masks in a text, K candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import ConfigError
+from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_IDS
+from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
+from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, plain
+from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
+from bert_tf.models import Preset
+
+
+class PretrainerSignatures(EncoderSignatures):
+    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `embed` gives the vectors of the encoder.
+
+    A model without next sentence prediction gives no nsp_logits to `ids`.
+
+    Args:
+        preset, max_sequence_length: as `Signatures`.
+        top_k: K.
+
+    Raises:
+        ConfigError: for a model without masked language model, and for more candidates than word pieces.
+    """
+
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None, top_k: int = 5) -> None:
+        super().__init__(preset, max_sequence_length)
+        if not preset.model.masked_lm:
+            raise ConfigError("a BertPretrainer is served by its masked language model. Received: one without")
+        if not 1 <= top_k <= len(preset.vocabulary):
+            raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
+        self.top_k = top_k
+
+    @property
+    def ids_inputs(self) -> tuple[tf.TensorSpec, ...]:
+        """The model's inputs, mask_positions [B, P] last."""
+        return (*super().ids_inputs, matrix(MASK_POSITIONS))
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Those of all kinds, and `embed`."""
+        return {**super().endpoints, "embed": Endpoint(self.embed, self.text_inputs)}
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the most probable word pieces for each [MASK]; what pads a text with fewer masks is empty."""
+        (column,) = checked_texts(dict(zip(self.texts, inputs, strict=True)))
+        encoded = self.encode(column, keep_mask_token=True)
+        is_mask = tf.equal(encoded[TOKEN_IDS], self.vocabulary.mask_id)
+        columns = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
+        found = tf.ragged.boolean_mask(columns, is_mask)
+        positions = checked_mask_count(found.to_tensor(), TEXT)
+        logits = self.model({**encoded, MASK_POSITIONS: positions}, training=False)[MLM_LOGITS]
+        scores, candidates = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
+        present = tf.sequence_mask(found.row_lengths(), tf.shape(positions)[1])[..., tf.newaxis]
+        tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
+        return {"tokens": tf.where(present, tokens, ""), "scores": tf.where(present, scores, 0.0)}
+
+    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Returns `masks`: for each [MASK] its candidates, each with `token` and `score`."""
+        pairs = zip(plain(outputs["tokens"]), plain(outputs["scores"]), strict=True)
+        # What pads a text with fewer masks is empty.
+        return {"masks": [_candidates(tokens, scores) for tokens, scores in pairs if tokens[0]]}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns the logits of both objectives."""
+        *inputs, mask_positions = ids
+        checked = self.checked(*inputs)
+        positions = checked_positions(mask_positions, checked[TOKEN_IDS])
+        outputs = self.model({**checked, MASK_POSITIONS: positions}, training=False)
+        return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS) if name in outputs}
+
+
+def _candidates(tokens: list[str], scores: list[float]) -> list[dict[str, Any]]:
+    return [{"token": token, "score": score} for token, score in zip(tokens, scores, strict=True)]

@@ -1,0 +1,239 @@
+"""Answers to questions, as text and place in their context, found in the graph.
+
+Shape legend: B questions, N windows, S sequence, P tokens of a context, L tokens of an answer at most, K answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import ConfigError
+from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.export.checks import checked_row_count, checked_texts
+from bert_tf.export.kinds import span_windows
+from bert_tf.export.kinds.base import Outputs, Signatures, plain, task_field
+from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+from bert_tf.models import Preset
+
+QUESTION, CONTEXT = "question", "context"
+_PLURALS = {"answer": "answers", "start": "starts", "end": "ends", "probability": "probabilities"}
+# Spans to look at beyond the n best, in case that some have the same text; then eight times as many, and again. One
+# word said over and over has fewer different answers than asked for among any number of spans.
+_FURTHER, _GROWTH, _MOST_LOOKED_AT = 8, 8, 1 << 15
+# [CLS], two [SEP] and a token of the context.
+_LEAST_BESIDE_QUERY = 4
+
+
+class _Spans(NamedTuple):
+    """The spans of one context and their scores.
+
+    Args:
+        scores: float64 (P x L), by first token and then by length; -inf for what is no span.
+        starts, limits: int32 (P,), the characters of each token.
+        longest: L.
+        text: the context, a scalar.
+        offsets: int32 (characters + 1,), the byte that each character begins with, and the number of bytes.
+    """
+
+    scores: tf.Tensor
+    starts: tf.Tensor
+    limits: tf.Tensor
+    longest: int
+    text: tf.Tensor
+    offsets: tf.Tensor
+
+
+class _Found(NamedTuple):
+    """Answers of different texts, the best first; all (at most K,)."""
+
+    texts: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    scores: tf.Tensor
+
+
+class SpanSignatures(Signatures):
+    """`serving_default`: question and context [B] -> the answer, with the n best, as `predict` gives them.
+
+    | output | |
+    |---|---|
+    | answer | string [B], as it stands in the context; "" where there is none |
+    | start, end | int32 [B], its first character and the one after its last; -1 for "" |
+    | probability | float32 [B], its share of the n best |
+    | null_odds | float32 [B], score of there being no answer less that of the best; where a question may have none |
+    | n_best_answers, n_best_starts, ... | those of the n best, [B, K], the most probable first; what pads has 0 |
+
+    Characters are code points; bytes that are no UTF-8 count as U+FFFD.
+
+    Raises:
+        ConfigError: where rows have no place for a context, and for numbers of task.json that are none.
+    """
+
+    texts = (QUESTION, CONTEXT)
+
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
+        super().__init__(preset, max_sequence_length)
+        task = preset.task or {}
+        self._stride = task_field(preset, "doc_stride", 128)
+        self._longest = task_field(preset, "max_answer_length", 30)
+        self._n_best = task_field(preset, "n_best", 20)
+        self._query = task_field(preset, "max_query_length", 64)
+        if self.max_sequence_length < self._query + _LEAST_BESIDE_QUERY:
+            raise ConfigError(
+                f"`max_sequence_length` must exceed the task's `max_query_length` by {_LEAST_BESIDE_QUERY} at least. "
+                f"Received: {self.max_sequence_length} and {self._query}"
+            )
+        self._may_be_impossible = task.get("task") == "squad2"
+        self._threshold = float(task.get("null_threshold", 0.0)) if self._may_be_impossible else float("inf")
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the answers."""
+        question, context = checked_texts(dict(zip(self.texts, inputs, strict=True)))
+        # So that the n-th character is the same to all operations.
+        context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
+        queries = self.tokenizer.ids(question)[:, : self._query]
+        contexts = self.tokenizer.pieces(context)
+        sizes = queries.row_lengths(), contexts.ids.row_lengths()
+        counts = span_windows.window_counts(*sizes, self.max_sequence_length, self._stride)
+        with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), CONTEXT)]):
+            windows = span_windows.cut(tf.identity(counts), *sizes, self.max_sequence_length, self._stride)
+        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary)
+        logits = tf.cast(in_parts(self._logits, rows, 3, ROWS_AT_ONCE), tf.float64)
+        scored = span_windows.scored_tokens(windows, *sizes)
+        first_rows = tf.cumsum(counts, exclusive=True)
+        splits = contexts.ids.row_splits
+        offsets = tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1]
+        offsets = tf.cast(
+            tf.concat([offsets, tf.cast(tf.strings.length(context), tf.int64)[:, tf.newaxis]], 1), tf.int32
+        )
+
+        def of_question(number: tf.Tensor) -> Outputs:
+            part = slice(splits[number], splits[number + 1])
+            spans = _Spans(
+                _span_scores(logits, scored.rows[part], scored.places[part], scored.limits[part], self._longest),
+                contexts.starts.values[part],
+                contexts.limits.values[part],
+                self._longest,
+                context[number],
+                offsets[number],
+            )
+            of_cls = tf.reduce_sum(logits[first_rows[number] : first_rows[number] + counts[number], 0], axis=-1)
+            return self._answered(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
+
+        numbers = tf.range(tf.size(counts))
+        return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
+
+    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Returns the answer, and under `n_best` those beside it."""
+        singular = {f"n_best_{plural}": name for name, plural in _PLURALS.items()}
+        values = {name: plain(value) for name, value in outputs.items()}
+        columns = zip(*(values.pop(plural) for plural in singular), strict=True)
+        n_best = [dict(zip(singular.values(), one, strict=True)) for one in columns]
+        return values | {"n_best": [one for one in n_best if one["answer"] or one["probability"]]}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns start_logits and end_logits [B, S]."""
+        return self.model(self.checked(*ids), training=False)
+
+    def _logits(self, rows: Outputs) -> tf.Tensor:
+        outputs = self.model(rows, training=False)
+        return tf.stack([outputs[START_LOGITS], outputs[END_LOGITS]], axis=-1)
+
+    @property
+    def _most(self) -> int:
+        """K: beside the n best stand the best text and "", where these are not among them."""
+        return self._n_best + 1 if self._may_be_impossible else self._n_best
+
+    def _output_specs(self) -> dict[str, tf.TensorSpec]:
+        of_answer = {"answer": tf.string, "start": tf.int32, "end": tf.int32, "probability": tf.float32}
+        if self._may_be_impossible:
+            of_answer["null_odds"] = tf.float32
+        n_best = {f"n_best_{plural}": of_answer[name] for name, plural in _PLURALS.items()}
+        return {name: tf.TensorSpec([], dtype) for name, dtype in of_answer.items()} | {
+            name: tf.TensorSpec([self._most], dtype) for name, dtype in n_best.items()
+        }
+
+    def _answered(self, found: _Found, null_score: tf.Tensor) -> Outputs:
+        """Returns the outputs for one question."""
+        answer: Outputs = {}
+        refused = tf.constant(False)
+        if self._may_be_impossible:
+            best = tf.concat([found.scores, [0.0]], 0)[0]
+            odds = null_score - best
+            answer["null_odds"] = tf.cast(odds, tf.float32)
+            refused = odds > self._threshold
+            found = _with_null(found, null_score, self._n_best)
+        probabilities = tf.cast(tf.nn.softmax(found.scores), tf.float32)
+        texts = tf.where(found.texts != "")[:, 0]
+        has_answer = tf.size(texts) > 0
+        columns = {
+            "answer": (found.texts, ""),
+            "start": (found.starts, -1),
+            "end": (found.ends, -1),
+            "probability": (probabilities, 0.0),
+        }
+        # Where "" is the answer, its probability is that of the candidate "", which is 0 where there is none.
+        nothing = tf.reduce_sum(tf.where(found.texts == "", probabilities, 0.0))
+        at = tf.concat([texts, [0]], 0)[0]
+        for name, (values, filler) in columns.items():
+            chosen = tf.concat([values, [filler]], 0)[at]
+            none = nothing if name == "probability" else tf.constant(filler, values.dtype)
+            answer[name] = tf.where(has_answer & ~refused, chosen, none)
+            missing = tf.fill([self._most - tf.size(values)], tf.constant(filler, values.dtype))
+            answer[f"n_best_{_PLURALS[name]}"] = tf.ensure_shape(tf.concat([values, missing], 0), [self._most])
+        return answer
+
+
+def _span_scores(logits: tf.Tensor, rows: tf.Tensor, places: tf.Tensor, limits: tf.Tensor, longest: int) -> tf.Tensor:
+    """Returns the scores of the spans of one context, float64 (P x L)."""
+    ends = places[:, tf.newaxis] + tf.range(longest, dtype=tf.int64)
+    inside = ends < limits[:, tf.newaxis]
+    of_rows = tf.broadcast_to(rows[:, tf.newaxis], tf.shape(ends))
+    places_of_ends = tf.stack([of_rows, tf.minimum(ends, limits[:, tf.newaxis] - 1)], axis=-1)
+    starts = tf.gather_nd(logits[..., 0], tf.stack([rows, places], axis=-1))
+    scores = starts[:, tf.newaxis] + tf.gather_nd(logits[..., 1], places_of_ends)
+    return tf.reshape(tf.where(inside, scores, tf.constant(float("-inf"), tf.float64)), [-1])
+
+
+def _distinct(spans: _Spans, n_best: int) -> _Found:
+    """Returns the n best answers of different texts, the best first; of equal ones the first, then the shortest."""
+    count = tf.reduce_sum(tf.cast(tf.math.is_finite(spans.scores), tf.int32))
+
+    def look(looked_at: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        scores, numbers = tf.math.top_k(spans.scores, tf.minimum(looked_at, count))
+        first = numbers // spans.longest
+        starts = tf.gather(spans.starts, first)
+        ends = tf.gather(spans.limits, first + numbers % spans.longest)
+        begins = tf.gather(spans.offsets, starts)
+        texts = tf.strings.substr(spans.text, begins, tf.gather(spans.offsets, ends) - begins)
+        different, group = tf.unique(texts)
+        at = tf.math.unsorted_segment_min(tf.range(tf.size(group)), group, tf.size(different))[:n_best]
+        return different[:n_best], *(tf.gather(each, at) for each in (starts, ends, scores))
+
+    def goes_on(looked_at: tf.Tensor, texts: tf.Tensor, *_: tf.Tensor) -> tf.Tensor:
+        return (tf.size(texts) < n_best) & (looked_at < tf.minimum(count, _MOST_LOOKED_AT))
+
+    def further(looked_at: tf.Tensor, *_: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return looked_at * _GROWTH, *look(looked_at * _GROWTH)
+
+    looked_at = tf.constant(n_best + _FURTHER)
+    invariants = (tf.TensorShape([]), *[tf.TensorShape([None])] * 4)
+    state = (looked_at, *look(looked_at))
+    return _Found(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
+
+
+def _with_null(found: _Found, score: tf.Tensor, n_best: int) -> _Found:
+    """Returns the n best of the answers and "", and after them the best text or "" where it is not among them."""
+    before = tf.reduce_sum(tf.cast(found.scores >= score, tf.int32))
+    null = {"texts": "", "starts": -1, "ends": -1, "scores": score}
+    ranked = {
+        name: tf.concat([values[:before], [null[name]], values[before:]], 0) for name, values in found._asdict().items()
+    }
+    number = tf.range(tf.size(ranked["texts"]))
+    # The best text is the first or the second.
+    kept = (number < n_best) | (number == before) | (number == tf.cast(before == 0, tf.int32))
+    return _Found(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})

@@ -1,0 +1,176 @@
+"""Classification of, and regression on, one or two texts.
+
+Shape legend: B batch, N rows, C classes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import ConfigError
+from bert_tf.export.checks import checked_row_count, checked_texts
+from bert_tf.export.kinds.base import (
+    CLASSIFY,
+    CLASSIFY_INPUTS,
+    REGRESS,
+    Endpoint,
+    Outputs,
+    Signatures,
+    class_labels,
+    plain,
+)
+from bert_tf.export.kinds.encoder import TEXT
+from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
+from bert_tf.models import Preset
+
+TEXT_PAIR = "text_pair"
+# What neighbouring windows have in common at least, as a share of a window; as training cuts them.
+_OVERLAP = 0.25
+
+
+class TextSignatures(Signatures):
+    """What classification and regression share: one value a row, or the mean over the windows of a long text.
+
+    Args:
+        preset, max_sequence_length: as `Signatures`.
+
+    Raises:
+        ConfigError: for another number of text columns than one or two.
+    """
+
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
+        super().__init__(preset, max_sequence_length)
+        task = preset.task or {}
+        columns = task.get("text_columns", 1)
+        if columns not in (1, 2):
+            raise ConfigError(f"task.json: `text_columns` must be 1 or 2. Received: {columns!r}")
+        self.texts = (TEXT, TEXT_PAIR)[:columns]
+        self._reads_windows = bool(task.get("windows"))
+
+    @abstractmethod
+    def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
+        """Returns what is averaged over windows, (N, C) float32."""
+
+    def values(self, *texts: tf.Tensor) -> tf.Tensor:
+        """Returns the values of texts, (B, C) float32."""
+        columns = checked_texts(dict(zip(self.texts, texts, strict=True)))
+        if not self._reads_windows:
+            return self.of_logits(self.model(self.encode(*columns), training=False))
+        segments = [self.tokenizer.ids(column) for column in columns]
+        segments, of = _windows(segments, self.max_sequence_length - 1 - len(segments))
+        values = in_parts(
+            lambda rows: self.of_logits(self.model(rows, training=False)), self.packed(segments), 2, ROWS_AT_ONCE
+        )
+        return tf.math.segment_mean(values, of)
+
+
+class ClassifierSignatures(TextSignatures):
+    """`serving_default`: text (and text_pair) [B] -> label [B] and probabilities [B, C].
+
+    `classify` gives the same by TF Serving's names: classes [B, C] and scores [B, C] for serialized tf.Examples.
+    """
+
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
+        super().__init__(preset, max_sequence_length)
+        self._names = class_labels(preset)
+        self.labels = self._names
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Those of all kinds, and `classify`."""
+        inputs = (tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS),)
+        return {**super().endpoints, CLASSIFY: Endpoint(self._classify, inputs)}
+
+    def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
+        """Returns probabilities."""
+        return tf.nn.softmax(logits)
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the most probable label, and the probabilities of all in their order."""
+        probabilities = self.values(*inputs)
+        return {
+            "label": tf.gather(tf.constant(self._names), tf.argmax(probabilities, axis=-1)),
+            "probabilities": probabilities,
+        }
+
+    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Returns `label`, and `probabilities` by the names of the classes."""
+        named = dict(zip(self._names, plain(outputs["probabilities"]), strict=True))
+        return {"label": plain(outputs["label"]), "probabilities": named}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns logits and probabilities."""
+        logits = self.model(self.checked(*ids), training=False)
+        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+    def _classify(self, examples: tf.Tensor) -> Outputs:
+        scores = self.answer_examples(examples)["probabilities"]
+        return {"classes": tf.broadcast_to(tf.constant(self._names), tf.shape(scores)), "scores": scores}
+
+
+class RegressionSignatures(TextSignatures):
+    """`serving_default`: text (and text_pair) [B] -> number [B] float32.
+
+    `regress` gives the same by TF Serving's name, outputs [B], for serialized tf.Examples.
+    """
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Those of all kinds, and `regress`."""
+        inputs = (tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS),)
+        return {**super().endpoints, REGRESS: Endpoint(self._regress, inputs)}
+
+    def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
+        """Returns the numbers as they are."""
+        return logits
+
+    def answer(self, *inputs: tf.Tensor) -> Outputs:
+        """Returns the number."""
+        return {"number": self.values(*inputs)[:, 0]}
+
+    def answer_ids(self, *ids: tf.Tensor) -> Outputs:
+        """Returns the number."""
+        return {"number": self.model(self.checked(*ids), training=False)[:, 0]}
+
+    def _regress(self, examples: tf.Tensor) -> Outputs:
+        return {"outputs": self.answer_examples(examples)["number"]}
+
+
+def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
+    """Cuts examples that are longer than a row into windows of their longer text, as `tasks.text_rows` does.
+
+    Args:
+        segments: one or two of ragged (B, None) int32.
+        room: tokens of a row beside the special ones.
+
+    Returns:
+        The segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
+    """
+    lengths = tf.stack([segment.row_lengths() for segment in segments])
+    longer = tf.argmax(lengths, axis=0)
+    is_longer = tf.equal(tf.range(len(segments), dtype=tf.int64)[:, tf.newaxis], longer)
+    kept = tf.minimum(lengths, room // 2)
+    width = room - tf.reduce_sum(tf.where(is_longer, tf.zeros_like(kept), kept), axis=0)
+    beyond = tf.reduce_max(lengths, axis=0) - width
+    fits = tf.reduce_sum(lengths, axis=0) <= room
+    step = tf.maximum(tf.cast(tf.floor(tf.cast(width, tf.float64) * (1 - _OVERLAP)), tf.int64), 1)
+    counts = tf.where(fits, tf.ones_like(beyond), 1 - (-beyond // step))
+    with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), TEXT)]):
+        of, number = within_groups(tf.identity(counts))
+    last = tf.gather(counts, of) - 1
+    spread = tf.cast(tf.gather(beyond, of), tf.float64) / tf.cast(tf.maximum(last, 1), tf.float64)
+    first = tf.where(number < last, tf.cast(tf.round(tf.cast(number, tf.float64) * spread), tf.int64),
+                     tf.gather(beyond, of))  # fmt: skip
+    whole = tf.gather(fits, of)
+    rows = []
+    for column, segment in enumerate(segments):
+        moves = tf.gather(is_longer[column], of) & ~whole
+        begins = tf.gather(segment.row_starts(), of) + tf.where(moves, first, tf.zeros_like(first))
+        cut = tf.where(moves, tf.gather(width, of), tf.gather(kept[column], of))
+        rows.append(sliced(segment.values, begins, tf.where(whole, tf.gather(lengths[column], of), cut)))
+    return rows, of

@@ -1,0 +1,78 @@
+"""Rows of texts that are split into words, cut where they are too long as `bert_tf.tasks.ner_rows` cuts them.
+
+Shape legend: B texts, N rows, W words of all texts. All numbers are int64.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_tf.export.checks import MAX_ROWS, checked_row_count
+
+
+class WordRows(NamedTuple):
+    """Rows of words, and where each word is predicted.
+
+    Args:
+        starts, ends: (N,), the first word of each row, and the one after its last.
+        of_word: (W,), the row that a word is predicted in: the one where the nearer edge is farthest.
+    """
+
+    starts: tf.Tensor
+    ends: tf.Tensor
+    of_word: tf.Tensor
+
+
+def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -> WordRows:
+    """Returns one row for a text that fits, else rows that overlap by half.
+
+    Args:
+        offsets: (W + 1,), where the pieces of every word begin; no word has none, or more than `capacity`.
+        splits: (B + 1,), where the words of every text begin.
+        capacity: pieces of a row.
+        name: of the input, for the error where the rows are too many.
+    """
+    begins = tf.gather(offsets, splits)
+    fit = tf.reduce_all(begins[1:] - begins[:-1] <= capacity)
+    texts = tf.range(tf.size(splits, tf.int64) - 1)
+    whole = (texts, splits[:-1], splits[1:])
+    of, starts, ends = tf.cond(fit, lambda: whole, lambda: _cut(offsets, splits, capacity))
+    with tf.control_dependencies([checked_row_count(tf.size(of), name)]):
+        of = tf.identity(of)
+    # In the middle of what it has in common with the next row of its text, a row leaves the words to that one.
+    goes_on = tf.concat([of[1:] == of[:-1], [False]], 0)[: tf.size(of)]
+    next_starts = tf.concat([starts[1:], [0]], 0)[: tf.size(of)]
+    middles = tf.searchsorted(
+        2 * offsets, tf.gather(offsets, next_starts) + tf.gather(offsets, ends), out_type=tf.int64
+    )
+    lasts = tf.where(goes_on, middles, ends)
+    words = tf.range(tf.size(offsets, tf.int64) - 1)
+    return WordRows(starts, ends, tf.searchsorted(lasts, words, side="right", out_type=tf.int64))
+
+
+def _cut(offsets: tf.Tensor, splits: tf.Tensor, capacity: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the text of each row, its first word, and the word after its last, (N,); N is at most `MAX_ROWS` + 1."""
+
+    def found(value: tf.Tensor, side: str) -> tf.Tensor:
+        return tf.searchsorted(offsets, value[tf.newaxis], side=side, out_type=tf.int64)[0]
+
+    def row(text: tf.Tensor, start: tf.Tensor, number: tf.Tensor, *rows: tf.TensorArray) -> tuple[tf.Tensor, ...]:
+        first, last = splits[text], splits[text + 1]
+        end = tf.minimum(last, found(offsets[start] + capacity, "right") - 1)
+        is_last = end >= last
+        # The last row reaches back as far as it can.
+        begin = tf.where(is_last, tf.maximum(first, found(offsets[last] - capacity, "left")), start)
+        half = found(offsets[start] + (capacity + 1) // 2, "left")
+        following = tf.maximum(start + 1, tf.minimum(half, end))
+        text_rows = [array.write(number, value) for array, value in zip(rows, (text, begin, end), strict=True)]
+        return text + tf.cast(is_last, tf.int64), tf.where(is_last, last, following), number + 1, *text_rows
+
+    def goes_on(text: tf.Tensor, start: tf.Tensor, number: tf.Tensor, *rows: tf.TensorArray) -> tf.Tensor:
+        del start, rows
+        return (text < tf.size(splits, tf.int64) - 1) & (number <= MAX_ROWS)
+
+    arrays = [tf.TensorArray(tf.int64, 0, dynamic_size=True, element_shape=[]) for _ in range(3)]
+    state = (tf.constant(0, tf.int64), tf.constant(0, tf.int64), tf.constant(0), *arrays)
+    return tuple(array.stack() for array in tf.while_loop(goes_on, row, state, parallel_iterations=1)[3:])
