@@ -78,14 +78,13 @@ def _at_punctuation(chars: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf
     """Returns, as bool (N,), whether a word begins with a character, where `begins` says so of what spaces part."""
     is_space = kinds & _SPACE > 0
     chunk = tf.cumsum(tf.cast(begins, tf.int64)) - 1
-    first = tf.where(begins)[:, 0]
+    # Spaces before the first chunk are counted to it; where there is no chunk, to one of nothing.
+    first = tf.concat([tf.where(begins)[:, 0], [tf.size(chars, tf.int64)]], 0)
 
     def up_to(counted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns how many of a chunk's characters are counted up to each one, and in the whole chunk."""
         running = tf.concat([[0], tf.cumsum(tf.cast(counted & ~is_space, tf.int64))], 0)
-        before, after = (
-            tf.gather(running, tf.concat(part, 0)) for part in ([first], [first[1:], [tf.size(chars, tf.int64)]])
-        )
+        before, after = (tf.gather(running, part) for part in (first, tf.concat([first[1:], first[-1:]], 0)))
         at = tf.maximum(chunk, 0)
         return running[1:] - tf.gather(before, at), tf.gather(after - before, at)
 

@@ -121,6 +121,14 @@ def test_punctuation_at_the_ends_of_words_makes_words(text: str, expected: list[
         assert text[start:limit] == string.decode()
 
 
+@pytest.mark.parametrize("texts", [[], [""], [" "], ["", "\n\t", " "]])
+@pytest.mark.parametrize("at_spaces_only", [True, False])
+def test_spaces_alone_have_no_words(at_spaces_only: bool, texts: list[str]) -> None:
+    found = words.split(tf.constant(texts, tf.string), at_spaces_only=at_spaces_only)
+    assert found.strings.shape == (0,)
+    assert found.row_splits.numpy().tolist() == [0] * (len(texts) + 1)
+
+
 @pytest.mark.parametrize("at_spaces_only", [True, False])
 def test_no_character_but_spaces_is_lost(at_spaces_only: bool) -> None:
     generator = np.random.default_rng(0)
