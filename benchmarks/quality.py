@@ -47,24 +47,24 @@ class Entry:
     dev: str
     epochs: int
     metric: str
-    rates: tuple[float, ...] = (3e-4, 1e-4)
+    rates: tuple[float, ...] = (3e-4,)
     seeds: tuple[int, ...] = (1, 2)
     published: tuple[float, float] | None = None
 
 
 # Of tasks whose training takes long.
-ONE_RATE, ONE_SEED = (3e-4,), (1,)
-SQUAD_TRAIN = ("squad/squadshifts_amazon_reviews_v1.0.json", "squad/squadshifts_reddit_v1.0.json")
+ONE_SEED = (1,)
+SQUAD_TRAIN = ("squad/squadshifts_amazon_reviews_v1.0.json",)
 ENTRIES = {
     "SST-2": Entry(
-        "sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 2, "accuracy", ONE_RATE, ONE_SEED, (83.2, 85.9)
+        "sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 1, "accuracy", seeds=ONE_SEED, published=(83.2, 85.9)
     ),
-    "MRPC": Entry("mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 4, "f1", published=(81.1, 81.1)),
-    "CoLA": Entry("cola", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", 4, "matthews", published=(0.0, 0.0)),
-    "STS-B": Entry("stsb", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", 4, "spearman", published=(73.6, 73.3)),
-    "SQuAD": Entry("squad1", SQUAD_TRAIN, "squad/xquad.en.json", 2, "f1", ONE_RATE, ONE_SEED),
-    "WikiANN": Entry("ner", ("ner/wikiann_en/train",), "ner/wikiann_en/dev", 3, "f1", ONE_RATE, ONE_SEED),
-    "WNUT17": Entry("ner", ("ner/wnut17/wnut17train.conll",), "ner/wnut17/emerging.dev.conll", 6, "f1", ONE_RATE),
+    "MRPC": Entry("mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 3, "f1", published=(81.1, 81.1)),
+    "CoLA": Entry("cola", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", 2, "matthews", published=(0.0, 0.0)),
+    "STS-B": Entry("stsb", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", 3, "spearman", published=(73.6, 73.3)),
+    "SQuAD": Entry("squad1", SQUAD_TRAIN, "squad/xquad.en.json", 1, "f1", seeds=ONE_SEED),
+    "WikiANN": Entry("ner", ("ner/wikiann_en/train",), "ner/wikiann_en/dev", 1, "f1", seeds=ONE_SEED),
+    "WNUT17": Entry("ner", ("ner/wnut17/wnut17train.conll",), "ner/wnut17/emerging.dev.conll", 4, "f1"),
 }
 
 
@@ -108,7 +108,8 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
     entry = ENTRIES[name]
     row: dict[str, Any] = {"name": name, "metric": entry.metric, "epochs": entry.epochs, "published": entry.published}
     for start in args.starts:
-        by_rate = {rate: [learnt(name, start, rate, seed, args) for seed in entry.seeds] for rate in entry.rates}
+        seeds = entry.seeds[: args.seeds]
+        by_rate = {rate: [learnt(name, start, rate, seed, args) for seed in seeds] for rate in entry.rates}
         means = {rate: statistics.mean(run["figure"] for run in runs) for rate, runs in by_rate.items()}
         best = max(means, key=means.__getitem__)
         figures = [run["figure"] for run in by_rate[best]]
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with glue/, squad/ and ner/")
     parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="default: all")
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS), help="without both, no table")
+    parser.add_argument("--seeds", type=int, help="runs of each rate at most; default: what the task says")
     parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="folder of all runs")
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)

@@ -73,10 +73,10 @@ def drawn(count: int, seed: int) -> list[tuple[str, str]]:
     "task",
     [
         {},
-        {"n_best": 1},
-        {"task": "squad2", "null_threshold": 0.0},
+        pytest.param({"n_best": 1}, marks=pytest.mark.slow),
+        pytest.param({"task": "squad2", "null_threshold": 0.0}, marks=pytest.mark.slow),
         {"task": "squad2", "null_threshold": -1.5, "n_best": 1},
-        {"task": "squad2", "null_threshold": 9.0, "max_answer_length": 40},
+        pytest.param({"task": "squad2", "null_threshold": 9.0, "max_answer_length": 40}, marks=pytest.mark.slow),
     ],
 )
 def test_answers_are_those_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.config import BertConfig
+from bert_tf.config import BertConfig, ConfigError
 from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.signatures import signatures_of
@@ -61,7 +61,7 @@ def example_of(**texts: Any) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
-@pytest.mark.parametrize("windows", [True, False])
+@pytest.mark.parametrize("windows", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("columns", [1, 2])
 def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Path) -> None:
     labels = ["yes", "no", "peut-être"]
@@ -105,7 +105,7 @@ def test_classify_names_every_class_of_an_example(tmp_path: Path) -> None:
         answered(signatures, "serve_examples", [b"not an example"])
 
 
-@pytest.mark.parametrize("known", [4, 0])
+@pytest.mark.parametrize("known", [4, pytest.param(0, marks=pytest.mark.slow)])
 def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     keras.utils.set_random_seed(2)
     preset = tmp_path / "preset"
@@ -125,6 +125,16 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         answered(signatures, "serve_examples", serialized)["probabilities"], found["probabilities"], atol=1e-5
     )
+    with pytest.raises(ConfigError, match="lines of text have no place for the list `choices`"):
+        Predictor(preset)
+
+
+@pytest.fixture(scope="module")
+def chooser(tmp_path_factory: pytest.TempPathFactory) -> Signatures:
+    preset = tmp_path_factory.mktemp("chooser") / "preset"
+    description = {"task": "swag", "max_sequence_length": LENGTH}
+    save_preset(BertMultipleChoice(BertBackbone(CONFIG)), preset, VOCABULARY, True, description)
+    return signatures_of(load_preset(preset))
 
 
 @pytest.mark.parametrize(
@@ -136,13 +146,6 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
         (["a"], ["b"], "choices"),
     ],
 )
-def test_choices_that_fit_no_text_are_refused(texts: Any, choices: Any, message: str, tmp_path: Path) -> None:
-    preset = tmp_path / "preset"
-    save_preset(BertMultipleChoice(BertBackbone(CONFIG)), preset, VOCABULARY, True, {"task": "swag"})
+def test_choices_that_fit_no_text_are_refused(texts: Any, choices: Any, message: str, chooser: Signatures) -> None:
     with pytest.raises((tf.errors.InvalidArgumentError, TypeError), match=message):
-        answered(
-            signatures_of(load_preset(preset)),
-            "serving_default",
-            tf.constant(texts, tf.string),
-            tf.constant(choices, tf.string),
-        )
+        answered(chooser, "serving_default", tf.constant(texts, tf.string), tf.constant(choices, tf.string))
