@@ -157,6 +157,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="runs of each rate at most; default: what the task says")
     parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="folder of all runs")
     args = parser.parse_args()
+    if args.seeds is not None and args.seeds < 1:
+        parser.error(f"--seeds must be at least 1. Received: {args.seeds}")
     args.output.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in args.tasks:

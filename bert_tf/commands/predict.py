@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         type=Path,
         required=True,
-        help="a file of the task's own format; a text a line, for pairs two and a tab between, where the preset has "
-        "no task, or the file is a .txt (but for ner)",
+        help="a file of the task's own format; a text a line, for pairs (or a question and its context) two and a tab "
+        "between, where the preset has no task, or the file is a .txt (but for ner)",
     )
     parser.add_argument(
         "--output", type=Path, required=True, help="predictions in the task's own format; JSON lines for .txt"
