@@ -56,7 +56,7 @@ _HOMES = {
     "read_checkpoint": "bert_tf.conversion",
     "export_preset": "bert_tf.export.saved_model",
     "predict": "bert_tf.export.client",
-    "serve": "bert_tf.export.server",
+    "serve": "bert_tf.export.serving.server",
 }
 
 __all__ = sorted(_HOMES)

@@ -7,14 +7,18 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
+CLASSIFY, REGRESS = "classify", "regress"
+# TF Serving's Classify and Regress look at the method, and at these names (tensorflow/core/protobuf/meta_graph.proto).
+METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving/regress"}
+CLASSIFY_INPUTS = "inputs"
 
 
-def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+def signature_protos(folder: str | Path) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """Returns the signatures of a SavedModel by name.
 
     Args:
         folder: holds saved_model.pb.
@@ -30,9 +34,21 @@ def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
         raise ValueError(f"{path}: not a readable SavedModel: {error}") from error
     if not saved_model.meta_graphs:
         raise ValueError(f"{path}: not a readable SavedModel: it holds no graph")
+    return dict(saved_model.meta_graphs[0].signature_def)
+
+
+def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Raises:
+        ValueError: where there is no readable saved_model.pb.
+    """
     return {
         name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-        for name, definition in saved_model.meta_graphs[0].signature_def.items()
+        for name, definition in signature_protos(folder).items()
     }
 
 

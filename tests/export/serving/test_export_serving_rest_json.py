@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.export.rest import Request, RestError, answer_json
+from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.rest_json import Request, answer_json
 
 TEXT = {"text": tf.TensorSpec([None], tf.string)}
 PAIR = {"text": tf.TensorSpec([None], tf.string), "text_pair": tf.TensorSpec([None], tf.string)}
@@ -56,9 +57,9 @@ def test_bodies_become_arrays(body: Any, specs: Any, expected: dict[str, Any]) -
     ],
 )
 def test_bodies_that_are_no_request_are_refused(body: bytes, message: str) -> None:
-    with pytest.raises(RestError, match=re.escape(message)) as error:
+    with pytest.raises(ServingError, match=re.escape(message)) as error:
         Request.from_json(body)
-    assert error.value.status == 400
+    assert error.value.http_status == 400
 
 
 @pytest.mark.parametrize(
@@ -84,17 +85,17 @@ def test_bodies_that_are_no_request_are_refused(body: bytes, message: str) -> No
 )
 def test_values_that_do_not_fit_are_refused(body: Any, specs: Any, message: str) -> None:
     request = Request.from_json(json.dumps(body).encode())
-    with pytest.raises(RestError, match=re.escape(message)) as error:
+    with pytest.raises(ServingError, match=re.escape(message)) as error:
         request.arrays(specs)
-    assert error.value.status == 400
+    assert error.value.http_status == 400
     assert len(str(error.value)) < 400
 
 
 def test_a_type_json_has_no_way_to_is_not_implemented() -> None:
     request = Request.from_json(b'{"inputs": [1.5]}')
-    with pytest.raises(RestError, match="float16") as error:
+    with pytest.raises(ServingError, match="float16") as error:
         request.arrays({"x": tf.TensorSpec([None], tf.float16)})
-    assert error.value.status == 501
+    assert error.value.http_status == 501
 
 
 ONE = {"p": np.float32([[0.1, 0.2], [1, 0.3]])}
@@ -127,5 +128,5 @@ def test_floats_keep_their_bits_and_their_few_digits() -> None:
 
 @pytest.mark.parametrize("second", [np.zeros(3), np.float32(1)])
 def test_rows_need_one_batch_size(second: np.ndarray) -> None:
-    with pytest.raises(RestError, match="inconsistent batch sizes"):
+    with pytest.raises(ServingError, match="inconsistent batch sizes"):
         answer_json({"a": np.zeros(2), "b": second}, rows=True)

@@ -1,0 +1,209 @@
+"""TF Serving's gRPC services, PredictionService and ModelService, on the stubs of tensorflow-serving-api."""
+
+# ruff: noqa: N802 (methods have the names of the services' definition)
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
+from bert_tf.export.serving.batching import Arrays
+from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.loaded_version import Specs
+from bert_tf.export.serving.service import GRPC, Service, Target, unknown_signature
+from bert_tf.export.serving.tensors import array_of, check_names, tensor_proto
+
+SIGNATURE_DEF = "signature_def"
+_STATES = get_model_status_pb2.ModelVersionStatus.State
+
+
+@dataclass(frozen=True)
+class GrpcOptions:
+    """Bounds of the gRPC surface.
+
+    Args:
+        max_message_bytes: larger requests are refused with RESOURCE_EXHAUSTED.
+        max_requests: requests under way; more are refused with RESOURCE_EXHAUSTED.
+        threads: requests that are answered at once.
+    """
+
+    max_message_bytes: int = 16 * 2**20
+    max_requests: int = 512
+    threads: int = 64
+
+
+def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
+    """Returns a server, not listening yet, that answers for a service.
+
+    Args:
+        service: has the models.
+        options: bounds.
+    """
+    server = grpc.server(
+        ThreadPoolExecutor(options.threads, "grpc"),
+        maximum_concurrent_rpcs=options.max_requests,
+        options=[
+            ("grpc.max_receive_message_length", options.max_message_bytes),
+            # The size of an answer is bounded by its number of values.
+            ("grpc.max_send_message_length", -1),
+        ],
+    )
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(service), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(_Models(service), server)
+    return server
+
+
+class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Predict") as target:
+
+            def inputs(specs: Specs) -> Arrays:
+                return _inputs(request, specs)
+
+            answer = self._service.predict(target, inputs, unknown_signature, list(request.output_filter))
+            response = predict_pb2.PredictResponse(model_spec=_spec(target, answer.version, answer.signature))
+            for name, array in answer.outputs.items():
+                response.outputs[name].CopyFrom(tensor_proto(array))
+            return response
+
+    def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Classify") as target:
+            version, result = self._service.classify(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return classification_pb2.ClassificationResponse(model_spec=spec, result=result)
+
+    def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Regress") as target:
+            version, result = self._service.regress(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return regression_pb2.RegressionResponse(model_spec=spec, result=result)
+
+    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
+        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
+        with _counted(self._service, spec.name, context, "MultiInference"):
+            if not request.tasks:
+                raise ServingError("Inference request must have at least one task")
+            if len({task.model_spec.name for task in request.tasks}) != 1:
+                raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+            results = [self._inferred(task, request, context) for task in request.tasks]
+            return inference_pb2.MultiInferenceResponse(results=results)
+
+    def GetModelMetadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
+    ) -> Any:
+        with _request(self._service, request, context, "GetModelMetadata") as target:
+            if not request.metadata_field:
+                raise ServingError("GetModelMetadataRequest must specify at least one metadata_field")
+            for field in request.metadata_field:
+                if field != SIGNATURE_DEF:
+                    raise ServingError(f"Metadata field {field} is not supported")
+            version, signatures = self._service.metadata(target)
+            response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=_spec(target, version))
+            definitions = get_model_metadata_pb2.SignatureDefMap(signature_def=signatures)
+            response.metadata[SIGNATURE_DEF].Pack(definitions)
+            return response
+
+    def _inferred(
+        self,
+        task: inference_pb2.InferenceTask,
+        request: inference_pb2.MultiInferenceRequest,
+        context: grpc.ServicerContext,
+    ) -> inference_pb2.InferenceResult:
+        target = _target(task.model_spec, context)
+        method = {METHODS[name]: name for name in METHODS}.get(task.method_name)
+        if method == CLASSIFY:
+            version, classes = self._service.classify(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return inference_pb2.InferenceResult(model_spec=spec, classification_result=classes)
+        if method == REGRESS:
+            version, numbers = self._service.regress(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return inference_pb2.InferenceResult(model_spec=spec, regression_result=numbers)
+        message = f"Unsupported signature method_name: {task.method_name}"
+        raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class _Models(model_service_pb2_grpc.ModelServiceServicer):
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "GetModelStatus") as target:
+            response = get_model_status_pb2.GetModelStatusResponse()
+            for state in self._service.status(target):
+                added = response.model_version_status.add(version=state.version, state=_STATES.Value(state.state))
+                if state.error:
+                    added.status.error_code = grpc.StatusCode.UNKNOWN.value[0]
+                    added.status.error_message = state.error
+            return response
+
+    def HandleReloadConfigRequest(
+        self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
+    ) -> Any:
+        # Anyone who reaches the port could have it serve any folder of the machine.
+        with _counted(self._service, "", context, "HandleReloadConfigRequest"):
+            message = "this server serves what it was started with"
+            raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+
+
+@contextlib.contextmanager
+def _counted(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
+    """Answers what a block refuses by its code and message."""
+    try:
+        with service.request(name, api, GRPC):
+            yield
+    except ServingError as error:
+        context.abort(error.code, str(error))
+
+
+@contextlib.contextmanager
+def _request(service: Service, request: Any, context: grpc.ServicerContext, api: str) -> Iterator[Target]:
+    with _counted(service, request.model_spec.name, context, api):
+        if not request.HasField("model_spec"):
+            raise ServingError("Missing ModelSpec")
+        yield _target(request.model_spec, context)
+
+
+def _target(spec: model_pb2.ModelSpec, context: grpc.ServicerContext) -> Target:
+    choice = spec.WhichOneof("version_choice")
+    remaining = context.time_remaining()
+    return Target(
+        spec.name,
+        spec.version.value if choice == "version" else None,
+        spec.version_label if choice == "version_label" else None,
+        spec.signature_name,
+        # Without a deadline grpc says a time beyond what a lock can wait.
+        remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None,
+    )
+
+
+def _spec(target: Target, version: int, signature: str = "") -> model_pb2.ModelSpec:
+    spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)
+    spec.version.value = version
+    return spec
+
+
+def _inputs(request: predict_pb2.PredictRequest, specs: Specs) -> Arrays:
+    check_names(request.inputs.keys(), specs.keys())
+    return {name: array_of(request.inputs[name], spec, name) for name, spec in specs.items()}

@@ -1,0 +1,153 @@
+"""One version of an exported model in memory: its signatures run, its requests batched, its warm-up played."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+import grpc
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from bert_tf.export.metadata import MODEL_CARD, signature_protos
+from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
+from bert_tf.export.serving.errors import ServingError
+
+# Memory follows rows, and one request of the largest size could hold millions of them.
+MAX_ROWS = 128
+# Numbers and strings in an answer; as Python objects and JSON they take some 60 bytes each.
+MAX_ANSWER_VALUES = 2**22
+
+Specs = Mapping[str, tf.TensorSpec]
+# Signature, rows and seconds of what TensorFlow ran.
+OnRun = Callable[[str, int, float], None]
+
+
+class LoadedVersion:
+    """A version that answers requests.
+
+    Args:
+        folder: holds saved_model.pb.
+        batching: how requests are joined; each runs by itself where None.
+        on_run: is told of every run of the graph.
+
+    Raises:
+        ValueError: where the version is no readable SavedModel.
+    """
+
+    def __init__(self, folder: Path, batching: BatchingOptions | None = None, on_run: OnRun | None = None) -> None:
+        self.folder = folder
+        self.version = int(folder.name)
+        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = signature_protos(folder)
+        try:
+            self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
+        except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
+            raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
+        self._on_run = on_run
+        self._batcher = Batcher(self._run, batching) if batching else None
+        self._leases = 0
+        self._released = threading.Condition()
+
+    @functools.cached_property
+    def labels(self) -> list[str]:
+        """Names of the classes, as the model card has them; none where it has none."""
+        card = self.folder / MODEL_CARD
+        labels = json.loads(card.read_text(encoding="utf-8")).get("labels") if card.is_file() else None
+        return [str(label) for label in labels or []]
+
+    @property
+    def signatures(self) -> Iterable[str]:
+        """Names of the signatures that can be asked."""
+        return self._signatures.keys()
+
+    def specs(self, signature: str) -> Specs:
+        """Returns the inputs of a signature by name. Raises KeyError for a name that is none."""
+        return self._signatures[signature].structured_input_signature[1]
+
+    def answer(self, signature: str, inputs: Arrays, timeout: float | None = None) -> Arrays:
+        """Runs a signature, together with other requests where that is possible.
+
+        Args:
+            signature: one of `signature_defs`.
+            inputs: an array for each of its inputs, of the right type; strings as objects of bytes.
+            timeout: seconds; None waits for as long as it takes.
+
+        Returns:
+            The outputs by name.
+
+        Raises:
+            ServingError: for too many rows, too large an answer, or a full queue.
+            TimeoutError: when there is no answer in time.
+            tf.errors.OpError: for what the graph refuses.
+        """
+        rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
+        if max(rows) > MAX_ROWS:
+            raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {max(rows)}")
+        # What has no common number of rows cannot be joined; the graph says what is wrong with it.
+        if self._batcher is None or len(rows) != 1 or min(rows) < 0:
+            return self._run(signature, inputs)
+        return _result(self._batcher, signature, inputs, timeout)
+
+    def acquire(self) -> None:
+        """Keeps the version from being closed until `release`."""
+        with self._released:
+            self._leases += 1
+
+    def release(self) -> None:
+        """Ends what `acquire` began."""
+        with self._released:
+            self._leases -= 1
+            self._released.notify_all()
+
+    def close(self) -> None:
+        """Waits for the requests under way, and ends the batcher's threads."""
+        with self._released:
+            self._released.wait_for(lambda: self._leases == 0)
+        if self._batcher is not None:
+            self._batcher.close()
+
+    def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
+        """Answers requests whose answers nobody waits for.
+
+        Args:
+            requests: signatures and inputs.
+
+        Returns:
+            How many there were.
+        """
+        return sum(len(self._run(signature, inputs)) > 0 for signature, inputs in requests)
+
+    def _run(self, signature: str, inputs: Arrays) -> Arrays:
+        function = self._signatures[signature]
+        specs = function.structured_input_signature[1]
+        began = time.perf_counter()
+        outputs = function(**{name: tf.constant(value, specs[name].dtype) for name, value in inputs.items()})
+        values = sum(int(tf.size(tensor)) for tensor in outputs.values())
+        if values > MAX_ANSWER_VALUES:
+            raise ServingError(f"an answer must have at most {MAX_ANSWER_VALUES} values. Received: {values}")
+        arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
+        if self._on_run:
+            rows = max((array.shape[0] for array in inputs.values() if array.ndim), default=0)
+            self._on_run(signature, rows, time.perf_counter() - began)
+        return arrays
+
+
+def _result(batcher: Batcher, signature: str, inputs: Arrays, timeout: float | None) -> Arrays:
+    try:
+        future: Future[dict[str, np.ndarray]] = batcher.submit(signature, inputs)
+    except QueueFullError as error:
+        message = f"The batch scheduling queue to which this task was submitted is full; {error}"
+        raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
+    try:
+        return future.result(timeout)
+    except TimeoutError:
+        # Nobody waits any more: what has not begun need not begin.
+        future.cancel()
+        raise

@@ -1,0 +1,220 @@
+"""TF Serving's REST surface as an ASGI application, with the metrics, readiness and a page to try models on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.json_format import MessageToDict
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bert_tf.export.plain import float32_digits
+from bert_tf.export.serving import metrics, rest_json
+from bert_tf.export.serving.errors import ServingError, serving_error
+from bert_tf.export.serving.page import page
+from bert_tf.export.serving.service import REST, Service, Target, unknown_signature_of_rest
+
+_METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+_MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_ASK = re.compile(_MODEL + ":(?P<verb>predict|classify|regress)", re.IGNORECASE)
+_DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class RestOptions:
+    """Bounds of the REST surface.
+
+    Args:
+        max_request_bytes: larger bodies are answered by status 413.
+        max_waiting_bytes: bodies of all requests together; what comes beyond is answered by status 503.
+        body_seconds: a body that takes longer to arrive is answered by status 408.
+        answer_seconds: a request that takes longer is answered by status 504.
+        threads: requests that are read, waited for and written at once.
+    """
+
+    max_request_bytes: int = 16 * 2**20
+    max_waiting_bytes: int = 256 * 2**20
+    body_seconds: float = 30.0
+    answer_seconds: float = 30.0
+    threads: int = 64
+
+
+@dataclass
+class _Held:
+    """Bytes of one body that have arrived."""
+
+    size: int = 0
+
+
+class _Bodies:
+    """Reads bodies, and knows how many bytes of them there are."""
+
+    def __init__(self, options: RestOptions) -> None:
+        self._options = options
+        self._waiting = 0
+
+    async def of(self, request: Request, held: _Held) -> bytes:
+        """Returns a body; `held` counts the bytes that are to be given back by `release`."""
+        try:
+            async with asyncio.timeout(self._options.body_seconds):
+                return b"".join([part async for part in self._parts(request, held)])
+        except TimeoutError as error:
+            message = f"the body must arrive within {self._options.body_seconds:g} seconds"
+            raise ServingError(message, grpc.StatusCode.DEADLINE_EXCEEDED, http_status=408) from error
+
+    async def _parts(self, request: Request, held: _Held) -> AsyncIterator[bytes]:
+        async for part in request.stream():
+            held.size += len(part)
+            self._waiting += len(part)
+            if held.size > self._options.max_request_bytes:
+                message = f"a request must have at most {self._options.max_request_bytes} bytes"
+                raise ServingError(message, http_status=413)
+            if self._waiting > self._options.max_waiting_bytes:
+                message = f"requests of more than {self._options.max_waiting_bytes} bytes wait already"
+                raise ServingError(message, grpc.StatusCode.UNAVAILABLE)
+            yield part
+
+    def release(self, held: _Held) -> None:
+        """Says that a body is needed no more."""
+        self._waiting -= held.size
+
+
+def create_app(
+    service: Service,
+    options: RestOptions,
+    lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
+) -> Starlette:
+    """Returns the application that answers for a service.
+
+    Args:
+        service: has the models.
+        options: bounds.
+        lifespan: entered before the first request and left after the last.
+    """
+    surface = _Surface(service, options)
+    return Starlette(
+        lifespan=lifespan,
+        routes=[
+            Route("/", surface.page, methods=["GET"]),
+            Route(metrics.PATH, surface.metrics, methods=["GET"]),
+            Route("/readyz", surface.ready, methods=["GET"]),
+            Route("/models", surface.labels, methods=["GET"]),
+            Route("/{path:path}", surface.models, methods=_METHODS),
+        ],
+    )
+
+
+class _Surface:
+    """What answers each path."""
+
+    def __init__(self, service: Service, options: RestOptions) -> None:
+        self._service = service
+        self._options = options
+        self._bodies = _Bodies(options)
+        self._threads = ThreadPoolExecutor(options.threads, "rest")
+
+    async def models(self, request: Request) -> Response:
+        held = _Held()
+        try:
+            content = await self._answer(request, held)
+        except ClientDisconnect:
+            raise
+        except Exception as error:
+            told = serving_error(error)
+            return _json(json.dumps({"error": str(told)}).encode(), told.http_status)
+        finally:
+            self._bodies.release(held)
+        return _json(content)
+
+    async def _answer(self, request: Request, held: _Held) -> bytes:
+        path = request.url.path
+        if request.method == "POST" and (found := _ASK.fullmatch(path)):
+            body = await self._bodies.of(request, held)
+            return await self._in_thread(_asked, self._service, found, body, self._options.answer_seconds)
+        if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
+            return await self._in_thread(_described, self._service, found)
+        raise ServingError(f"Malformed request: {request.method} {path}")
+
+    async def _in_thread(self, function: Callable[..., bytes], *args: Any) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(function, *args))
+
+    async def page(self, request: Request) -> Response:
+        return Response(page(), media_type="text/html")
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def ready(self, request: Request) -> Response:
+        states = {name: self._service.manager.ready(name) for name in self._service.manager.names}
+        return _json(json.dumps({"ready": states}).encode(), 200 if all(states.values()) else 503)
+
+    async def labels(self, request: Request) -> Response:
+        return _json(json.dumps({"models": self._service.labels()}).encode())
+
+
+def _json(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type="application/json")
+
+
+def _target(found: re.Match[str], signature: str = "", timeout: float | None = None) -> Target:
+    version = int(found["version"]) if found["version"] else None
+    if version is not None and version > _INT64_MAX:
+        raise ServingError(f"Failed to convert version: {found['version']} to numeric.")
+    return Target(found["name"], version, found["label"], signature, timeout)
+
+
+def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float) -> bytes:
+    verb = found["verb"].lower()
+    with service.request(found["name"], verb.capitalize(), REST):
+        if verb == "predict":
+            request = rest_json.Request.from_json(body)
+            target = _target(found, request.signature, timeout)
+            answer = service.predict(target, request.arrays, unknown_signature_of_rest)
+            return rest_json.answer_json(answer.outputs, rows=request.rows)
+        signature, examples = rest_json.examples_of(body)
+        target = _target(found, signature, timeout)
+        if verb == "regress":
+            _, numbers = service.regress(target, examples)
+            return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
+        _, classes = service.classify(target, examples)
+        return rest_json.results_json(
+            [[[one.label, float32_digits(one.score)] for one in row.classes] for row in classes.classifications]
+        )
+
+
+def _described(service: Service, found: re.Match[str]) -> bytes:
+    target = _target(found)
+    if found["metadata"]:
+        version, signatures = service.metadata(target)
+        shown = {
+            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+            for name, definition in sorted(signatures.items())
+        }
+        document: dict[str, Any] = {
+            "model_spec": {"name": target.name, "signature_name": "", "version": str(version)},
+            "metadata": {"signature_def": {"signature_def": shown}},
+        }
+    else:
+        states = [
+            {
+                "version": str(state.version),
+                "state": state.state,
+                "status": {"error_code": "UNKNOWN" if state.error else "OK", "error_message": state.error},
+            }
+            for state in service.status(target)
+        ]
+        document = {"model_version_status": states}
+    return json.dumps(document, indent=1).encode()

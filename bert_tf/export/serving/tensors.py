@@ -1,0 +1,105 @@
+"""Tensors of gRPC messages: checked before anything is made of them, and written as TF Serving writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+
+from bert_tf.export.serving.errors import ServingError
+
+# A message of a few bytes may declare any shape.
+MAX_VALUES = 2**22
+# TensorFlow knows 254; nothing here has more than three.
+MAX_RANK = 8
+# Where a TensorProto keeps values of a type.
+_FIELDS = {
+    tf.float32: "float_val",
+    tf.int32: "int_val",
+    tf.int64: "int64_val",
+    tf.string: "string_val",
+    tf.bool: "bool_val",
+}
+
+
+def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> np.ndarray:
+    """Returns the values of a message; where it has fewer than its shape, the last is repeated, as TensorFlow does.
+
+    Args:
+        proto: from a request.
+        spec: what the signature wants; only its type is looked at, shapes are the graph's affair.
+        name: of the input.
+
+    Raises:
+        ServingError: for another type, or what is no tensor.
+    """
+    try:
+        dtype = tf.dtypes.as_dtype(proto.dtype)
+    except TypeError as error:
+        raise _unparsed(name, f"no type has the number {proto.dtype}") from error
+    if dtype != spec.dtype:
+        raise ServingError(f"input {name}: expects {spec.dtype.name} but {dtype.name} is provided")
+    if proto.tensor_shape.unknown_rank:
+        raise _unparsed(name, "its rank is unknown")
+    shape = [dim.size for dim in proto.tensor_shape.dim]
+    if any(size < 0 for size in shape):
+        raise _unparsed(name, f"its shape has negative sizes: {shape}")
+    size = math.prod(shape)
+    if size > MAX_VALUES or len(shape) > MAX_RANK:
+        rule = f"it must have at most {MAX_RANK} dimensions and {MAX_VALUES} values"
+        raise _unparsed(name, f"{rule}. Received: {len(shape)} and {size}")
+    return _filled(_values(proto, dtype, name), size, dtype).reshape(shape)
+
+
+def check_names(received: Collection[str], expected: Collection[str]) -> None:
+    """Refuses inputs that are not those of a signature. Raises ServingError in TF Serving's words."""
+    sent, wanted = sorted(received), sorted(expected)
+    if sent == wanted:
+        return
+    extra, missing = sorted(set(sent) - set(wanted)), sorted(set(wanted) - set(sent))
+    raise ServingError(
+        f"input size does not match signature: {len(sent)}!={len(wanted)} len({{{','.join(sent)}}}) != "
+        f"len({{{','.join(wanted)}}}). Sent extra: {{{','.join(extra)}}}. "
+        f"Missing but required: {{{','.join(missing)}}}."[:2000]
+    )
+
+
+def tensor_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
+    """Returns the message of an array, its values in the field of their type.
+
+    Args:
+        array: float32, int32, int64, bool, or strings as objects of bytes.
+    """
+    dtype = tf.string if array.dtype == object else tf.dtypes.as_dtype(array.dtype)
+    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    getattr(proto, _FIELDS[dtype]).extend(array.reshape(-1).tolist())
+    return proto
+
+
+def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, name: str) -> np.ndarray:
+    if proto.tensor_content and dtype != tf.string:
+        if len(proto.tensor_content) % dtype.size:
+            raise _unparsed(name, f"tensor_content has {len(proto.tensor_content)} bytes, of {dtype.size} each")
+        return np.frombuffer(proto.tensor_content, dtype.as_numpy_dtype)
+    listed = getattr(proto, _FIELDS[dtype])
+    values = np.empty(len(listed), object if dtype == tf.string else dtype.as_numpy_dtype)
+    values[:] = listed
+    return values
+
+
+def _filled(values: np.ndarray, size: int, dtype: tf.DType) -> np.ndarray:
+    if len(values) >= size:
+        return values[:size]
+    nothing = b"" if dtype == tf.string else 0
+    filled = np.full(size, values[-1] if len(values) else nothing, values.dtype)
+    filled[: len(values)] = values
+    return filled
+
+
+def _unparsed(name: str, reason: str) -> ServingError:
+    return ServingError(f"tensor parsing error: {name}: {reason}")

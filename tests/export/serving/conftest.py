@@ -1,0 +1,52 @@
+"""One service with models of several kinds, and its REST and gRPC surfaces, shared by all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from starlette.testclient import TestClient
+
+from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.export.serving.rest import RestOptions, create_app
+from bert_tf.export.serving.server import ServerOptions, loaded_service
+from bert_tf.export.serving.service import Service
+
+MAX_REQUEST_BYTES = 20000
+
+
+@pytest.fixture(scope="session")
+def service(exported: Callable[[str], Path]) -> Iterator[Service]:
+    """Serves a classifier, labelled `stable`, and a regression; the batcher waits for nobody."""
+    models = [
+        ServedModel("classifier", exported("classifier").parent, labels={"stable": 1, "canary": 2}),
+        ServedModel("regression", exported("regression").parent),
+    ]
+    with loaded_service(models, ServerOptions(poll_seconds=0, warm_up=False)) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session")
+def rest(service: Service) -> TestClient:
+    """Answers REST requests of this process."""
+    return TestClient(create_app(service, RestOptions(max_request_bytes=MAX_REQUEST_BYTES)))
+
+
+@pytest.fixture(scope="session")
+def grpc_address(service: Service) -> Iterator[str]:
+    """Where the service answers gRPC."""
+    server = create_grpc_server(service, GrpcOptions(max_message_bytes=MAX_REQUEST_BYTES))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture(scope="session")
+def channel(grpc_address: str) -> Iterator[grpc.Channel]:
+    """A channel to that address."""
+    with grpc.insecure_channel(grpc_address) as opened:
+        yield opened

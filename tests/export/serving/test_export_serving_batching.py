@@ -1,0 +1,118 @@
+"""Every request gets its own rows back, whatever it was joined with; bad ones harm no other."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError, bin_of
+
+
+class Model:
+    """Doubles numbers, counts batches, and waits where it is told to."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.free = threading.Event()
+        self.free.set()
+        self.busy = threading.Event()
+
+    def __call__(self, signature: str, inputs: Arrays) -> Arrays:
+        self.busy.set()
+        assert self.free.wait(20)
+        x = inputs["x"]
+        self.sizes.append(x.shape[0])
+        if (x < 0).any():
+            raise ValueError(f"negative: {int(x.min())}")
+        return {"y": 2 * x}
+
+
+def rows(*values: int) -> Arrays:
+    return {"x": np.array(values, np.int32).reshape(len(values), 1)}
+
+
+def held(model: Model, batcher: Batcher) -> Future[Arrays]:
+    """Keeps the only thread busy, so that what follows has to wait."""
+    model.free.clear()
+    first = batcher.submit("s", rows(0))
+    assert model.busy.wait(20)
+    return first
+
+
+def test_requests_that_wait_are_joined_and_get_their_own_rows_back() -> None:
+    model = Model()
+    with Batcher(model, BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+        first = held(model, batcher)
+        futures = [
+            batcher.submit("s", rows(*range(n, n + size))) for n, size in ((1, 1), (10, 3), (20, 4), (30, 2), (40, 0))
+        ]
+        model.free.set()
+        answers = [future.result(20)["y"].ravel().tolist() for future in (first, *futures)]
+    assert answers == [[0], [2], [20, 22, 24], [40, 42, 44, 46], [60, 62], []]
+    assert model.sizes == [1, 8, 2]
+
+
+def test_a_bad_request_harms_no_other() -> None:
+    model = Model()
+    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+        first = held(model, batcher)
+        good, bad, other = batcher.submit("s", rows(1)), batcher.submit("s", rows(5, -7)), batcher.submit("s", rows(2))
+        model.free.set()
+        assert (first.result(20)["y"].item(), good.result(20)["y"].item(), other.result(20)["y"].item()) == (0, 2, 4)
+        with pytest.raises(ValueError, match="negative: -7"):
+            bad.result(20)
+
+
+def test_rows_of_other_shapes_and_lengths_are_not_joined() -> None:
+    model = Model()
+    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+        held(model, batcher)
+        wide = batcher.submit("s", {"x": np.ones((1, 2), np.int32)})
+        narrow = batcher.submit("s", rows(1))
+        model.free.set()
+        assert wide.result(20)["y"].shape == (1, 2)
+        assert narrow.result(20)["y"].shape == (1, 1)
+    assert sorted(model.sizes) == [1, 1, 1]
+
+
+def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> None:
+    model = Model()
+    batcher = Batcher(model, BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1))
+    held(model, batcher)
+    waiting = batcher.submit("s", rows(1, 2))
+    with pytest.raises(QueueFullError, match="2 rows wait, of 3 at most"):
+        batcher.submit("s", rows(1, 2))
+    cancelled = batcher.submit("s", rows(9))
+    assert cancelled.cancel()
+    model.free.set()
+    batcher.close()
+    assert waiting.result(0)["y"].tolist() == [[2], [4]]
+    with pytest.raises(RuntimeError, match="closed"):
+        batcher.submit("s", rows(1))
+
+
+def test_a_request_larger_than_a_batch_is_one() -> None:
+    model = Model()
+    with Batcher(model, BatchingOptions(max_batch_size=2, max_enqueued_rows=1)) as batcher:
+        assert batcher.submit("s", rows(*range(7))).result(20)["y"].shape == (7, 1)
+    assert model.sizes == [7]
+
+
+@pytest.mark.parametrize(("length", "number"), [(0, 0), (1, 0), (64, 0), (65, 1), (96, 1), (97, 2), (10**6, 24)])
+def test_bins_are_half_as_long_again(length: int, number: int) -> None:
+    assert bin_of(np.array([b"", b"a" * length], object)) == number
+
+
+def test_numbers_and_nothing_are_of_the_first_bin() -> None:
+    assert bin_of(np.zeros((2, 99), np.int32)) == bin_of(np.zeros(0, object)) == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_batch_size": 0}, {"max_enqueued_rows": 0}, {"num_batch_threads": 0}, {"batch_timeout_micros": -1}]
+)
+def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        BatchingOptions(**options)

@@ -1,0 +1,92 @@
+"""TF Serving's configuration files, as they are in `saved_models/` and with slips."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bert_tf.config import ConfigError
+from bert_tf.export.serving.batching import BatchingOptions
+from bert_tf.export.serving.configuration import ServedModel, read_batching_parameters, read_model_config
+
+SAVED_MODELS = Path(__file__).parents[3] / "saved_models"
+
+
+def test_the_projects_own_files_are_read() -> None:
+    models = read_model_config(SAVED_MODELS / "models.config")
+    assert models[0].base_path.name == models[0].name
+    options = read_batching_parameters(SAVED_MODELS / "batching.config")
+    assert options.max_enqueued_rows % options.max_batch_size == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "versions"),
+    [
+        ("", [7]),
+        ("model_version_policy { latest { num_versions: 2 } }", [3, 7]),
+        ("model_version_policy { latest {} }", [7]),
+        ("model_version_policy { all {} }", [1, 3, 7]),
+        ("model_version_policy { specific { versions: 3 versions: 9 } }", [3]),
+    ],
+)
+def test_policies_choose_versions(policy: str, versions: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "models.config"
+    entry = f'name: "m" base_path: "here" {policy} version_labels {{ key: "stable" value: 3 }}'
+    path.write_text(f"model_config_list {{ config {{ {entry} }} }}")
+    [model] = read_model_config(path)
+    assert (model.name, model.base_path, model.labels) == ("m", tmp_path / "here", {"stable": 3})
+    assert model.wanted([1, 3, 7]) == versions
+    assert model.wanted([]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "at least one model, and each once. Received: none"),
+        ("nonsense", "models.config: not a ModelServerConfig"),
+        ("model_config_list { config { name: 'm' } }", "model 'm' must have a base_path"),
+        ("model_config_list { config { name: 'a/b' base_path: 'x' } }", "must be without `/`"),
+        ("model_config_list { config { base_path: 'x' } }", "must be without `/`"),
+        (
+            "model_config_list { config { name: 'm' base_path: 'x' } config { name: 'm' base_path: 'y' } }",
+            "each once. Received: m, m",
+        ),
+    ],
+)
+def test_slips_in_models_are_said(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "models.config"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_model_config(path)
+
+
+def test_batching_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "batching.config"
+    path.write_text(
+        "max_batch_size { value: 8 }  # rows\nbatch_timeout_micros{value:0}\nmax_enqueued_batches { value: 3 }\n"
+        "allowed_batch_sizes: 4\nallowed_batch_sizes: 8\npad_variable_length_inputs: false\n"
+    )
+    expected = BatchingOptions(max_batch_size=8, batch_timeout_micros=0, max_enqueued_rows=24)
+    assert read_batching_parameters(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_batch_size: ", "expected `name { value: number }`"),
+        ("max_batch_sise { value: 3 }", "unknown fields: max_batch_sise"),
+        ("max_batch_size { value: 0 }", "`max_batch_size` must be at least 1. Received: 0"),
+        ("pad_variable_length_inputs: true", "pad_variable_length_inputs must be false"),
+        ("max_enqueued_rows { value: 3 }", "unknown fields: max_enqueued_rows"),
+    ],
+)
+def test_slips_in_batching_parameters_are_said(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "batching.config"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_batching_parameters(path)
+
+
+def test_a_model_of_a_folder() -> None:
+    assert ServedModel("m", Path("x")).wanted([2, 4]) == [4]
