@@ -20,9 +20,9 @@ from bert_tf.models import Preset
 
 
 class PretrainerSignatures(EncoderSignatures):
-    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `embed` and `layers` give the encoder's vectors.
+    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `embed` gives the vectors of the encoder.
 
-    A model without next sentence prediction gives no nsp_logits to `ids`.
+    So does `layers`, those of any of its layers. A model without next sentence prediction gives no nsp_logits to `ids`.
 
     Args:
         preset, max_sequence_length: as `Signatures`.
