@@ -73,14 +73,13 @@ class RestClient(Client):
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         try:
-            # The one used last: what idles longest, a server closes first.
-            connection = self._idle.pop() if self._idle else await self._connect()
+            connection = self._open() or await self._connect()
             try:
                 status, stays = await self._exchange(*connection, head.encode() + body)
             except BaseException:
                 connection[1].close()
                 raise
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
             raise RequestError(type(error).__name__) from error
         if stays:
             self._idle.append(connection)
@@ -95,6 +94,15 @@ class RestClient(Client):
             writer.close()
             await writer.wait_closed()
         self._idle.clear()
+
+    def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Returns the idle connection that was used last, of those that the server has not closed; None without."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return None
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(self.target.host, self.target.port, limit=_TOO_LONG)

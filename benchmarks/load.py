@@ -135,7 +135,7 @@ def highest_rate(trial: Callable[[float], Load], slo: float, start: float) -> Lo
             high = rate
         if low == 0.0:
             rate = high / 2
-            # Slower than that, not one request arrives in the time that is looked at.
+            # Whatever is that slow has no rate worth finding.
             if rate < start / 1024:
                 return None
         else:

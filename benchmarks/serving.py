@@ -1,11 +1,11 @@
 """`python -m benchmarks.serving`: latency of an exported encoder beside peers; Markdown on stdout, JSON in --output.
 
 A request is raw texts of 128 tokens each, one or eight of them; its answer are their vectors, as arrays. All is
-measured in the process that holds the model, on the CPU. Ours is `serving_default` of a SavedModel, in each precision that
-`bert-tf export --precision` writes. Peers are Hugging Face's encoder in PyTorch, in float32 and bfloat16, and the same
-encoder in onnxruntime, exported through PyTorch; both with Hugging Face's fast tokenizer. Weights are random, shapes
-those of `--size`, base by default; the vocabulary is made up, of the published size. Peers live in an environment of
-their own, made once; what is not there is left out, and said so:
+measured in the process that holds the model, on the CPU. Ours is `serving_default` of a SavedModel, in each precision
+that `bert-tf export --precision` writes. Peers are Hugging Face's encoder in PyTorch, in float32 and bfloat16, and the
+same encoder in onnxruntime, exported through PyTorch; both with Hugging Face's fast tokenizer. Weights are random,
+shapes those of `--size`, base by default; the vocabulary is made up, of the published size. Peers live in an
+environment of their own, made once; what is not there is left out, and said so:
 
     python3.11 -m venv PEER
     PEER/bin/pip install torch==2.15.0 transformers==5.23.0 onnxruntime==1.32.0 onnx==1.23.2 onnxscript==0.7.2
