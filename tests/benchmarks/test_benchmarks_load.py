@@ -19,7 +19,7 @@ import pytest
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from benchmarks import load
-from benchmarks.clients import CLIENTS, Client, RequestError, Target
+from benchmarks.clients import CLIENTS, Client, RequestError, RestClient, Target
 
 
 def test_arrivals_are_random_and_the_same_again() -> None:
@@ -105,7 +105,7 @@ def test_a_server_that_never_answers_has_no_rate() -> None:
 
 
 class Rest(BaseHTTPRequestHandler):
-    """Answers `:predict`; the text `bad` with an error, the text `last` by closing the connection."""
+    """Answers `:predict`; the text `bad` with an error, `last` and `gone` by the end of the connection, said or not."""
 
     protocol_version = "HTTP/1.1"
     asked: list[tuple[str, Any, int]]
@@ -119,6 +119,7 @@ class Rest(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         if text == "last":
             self.send_header("Connection", "close")
+        self.close_connection = text in ("last", "gone")
         self.end_headers()
         self.wfile.write(answer)
 
@@ -187,6 +188,20 @@ def test_rest_requests_share_connections(rest: int) -> None:
     assert set(paths) == {"/v1/models/encoder:predict"}
     assert bodies[0] == {"signature_name": "ids", "instances": [{"text": "é"}, {"text": "b"}]}
     assert ports[0] == ports[1] == ports[2] != ports[3]
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(rest: int) -> None:
+    async def run() -> None:
+        client = RestClient(Target("127.0.0.1", rest, "encoder"))
+        await client.predict(["gone"])
+        ((reader, _),) = client._idle
+        while not reader.at_eof():
+            await asyncio.sleep(0)
+        await client.predict(["a"])
+        await client.close()
+
+    asyncio.run(run())
+    assert len({port for _, _, port in Rest.asked}) == 2
 
 
 def test_grpc_requests_are_tf_servings(rpc: tuple[int, list[Any]]) -> None:
