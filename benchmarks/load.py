@@ -41,7 +41,7 @@ class Load:
     """What came of one rate.
 
     Args:
-        rate: arrivals a second, on average.
+        rate: arrivals a second.
         requests: that arrived.
         achieved: answers a second, from the first arrival to the last answer.
         p50, p95, p99: milliseconds from arrival to answer; infinite where so many failed.
@@ -60,15 +60,18 @@ class Load:
 
 
 def arrivals(rate: float, seconds: float, seed: int) -> np.ndarray:
-    """Returns arrival times of a Poisson process, seconds from its beginning, ascending; one at least.
+    """Returns arrival times of a Poisson process, seconds from its beginning, ascending.
+
+    Given how many there are, its arrivals lie anywhere with equal chance. There are rate x seconds, one at least, so
+    that the rate is what it is said to be however short the time.
 
     Args:
-        rate: arrivals a second, on average.
-        seconds: how long; there are exactly round(rate x seconds) arrivals, so that runs differ in rate alone.
-        seed: of the gaps.
+        rate: arrivals a second.
+        seconds: how long.
+        seed: of the times.
     """
     count = max(1, round(rate * seconds))
-    return np.cumsum(np.random.default_rng(seed).exponential(1.0 / rate, count))
+    return np.sort(np.random.default_rng(seed).uniform(0.0, seconds, count))
 
 
 async def offer(send: Callable[[int], Awaitable[None]], times: np.ndarray, timeout: float) -> tuple[list[Any], float]:

@@ -77,7 +77,8 @@ class EncoderSignatures(Signatures):
         return self._encoder.features(self._encoder.layer_outputs)
 
     def _embedded(self, inputs: Outputs) -> Outputs:
-        outputs = self._encoder(inputs, training=False)
+        hidden = self._encoder(inputs, training=False)
+        outputs = {name: tf.cast(values, tf.float32) for name, values in hidden.items()}
         return {**outputs, "mean_output": _mean(outputs["sequence_output"], inputs[PADDING_MASK])}
 
 

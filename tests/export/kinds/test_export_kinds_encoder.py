@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from export_presets import MAX_LENGTH, VOCABULARY, WORDS
-from starlette.testclient import TestClient
 
-from bert_tf.export.server import create_app
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import load_preset
 
@@ -67,17 +63,10 @@ def test_the_last_layer_is_that_of_the_default_signature(presets: dict[str, Path
 
 
 @pytest.mark.slow
-def test_layers_are_asked_for_row_by_row(exported: Callable[[str], Path], presets: dict[str, Path]) -> None:
-    client = TestClient(create_app(exported("backbone").parent))
-    rows = [{"text": text, "layers": layers} for text, layers in zip(TEXTS, CHOSEN, strict=True)]
-
-    def ask(instances: list[dict[str, Any]]) -> Any:
-        body = json.dumps({"signature_name": "layers", "instances": instances})
-        return client.post("/v1/models/backbone:predict", content=body)
-
-    answers = ask(rows).json()["predictions"]
+def test_an_export_gives_layers_and_refuses_others(exported: Callable[[str], Path], presets: dict[str, Path]) -> None:
+    signature = tf.saved_model.load(str(exported("backbone"))).signatures["layers"]
+    answer = signature(text=tf.constant(TEXTS), layers=tf.constant(CHOSEN))
     for name, vectors in expected(presets["backbone"], TEXTS, CHOSEN).items():
-        np.testing.assert_allclose([answer[name] for answer in answers], vectors, atol=1e-5)
-    refused = ask([{"text": "cat", "layers": [3]}])
-    assert refused.status_code == 400
-    assert "layers must lie in -3..2; smallest and largest" in refused.json()["error"]
+        np.testing.assert_allclose(answer[name], vectors, atol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"layers must lie in -3\.\.2; smallest and largest"):
+        signature(text=tf.constant(["cat"]), layers=tf.constant([[3]]))
