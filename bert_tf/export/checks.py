@@ -63,6 +63,23 @@ def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]
         return tf.identity(texts), tf.identity(choices)
 
 
+def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], count: int) -> tf.Tensor:
+    """Returns numbers of layers [B, L] int32, from -count to count - 1, once they are there.
+
+    Args:
+        layers: numbers, negative ones from the end; L at most `count`, which bounds the answer.
+        texts: string [B], already checked.
+        names: of both inputs.
+        count: outputs that there are, the embeddings among them.
+    """
+    layers = _of_rank(layers, 2, names[0])
+    shape, size = tf.shape(layers), tf.size(texts)
+    rule = f"{names[0]} must have as many rows as {names[1]} and at most {count} columns."
+    fits = tf.logical_and(tf.equal(shape[0], size), shape[1] <= count)
+    with tf.control_dependencies([_require(fits, rule, [shape, size]), _within(layers, -count, count - 1, names[0])]):
+        return tf.identity(layers)
+
+
 def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
     """Returns the check that text input `name` asks for at most `MAX_ROWS` rows of the model."""
     return _require(rows <= MAX_ROWS, f"{name} must make at most {MAX_ROWS} rows of the model's length.", [rows])

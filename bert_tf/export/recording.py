@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_tf.data.schema import MASK_POSITIONS
 from bert_tf.export.kinds.base import CLASSIFY_INPUTS, EXAMPLES, Signatures
+from bert_tf.export.kinds.encoder import LAYERS
 from bert_tf.export.verify import Tensors
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -47,6 +48,8 @@ def _samples(signatures: Signatures) -> Tensors:
     samples |= {name: tensor.numpy() for name, tensor in encoded.items()}
     batch, length = samples["token_ids"].shape
     samples[MASK_POSITIONS] = np.tile(np.array([1, length - 1], np.int32), (batch, 1))
+    # Each of them once, the last one from the end.
+    samples[LAYERS] = np.tile(np.arange(-1, signatures.preset.config.num_layers, dtype=np.int32), (batch, 1))
     return samples
 
 

@@ -7,8 +7,8 @@
 | BertSpanPredictor | question, context -> answer, its place, the n best | |
 | BertTokenClassifier | text -> entities, types, places | `words` |
 | BertMultipleChoice | text, choices -> choice, probabilities | |
-| BertPretrainer | text with [MASK] -> tokens, scores | `embed` |
-| BertBackbone | text -> pooled_output, mean_output | |
+| BertPretrainer | text with [MASK] -> tokens, scores | `embed`, `layers` |
+| BertBackbone | text -> pooled_output, mean_output | `layers` |
 
 All have `ids`, the model's own inputs and outputs, and `serve_examples`, which answers serialized tf.Examples as
 `serving_default` answers texts. The modules of `bert_tf.export.kinds` say what each gives.

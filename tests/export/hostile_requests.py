@@ -220,6 +220,29 @@ def _mask_cases() -> list[Case]:
     ]
 
 
+def _layer_cases(kind: str) -> list[Case]:
+    shapes = {"first_output": [2, 3, 16], "mean_output": [2, 3, 16]}
+    rows: list[tuple[str, Any, Any, str | None, dict[str, list[int]] | None]] = [
+        ("all", ["cat", "dog"], [[0, 1, 2], [-1, -2, -3]], None, shapes),
+        ("none at all", ["cat", ""], np.zeros((2, 0)), None, {name: [2, 0, 16] for name in shapes}),
+        ("empty batch", [], np.zeros((0, 2)), None, {name: [0, 2, 16] for name in shapes}),
+        ("beyond the last", ["cat"], [[3]], "layers must lie in -3..2", None),
+        ("before the first", ["cat"], [[-4]], "layers must lie in -3..2", None),
+        ("lowest", ["cat"], [[-(2**31)]], "layers must lie in -3..2", None),
+        ("more than there are", ["cat"], [[0] * 4], "layers must have as many rows as text and at most 3 col", None),
+        ("one row", ["cat", "dog"], [[1]], "layers must have as many rows as text", None),
+        ("no row", ["cat"], np.zeros((0, 1)), "layers must have as many rows as text", None),
+        ("rank 1", ["cat"], [1], "layers", None),
+        ("scalar", ["cat"], 1, "layers", None),
+        ("scalar text", "cat", [[1]], "text", None),
+        ("text of rank 2", [["cat"]], [[1]], "text", None),
+    ]
+    return [
+        Case(name, kind, "layers", {"text": _texts(text), "layers": np.array(layers, np.int32)}, error, shapes)
+        for name, text, layers, error, shapes in rows
+    ]
+
+
 def cases() -> list[Case]:
     """All requests."""
     embedded = {"pooled_output": [0, 16], "mean_output": [0, 16]}
@@ -249,6 +272,8 @@ def cases() -> list[Case]:
         *_id_cases("entities", {"logits": [0, 4, 3]}),
         *_id_cases("choices", {"logits": [0]}),
         *_position_cases(),
+        *_layer_cases("backbone"),
+        *_layer_cases("pretrainer"),
         *_mask_cases(),
     ]
 

@@ -10,26 +10,18 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from starlette.testclient import TestClient
+from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
 
 from bert_tf.export.server import create_app
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 _TYPES = {"int64": 3, "bool": 8, "string": 9}
 
-# Message -> field -> (number, type); a type ending in `*` is repeated. Only the fields that are used.
-# tensorflow_serving/config/*.proto and servables/tensorflow/session_bundle_config.proto.
+# Messages that are in no package of Python's: message -> field -> (number, type); a type ending in `*` is repeated.
+# Only the fields that are used, of tensorflow_serving/config/monitoring_config.proto and
+# tensorflow_serving/servables/tensorflow/session_bundle_config.proto.
 MESSAGES = {
     "Value": {"value": (1, "int64")},
-    "Latest": {"num_versions": (1, "int64")},
-    "Policy": {"latest": (100, "Latest")},
-    "ModelConfig": {
-        "name": (1, "string"),
-        "base_path": (2, "string"),
-        "model_platform": (4, "string"),
-        "model_version_policy": (7, "Policy"),
-    },
-    "ModelConfigList": {"config": (1, "ModelConfig*")},
-    "ModelServerConfig": {"model_config_list": (1, "ModelConfigList")},
     "PrometheusConfig": {"enable": (1, "bool"), "path": (2, "string")},
     "MonitoringConfig": {"prometheus_config": (1, "PrometheusConfig")},
     "BatchingParameters": {
@@ -64,12 +56,24 @@ def parse(file: str, message: str) -> Any:
     return text_format.Parse((SAVED_MODELS / file).read_text(encoding="utf-8"), kind())
 
 
+def parse_models(text: str) -> list[ModelConfig]:
+    return list(text_format.Parse(text, ModelServerConfig()).model_config_list.config)
+
+
 def test_models_are_named_once_and_lie_under_one_root() -> None:
-    models = list(parse("models.config", "ModelServerConfig").model_config_list.config)
+    models = parse_models((SAVED_MODELS / "models.config").read_text(encoding="utf-8"))
     assert models
     assert len({model.name for model in models}) == len(models)
     assert [model.base_path for model in models] == [f"/models/{model.name}" for model in models]
     assert {model.model_platform for model in models} == {"tensorflow"}
+
+
+def test_the_labels_of_the_comment_name_versions_that_its_policy_loads() -> None:
+    text = (SAVED_MODELS / "models.config").read_text(encoding="utf-8")
+    comment = [line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   ")]
+    (model,) = parse_models("model_config_list { config { " + " ".join(comment) + " } }")
+    assert set(model.version_labels) == {"stable", "canary"}
+    assert set(model.version_labels.values()) == set(model.model_version_policy.specific.versions)
 
 
 def test_batching_keeps_the_rules_of_tf_serving() -> None:
@@ -95,6 +99,7 @@ EXAMPLES = {
     "fill_mask.json": "pretrainer",
     "fill_mask_ids.json": "pretrainer",
     "embed.json": "pretrainer",
+    "layers.json": "pretrainer",
     "answer.json": "spans",
     "choose.json": "choices",
     "entities.json": "entities",
@@ -103,7 +108,7 @@ EXAMPLES = {
 
 
 def test_every_example_is_tried() -> None:
-    assert {path.name for path in (SAVED_MODELS / "examples").iterdir()} == set(EXAMPLES)
+    assert {path.name for path in (SAVED_MODELS / "examples").glob("*.json")} == set(EXAMPLES)
 
 
 @pytest.mark.slow

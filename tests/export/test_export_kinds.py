@@ -43,6 +43,7 @@ def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
         "text": tf.constant([text]),
         "examples": tf.constant([example.SerializeToString()]),
         "mask_positions": tf.constant([[1]]),
+        "layers": tf.constant([[-1]]),
     } | signatures.encode(tf.constant([text]))
     return {
         name: endpoint.function(*(given[str(spec.name)] for spec in endpoint.inputs))
@@ -60,6 +61,7 @@ def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_pat
         "serving_default": {"tokens", "scores"},
         "serve_examples": {"tokens", "scores"},
         "embed": {"mean_output"} | pooled,
+        "layers": {"first_output", "mean_output"},
         "ids": {"mlm_logits"},
     }
     (answer,) = Predictor(preset)(["the [MASK] sat"])
@@ -76,7 +78,7 @@ def test_an_encoder_without_pooler_gives_the_mean(tmp_path: Path) -> None:
     assert set(found["ids"]) == {"sequence_output", "mean_output"}
     assert set(found["serving_default"]) == {"mean_output"}
     for answer in found.values():
-        np.testing.assert_allclose(answer["mean_output"], mean, atol=1e-5)
+        np.testing.assert_allclose(np.reshape(answer["mean_output"], mean.shape), mean, atol=1e-5)
 
 
 @pytest.mark.slow

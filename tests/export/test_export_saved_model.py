@@ -80,8 +80,8 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     assert {name: methods[name] for name in signatures} == {
         name: served.get(name, "tensorflow/serving/predict") for name in signatures
     }
-    further = {"pretrainer": {"embed"}, "entities": {"words"}, "regression": {"regress"}}
-    further |= {"classifier": {"classify"}, "pair_classifier": {"classify"}}
+    further = {"pretrainer": {"embed", "layers"}, "backbone": {"layers"}, "entities": {"words"}}
+    further |= {"classifier": {"classify"}, "pair_classifier": {"classify"}, "regression": {"regress"}}
     assert set(signatures) == {"serving_default", "ids", "serve_examples"} | further.get(kind, set())
 
 

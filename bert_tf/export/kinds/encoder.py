@@ -1,23 +1,37 @@
-"""Embeddings of texts."""
+"""Embeddings of texts.
+
+Shape legend: B batch, S sequence, H hidden, L layers that a row asks for, N layers of the encoder.
+"""
 
 from __future__ import annotations
 
+import functools
+
+import keras
 import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK
-from bert_tf.export.checks import checked_texts
-from bert_tf.export.kinds.base import Outputs, Signatures
+from bert_tf.export.checks import checked_layers, checked_texts
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, matrix
+from bert_tf.models import BertBackbone
 
-TEXT = "text"
+TEXT, LAYERS = "text", "layers"
 
 
 class EncoderSignatures(Signatures):
     """`serving_default`: text [B] -> pooled_output and mean_output [B, H] float32; `ids` gives sequence_output as well.
 
-    An encoder without pooler gives no pooled_output.
+    An encoder without pooler gives no pooled_output. `layers`: text [B] and layers [B, L] -> first_output and
+    mean_output [B, L, H] of any layers, which each row chooses for itself: rows of several requests can become one
+    batch.
     """
 
     texts = (TEXT,)
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Those of all kinds, and `layers`."""
+        return {**super().endpoints, LAYERS: Endpoint(self.embed_layers, (*self.text_inputs, matrix(LAYERS)))}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the vectors of texts."""
@@ -32,8 +46,44 @@ class EncoderSignatures(Signatures):
         outputs = self._embedded(self.encode(*checked_texts({TEXT: text})))
         return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
+    def embed_layers(self, text: tf.Tensor, layers: tf.Tensor) -> Outputs:
+        """Returns the vectors of texts in the layers that each asks for.
+
+        Args:
+            text: string [B].
+            layers: int32 [B, L]: 0 the embeddings, 1 to N the layers; or from the end, -1 the last to -N-1 the
+                embeddings. L is at most N + 1.
+
+        Returns:
+            `first_output`, that of [CLS], and `mean_output`, the mean over all tokens, both float32 [B, L, H].
+        """
+        (column,) = checked_texts({TEXT: text})
+        count = self._encoder.config.num_layers + 1
+        chosen = checked_layers(layers, column, (LAYERS, TEXT), count)
+        inputs = self.encode(column)
+        hidden = list(self._all_layers(inputs, training=False).values())
+        first = tf.stack([tf.cast(layer[:, 0], tf.float32) for layer in hidden], axis=1)
+        mean = tf.stack([_mean(layer, inputs[PADDING_MASK]) for layer in hidden], axis=1)
+        numbers = tf.where(chosen < 0, chosen + count, chosen)
+        found = {"first_output": first, "mean_output": mean}
+        return {name: tf.gather(vectors, numbers, axis=1, batch_dims=1) for name, vectors in found.items()}
+
+    @property
+    def _encoder(self) -> BertBackbone:
+        return getattr(self.model, "backbone", self.model)
+
+    @functools.cached_property
+    def _all_layers(self) -> keras.Model:
+        return self._encoder.features(self._encoder.layer_outputs)
+
     def _embedded(self, inputs: Outputs) -> Outputs:
-        outputs = getattr(self.model, "backbone", self.model)(inputs, training=False)
-        mask = tf.cast(inputs[PADDING_MASK], tf.float32)[..., tf.newaxis]
-        tokens = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
-        return {**outputs, "mean_output": tf.reduce_sum(outputs["sequence_output"] * mask, axis=1) / tokens}
+        hidden = self._encoder(inputs, training=False)
+        outputs = {name: tf.cast(values, tf.float32) for name, values in hidden.items()}
+        return {**outputs, "mean_output": _mean(outputs["sequence_output"], inputs[PADDING_MASK])}
+
+
+def _mean(hidden: tf.Tensor, padding_mask: tf.Tensor) -> tf.Tensor:
+    """Returns the mean [B, H] float32 of hidden states [B, S, H] over the tokens that are no padding."""
+    mask = tf.cast(padding_mask, tf.float32)[..., tf.newaxis]
+    tokens = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
+    return tf.reduce_sum(tf.cast(hidden, tf.float32) * mask, axis=1) / tokens

@@ -22,7 +22,7 @@ from bert_tf.models import Preset
 class PretrainerSignatures(EncoderSignatures):
     """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `embed` gives the vectors of the encoder.
 
-    A model without next sentence prediction gives no nsp_logits to `ids`.
+    So does `layers`, those of any of its layers. A model without next sentence prediction gives no nsp_logits to `ids`.
 
     Args:
         preset, max_sequence_length: as `Signatures`.
@@ -47,7 +47,7 @@ class PretrainerSignatures(EncoderSignatures):
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of all kinds, and `embed`."""
+        """Those of an encoder, and `embed`."""
         return {**super().endpoints, "embed": Endpoint(self.embed, self.text_inputs)}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:

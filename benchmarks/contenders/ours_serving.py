@@ -1,0 +1,31 @@
+"""An exported encoder's `serving_default`, called in this process as servers call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+
+from benchmarks.contenders import requests
+from benchmarks.contenders.session import Session
+
+
+def main() -> None:
+    """Answers until the line is closed."""
+    parser = requests.arguments(__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="folder of a version")
+    args = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    session = Session()
+    loaded = tf.saved_model.load(str(args.model))
+    signature = loaded.signatures["serving_default"]
+    for texts in requests.batches_of(args):
+        answer = {name: tensor.numpy() for name, tensor in signature(text=tf.constant(texts)).items()}
+        session.tell(outputs={name: list(vectors.shape) for name, vectors in answer.items()})
+        session.after_step(units=args.batch_size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""`python -m benchmarks.load`: a server under load; Markdown on stdout, JSON in --output.
+
+Requests arrive at random, at a rate, as those of many clients do that know nothing of one another (a Poisson process),
+and are sent when they arrive, whether or not others were answered: an open loop. A latency counts from the arrival, not
+from the sending, so that a server that makes requests wait cannot hide it by being asked less. What fails counts as
+infinitely late.
+
+    python -m benchmarks.load --address 127.0.0.1:8501 --model encoder --rates 5 10 20
+    python -m benchmarks.load --address 127.0.0.1:8500 --protocol grpc --model encoder --slo 200
+
+The second finds the highest rate at which the 95th percentile stays under 200 ms. The server is another process, TF
+Serving or `bert-tf serve`. Texts are those of `benchmarks.serving` (`vocab.txt` of its made-up vocabulary), or lines of
+a file (`--texts`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import measure
+from benchmarks.clients import CLIENTS, Client, RequestError, Target
+from benchmarks.contenders import requests
+
+# The search ends when the rate that holds and the rate that does not are this near.
+_NEAR = 1.1
+_HIGHEST_RATE = 1e5
+
+
+@dataclass(frozen=True)
+class Load:
+    """What came of one rate.
+
+    Args:
+        rate: arrivals a second.
+        requests: that arrived.
+        achieved: answers a second, from the first arrival to the last answer.
+        p50, p95, p99: milliseconds from arrival to answer; infinite where so many failed.
+        late_p99: milliseconds from arrival to sending: what the generator itself is late.
+        errors: number by kind.
+    """
+
+    rate: float
+    requests: int
+    achieved: float
+    p50: float
+    p95: float
+    p99: float
+    late_p99: float
+    errors: dict[str, int]
+
+
+def arrivals(rate: float, seconds: float, seed: int) -> np.ndarray:
+    """Returns arrival times of a Poisson process, seconds from its beginning, ascending.
+
+    Given how many there are, its arrivals lie anywhere with equal chance. There are rate x seconds, one at least, so
+    that the rate is what it is said to be however short the time.
+
+    Args:
+        rate: arrivals a second.
+        seconds: how long.
+        seed: of the times.
+    """
+    count = max(1, round(rate * seconds))
+    return np.sort(np.random.default_rng(seed).uniform(0.0, seconds, count))
+
+
+async def offer(send: Callable[[int], Awaitable[None]], times: np.ndarray, timeout: float) -> tuple[list[Any], float]:
+    """Sends a request at each time, whatever became of those before.
+
+    Args:
+        send: sends the request of a number and returns when it is answered; raises RequestError.
+        times: seconds from now, ascending.
+        timeout: seconds from its arrival after which a request has failed.
+
+    Returns:
+        Of each request the seconds from its arrival to its sending, those to its answer, infinite where it failed,
+        and the kind of failure or None; and the seconds until the last ended.
+    """
+    clock = time.perf_counter
+    began = clock()
+
+    async def one(number: int, arrival: float) -> tuple[float, float, str | None]:
+        late = clock() - began - arrival
+        try:
+            async with asyncio.timeout(max(0.0, timeout - late)):
+                await send(number)
+        except RequestError as error:
+            return late, math.inf, str(error)
+        except TimeoutError:
+            return late, math.inf, "timeout"
+        return late, clock() - began - arrival, None
+
+    tasks = []
+    for number, arrival in enumerate(times.tolist()):
+        await asyncio.sleep(arrival - (clock() - began))
+        tasks.append(asyncio.create_task(one(number, arrival)))
+    return list(await asyncio.gather(*tasks)), clock() - began
+
+
+def summary(rate: float, outcomes: Sequence[tuple[float, float, str | None]], seconds: float) -> Load:
+    """Returns the percentiles of what `offer` gave."""
+    late, latencies, kinds = zip(*outcomes, strict=True)
+    # Those that failed are at the end of the order; between a number and infinity there is no mean.
+    percentiles = 1e3 * np.quantile(latencies, [0.5, 0.95, 0.99], method="inverted_cdf")
+    errors = collections.Counter(kind for kind in kinds if kind)
+    answered = len(outcomes) - errors.total()
+    late_p99 = 1e3 * float(np.quantile(late, 0.99, method="inverted_cdf"))
+    return Load(rate, len(outcomes), answered / seconds, *map(float, percentiles), late_p99, dict(errors))
+
+
+def highest_rate(trial: Callable[[float], Load], slo: float, start: float) -> Load | None:
+    """Returns the load of the highest rate whose 95th percentile is at most `slo`, or None where there is none.
+
+    The rate is doubled, or halved, until it no longer holds, or does; then the two ends are brought together.
+
+    Args:
+        trial: measures a rate.
+        slo: milliseconds.
+        start: the first rate, requests a second.
+    """
+    found: Load | None = None
+    low, high, rate = 0.0, math.inf, start
+    while high > _NEAR * low and rate <= _HIGHEST_RATE:
+        load = trial(rate)
+        if load.p95 <= slo:
+            low, found = rate, load
+        else:
+            high = rate
+        if low == 0.0:
+            rate = high / 2
+            # Whatever is that slow has no rate worth finding.
+            if rate < start / 1024:
+                return None
+        else:
+            rate = 2 * low if math.isinf(high) else math.sqrt(low * high)
+    return found
+
+
+class Generator:
+    """Measures rates on one server, one after the other.
+
+    Args:
+        make: makes a client.
+        texts: of the requests, in turn.
+        batch_size: texts of a request.
+        seconds: that requests arrive, for each rate.
+        warmup: requests beforehand, one after the other.
+        timeout: seconds.
+        seed: of the arrivals.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Client],
+        texts: Sequence[str],
+        *,
+        batch_size: int = 1,
+        seconds: float = 30.0,
+        warmup: int = 20,
+        timeout: float = 10.0,
+        seed: int = 0,
+    ) -> None:
+        self._make, self._texts, self._batch_size = make, texts, batch_size
+        self._seconds, self._warmup, self._timeout, self._seed = seconds, warmup, timeout, seed
+
+    def __call__(self, rate: float) -> Load:
+        """Measures one rate. Raises RequestError where the warm-up fails."""
+        return asyncio.run(self._measured(rate))
+
+    async def _measured(self, rate: float) -> Load:
+        client = self._make()
+        batches = requests.endless(self._texts, self._batch_size)
+        times = arrivals(rate, self._seconds, self._seed)
+        prepared = [next(batches) for _ in times]
+        try:
+            for number in range(self._warmup):
+                await client.predict(prepared[number % len(prepared)])
+            outcomes, seconds = await offer(lambda number: client.predict(prepared[number]), times, self._timeout)
+        finally:
+            await client.close()
+        return summary(rate, outcomes, seconds)
+
+
+def table(loads: Sequence[Load]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
+    lines = [
+        "| requests/s | answered/s | p50 ms | p95 ms | p99 ms | failed | sent late, p99 ms |",
+        "|---:|---:|---:|---:|---:|---|---:|",
+    ]
+    for load in loads:
+        failed = ", ".join(f"{count} {kind}" for kind, count in sorted(load.errors.items())) or "none"
+        lines.append(
+            f"| {load.rate:.1f} | {load.achieved:.1f} | {load.p50:.0f} | {load.p95:.0f} | {load.p99:.0f} | {failed} | "
+            f"{load.late_p99:.1f} |"
+        )
+    return lines
+
+
+def fields(load: Load) -> dict[str, Any]:
+    """Returns a load as JSON holds it, which knows no infinity: None."""
+    return {
+        name: None if isinstance(value, float) and math.isinf(value) else value for name, value in asdict(load).items()
+    }
+
+
+def run(args: argparse.Namespace) -> list[Load]:
+    """Measures what is asked for and returns every load, in order of rates."""
+    host, _, port = args.address.rpartition(":")
+    target = Target(host, int(port), args.model, args.signature, args.input_name)
+    texts = args.texts.read_text(encoding="utf-8").splitlines() if args.texts else requests.texts(args.length)
+    generator = Generator(
+        lambda: CLIENTS[args.protocol](target), texts, batch_size=args.batch_size, seconds=args.seconds,
+        warmup=args.warmup, timeout=args.timeout, seed=args.seed,
+    )  # fmt: skip
+    loads: list[Load] = []
+
+    def trial(rate: float) -> Load:
+        loads.append(generator(rate))
+        return loads[-1]
+
+    best = None
+    if args.rates:
+        for rate in args.rates:
+            trial(rate)
+    else:
+        best = highest_rate(trial, args.slo, args.start)
+    loads.sort(key=lambda load: load.rate)
+    measure.heading(f"{args.name}: {args.protocol} at {args.address}, {args.batch_size} text(s) a request")
+    print("\n".join(["", *table(loads)]), flush=True)
+    if not args.rates:
+        told = f"{best.rate:.1f} requests/s" if best else "no rate"
+        print(f"\nhighest rate with p95 at most {args.slo:.0f} ms: {told}", flush=True)
+    names = ("protocol", "model", "signature", "batch_size", "seconds", "warmup", "timeout", "seed", "slo")
+    about = {"loads": [fields(load) for load in loads], "best": fields(best) if best else None}
+    measure.save(f"Load {args.name}", {name: getattr(args, name) for name in names} | about, args.output)
+    return loads
+
+
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the arguments. Raises SystemExit where they are out of range."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of REST or of gRPC")
+    parser.add_argument("--protocol", choices=CLIENTS, default="rest")
+    parser.add_argument("--model", required=True, help="its name at the server")
+    parser.add_argument("--name", default="server", help="of what is measured, for title and file")
+    parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--input_name", default="text", help="the signature's input of texts")
+    parser.add_argument("--texts", type=Path, help="a text a line; default: those of benchmarks.serving")
+    parser.add_argument("--length", type=int, default=requests.LENGTH, help="tokens of a text, without --texts")
+    parser.add_argument("--batch_size", type=int, default=1, help="texts of a request")
+    parser.add_argument("--rates", type=float, nargs="+", help="requests a second; default: search")
+    parser.add_argument("--slo", type=float, default=200.0, help="milliseconds that p95 is to stay under")
+    parser.add_argument("--start", type=float, default=8.0, help="the first rate of the search")
+    parser.add_argument("--seconds", type=float, default=30.0, help="that requests arrive, at each rate")
+    parser.add_argument("--warmup", type=int, default=20, help="requests before each rate")
+    parser.add_argument("--timeout", type=float, default=10.0, help="seconds")
+    parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    args = parser.parse_args(argv)
+    host, _, port = args.address.rpartition(":")
+    if not host or not port.isdigit():
+        parser.error(f"--address must be HOST:PORT. Received: {args.address}")
+    for name in ("start", "seconds", "timeout", "slo", "batch_size"):
+        if getattr(args, name) <= 0:
+            parser.error(f"--{name} must be positive. Received: {getattr(args, name)}")
+    if any(rate <= 0 for rate in args.rates or ()):
+        parser.error(f"--rates must be positive. Received: {args.rates}")
+    return args
+
+
+def main() -> None:
+    """Measures."""
+    run(arguments())
+
+
+if __name__ == "__main__":
+    main()

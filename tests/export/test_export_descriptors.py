@@ -1,0 +1,102 @@
+"""The messages as a file, for clients without stubs, and the example requests that are made with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+
+from bert_tf.export.descriptors import main
+
+EXAMPLES = Path(__file__).parents[2] / "saved_models" / "examples" / "grpc"
+PREDICTION, MODEL = "tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"
+METHODS = {
+    "predict": (PREDICTION, "Predict", predict_pb2.PredictRequest),
+    "classify": (PREDICTION, "Classify", classification_pb2.ClassificationRequest),
+    "regress": (PREDICTION, "Regress", regression_pb2.RegressionRequest),
+    "get_model_metadata": (PREDICTION, "GetModelMetadata", get_model_metadata_pb2.GetModelMetadataRequest),
+    "get_model_status": (MODEL, "GetModelStatus", get_model_status_pb2.GetModelStatusRequest),
+}
+FILES = sorted(EXAMPLES.iterdir())
+# What answers each request that asks for answers.
+KINDS = {
+    "predict": "classifier",
+    "predict_stable": "classifier",
+    "predict_ids": "classifier",
+    "predict_layers": "pretrainer",
+    "classify": "classifier",
+    "regress": "regression",
+}
+
+
+def method_of(path: Path) -> tuple[str, str, Any]:
+    """Service, method and request of an example, whose name begins with the method's."""
+    return METHODS[path.stem if path.stem in METHODS else path.stem.split("_")[0]]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> descriptor_pool.DescriptorPool:
+    """What a client knows that has nothing but the file."""
+    path = tmp_path_factory.mktemp("descriptors") / "serving.protoset"
+    assert main([str(path)]) == 0
+    known = descriptor_pool.DescriptorPool()
+    # Each file after its imports, or this fails.
+    for file in descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file:
+        known.AddSerializedFile(file.SerializeToString())
+        known.FindFileByName(file.name)
+    return known
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_request_is_made_of_json_and_the_file_alone(path: Path, pool: descriptor_pool.DescriptorPool) -> None:
+    service, method, request = method_of(path)
+    found = pool.FindServiceByName(service).FindMethodByName(method).input_type
+    without_stubs = message_factory.GetMessageClass(found)()
+    json_format.Parse(path.read_text(encoding="utf-8"), without_stubs, descriptor_pool=pool)
+    with_stubs = json_format.Parse(path.read_text(encoding="utf-8"), request())
+    assert request.FromString(without_stubs.SerializeToString()) == with_stubs
+    assert with_stubs.model_spec.name
+
+
+def test_every_method_has_an_example_and_every_answer_can_be_read(pool: descriptor_pool.DescriptorPool) -> None:
+    assert {method_of(path)[1] for path in FILES} == {method for _, method, _ in METHODS.values()}
+    # What an Any holds is named nowhere in the answer's own description.
+    assert pool.FindMessageTypeByName("tensorflow.serving.SignatureDefMap")
+    for service in (PREDICTION, MODEL):
+        for method in pool.FindServiceByName(service).methods:
+            assert message_factory.GetMessageClass(method.output_type)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_requests_for_answers_are_answered(name: str, exported: Callable[[str], Path]) -> None:
+    path = EXAMPLES / f"{name}.json"
+    request = json_format.Parse(path.read_text(encoding="utf-8"), method_of(path)[2]())
+    signatures = tf.saved_model.load(str(exported(KINDS[name]))).signatures
+    signature = signatures[request.model_spec.signature_name or "serving_default"]
+    if isinstance(request, predict_pb2.PredictRequest):
+        inputs = {key: tf.constant(tf.make_ndarray(value)) for key, value in request.inputs.items()}
+        assert set(request.output_filter) <= set(signature.structured_outputs)
+        rows = {value.tensor_shape.dim[0].size for value in request.inputs.values()}
+    else:
+        examples = request.input.example_list.examples
+        inputs = {"inputs": tf.constant([example.SerializeToString() for example in examples])}
+        rows = {len(examples)}
+    assert {int(output.shape[0]) for output in signature(**inputs).values()} == rows
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"]])
+def test_other_arguments_are_answered_by_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "FILE.protoset" in capsys.readouterr().err
