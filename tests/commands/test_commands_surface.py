@@ -36,8 +36,8 @@ SURFACE = {
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
     "--target --task --text_columns --vocabulary",
     "export": "--max_seq_length --output --preset --top_k --version",
-    "serve": "--batching_parameters_file --file_system_poll_wait_seconds --grpc_port --host --max_request_bytes --max_waiting "
-    "--model --model_config_file --no_batching --no_warmup --port --workers",
+    "serve": "--batching_parameters_file --file_system_poll_wait_seconds --grpc_port --host --max_request_bytes "
+    "--max_waiting --model --model_config_file --no_batching --no_warmup --port --workers",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",
 }

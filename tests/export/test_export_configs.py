@@ -12,7 +12,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from starlette.testclient import TestClient
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
 
-from bert_tf.export.server import create_app
+from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.rest import RestOptions, create_app
+from bert_tf.export.serving.server import ServerOptions, loaded_service
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 _TYPES = {"int64": 3, "bool": 8, "string": 9}
@@ -114,9 +116,11 @@ def test_every_example_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(set(EXAMPLES.values())))
 def test_examples_are_answered(kind: str, exported: Callable[[str], Path]) -> None:
-    client = TestClient(create_app(exported(kind).parent))
-    for name in (name for name, of_kind in EXAMPLES.items() if of_kind == kind):
-        body = (SAVED_MODELS / "examples" / name).read_bytes()
-        answer = client.post(f"/v1/models/{kind}:predict", content=body)
-        assert answer.status_code == 200, answer.text
-        assert ("predictions" in answer.json()) == ("instances" in json.loads(body))
+    options = ServerOptions(poll_seconds=0, warm_up=False)
+    with loaded_service([ServedModel(kind, exported(kind).parent)], options) as service:
+        client = TestClient(create_app(service, RestOptions()))
+        for name in (name for name, of_kind in EXAMPLES.items() if of_kind == kind):
+            body = (SAVED_MODELS / "examples" / name).read_bytes()
+            answer = client.post(f"/v1/models/{kind}:predict", content=body)
+            assert answer.status_code == 200, answer.text
+            assert ("predictions" in answer.json()) == ("instances" in json.loads(body))
