@@ -11,6 +11,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
+CLASSIFY, REGRESS = "classify", "regress"
+# TF Serving's Classify and Regress look at the method, and at these names (tensorflow/core/protobuf/meta_graph.proto).
+METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving/regress"}
+CLASSIFY_INPUTS = "inputs"
 
 
 def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:

@@ -18,12 +18,14 @@ from keras.export import ExportArchive
 from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.data.staging import only_writer
-from bert_tf.export.kinds.base import METHODS, Signatures
-from bert_tf.export.metadata import MODEL_CARD, signature_shapes
+from bert_tf.export.kinds.base import Signatures
+from bert_tf.export.metadata import METHODS, MODEL_CARD, signature_shapes
 from bert_tf.export.recording import record
+from bert_tf.export.samples import warmup_samples
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.verify import RECORDING, TOLERANCE, write_recording
+from bert_tf.export.verify import RECORDING, write_recording
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
+from bert_tf.export.warmup import WARMUP, write_warmup
 from bert_tf.models import Preset, load_preset
 from bert_tf.text.vocabulary import save_vocabulary
 
@@ -104,6 +106,13 @@ def _write(signatures: Signatures, staging: Path) -> None:
     _name_methods(signatures, staging)
     (staging / RECORDING).parent.mkdir()
     write_recording(staging / RECORDING, record(signatures))
+    requests = (
+        (name, {str(spec.name): samples[str(spec.name)] for spec in endpoint.inputs})
+        for samples in warmup_samples(signatures)
+        for name, endpoint in signatures.endpoints.items()
+    )
+    # The name that the server knows the model by.
+    write_warmup(staging / WARMUP, staging.resolve().parent.name, requests)
 
 
 def _name_methods(signatures: Signatures, staging: Path) -> None:
@@ -125,7 +134,7 @@ def _verified(staging: Path) -> dict[str, Any]:
             f"the exported model, loaded in a fresh process, does not answer as the preset does (exit status "
             f"{result.returncode}); nothing was exported.\n{reasons}"
         )
-    return json.loads(result.stdout.splitlines()[-1]) | {"tolerance": TOLERANCE}
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 def _model_card(preset: Preset, signatures: Signatures) -> dict[str, Any]:

@@ -286,6 +286,6 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_outputs_are_compared(found: Any, expected: Any, failure: str) -> None:
-    _, message = verify._compare(None if found is None else tf.constant(found), expected)
+    _, message = verify._compare(None if found is None else tf.constant(found), expected, verify.TOLERANCE)
     assert message.startswith(failure)
     assert bool(message) == bool(failure)

@@ -1,0 +1,89 @@
+"""Warm-up: requests that a server plays to a version before it gives it to clients.
+
+What is played, the graph's optimization and the choice of kernels for a shape are done with when the first client
+comes. TF Serving reads them from this place; `bert-tf serve` and `bert_tf.export.verify` play the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
+from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS
+
+WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
+# TF Serving refuses a version that has more (tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h).
+MAX_REQUESTS = 1000
+
+_PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG = "predict_log", "classify_log", "regress_log"
+
+
+def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str, np.ndarray]]]) -> None:
+    """Writes requests as TF Serving reads them, a PredictionLog each.
+
+    Args:
+        path: the TFRecord file.
+        model: the name that clients will know the model by.
+        requests: name of the signature, and inputs by name; strings as objects of bytes. Those of a signature that
+            answers Classify or Regress are serialized tf.Examples.
+
+    Raises:
+        ValueError: for more than `MAX_REQUESTS`.
+    """
+    logs = [_log(model, signature, inputs) for signature, inputs in requests]
+    if len(logs) > MAX_REQUESTS:
+        raise ValueError(f"there must be at most {MAX_REQUESTS} warm-up requests. Received: {len(logs)}")
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for log in logs:
+            writer.write(log.SerializeToString(deterministic=True))
+
+
+def read_warmup(folder: Path) -> Iterator[PredictionLog]:
+    """Yields the warm-up requests of an exported version; none where it has no such file.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Raises:
+        tf.errors.DataLossError, google.protobuf.message.DecodeError: for a damaged file.
+    """
+    if (folder / WARMUP).exists():
+        for record in tf.data.TFRecordDataset(str(folder / WARMUP)).as_numpy_iterator():
+            yield PredictionLog.FromString(record)
+
+
+def request_of(log: PredictionLog) -> tuple[str, dict[str, np.ndarray]]:
+    """Returns the name of the signature that a request is for, and its inputs by name.
+
+    Raises:
+        ValueError: for a log of something else than Predict, Classify or Regress.
+    """
+    kind = log.WhichOneof("log_type")
+    if kind not in (_PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG):
+        raise ValueError(f"a warm-up request must be of Predict, Classify or Regress. Received: {kind}")
+    request = getattr(log, kind).request
+    if kind == _PREDICT_LOG:
+        inputs = {name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()}
+    else:
+        rows = [example.SerializeToString() for example in request.input.example_list.examples]
+        inputs = {CLASSIFY_INPUTS: np.array(rows, dtype=object)}
+    return request.model_spec.signature_name, inputs
+
+
+def _log(model: str, signature: str, inputs: dict[str, np.ndarray]) -> PredictionLog:
+    log = PredictionLog()
+    if signature in METHODS:
+        request = (log.classify_log if signature == CLASSIFY else log.regress_log).request
+        examples = request.input.example_list.examples
+        examples.extend(tf.train.Example.FromString(row) for row in inputs[CLASSIFY_INPUTS])
+    else:
+        request = log.predict_log.request
+        for name, value in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(value))
+    request.model_spec.name = model
+    request.model_spec.signature_name = signature
+    return log
