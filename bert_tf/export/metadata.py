@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
@@ -17,8 +17,8 @@ METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving
 CLASSIFY_INPUTS = "inputs"
 
 
-def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
+    """Returns the graph of a SavedModel, its functions and its signatures.
 
     Args:
         folder: holds saved_model.pb.
@@ -34,9 +34,21 @@ def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
         raise ValueError(f"{path}: not a readable SavedModel: {error}") from error
     if not saved_model.meta_graphs:
         raise ValueError(f"{path}: not a readable SavedModel: it holds no graph")
+    return saved_model.meta_graphs[0]
+
+
+def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Raises:
+        ValueError: where there is no readable saved_model.pb.
+    """
     return {
         name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-        for name, definition in saved_model.meta_graphs[0].signature_def.items()
+        for name, definition in read_meta_graph(folder).signature_def.items()
     }
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.samples import comparison_samples
 from bert_tf.export.verify import Tensors
 
+Case = tuple[str, Tensors, Tensors]
 
-def record(signatures: Signatures) -> list[tuple[str, Tensors, Tensors]]:
+
+def record(signatures: Signatures) -> list[Case]:
     """Runs every signature on a batch of samples and on an empty batch.
 
     Returns:
@@ -27,3 +32,26 @@ def record(signatures: Signatures) -> list[tuple[str, Tensors, Tensors]]:
             outputs = {key: value.numpy() for key, value in function(*tensors).items()}
             cases.append((name, inputs, outputs))
     return cases
+
+
+def differences(cases: list[Case], reference: list[Case]) -> dict[str, dict[str, Any]]:
+    """Compares answers of two models of one preset.
+
+    Args:
+        cases, reference: from `record`.
+
+    Returns:
+        By signature `max_abs_difference` of the figures, and `other`, the names of outputs whose strings, whole numbers
+        or shape are not those of the reference.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for (name, _, answers), (_, _, expected) in zip(cases, reference, strict=True):
+        of_signature = found.setdefault(name, {"max_abs_difference": 0.0, "other": []})
+        for output, values in answers.items():
+            wanted = expected[output]
+            if values.dtype == np.float32 and values.shape == wanted.shape:
+                largest = float(np.max(np.abs(values - wanted), initial=0.0))
+                of_signature["max_abs_difference"] = max(of_signature["max_abs_difference"], largest)
+            elif not np.array_equal(values, wanted):
+                of_signature["other"].append(output)
+    return found

@@ -56,12 +56,13 @@ def warmup_samples(signatures: Signatures) -> Iterator[Tensors]:
 
 def _of_length(signatures: Signatures, length: int, rows: int) -> Tensors:
     """Returns samples of about `length` tokens a row."""
-    columns = len(signatures.text_inputs)
     words = _words(signatures.vocabulary, length)
-    # [CLS], and a [SEP] after each text.
-    text, whole = (" ".join(words[: max(1, (length - 1 - count) // count)]) for count in (columns, 1))
     if signatures.top_k is not None:
-        text = f"{text.partition(' ')[0]} [MASK]{text.partition(' ')[2]}"
+        words[1] = "[MASK]"
+    # [CLS], and a [SEP] after each text.
+    text, whole = (
+        " ".join(words[: max(1, (length - 1 - texts) // texts)]) for texts in (len(signatures.text_inputs), 1)
+    )
     return _samples(signatures, [text] * rows, [whole] * rows)
 
 

@@ -141,7 +141,8 @@ def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
             try:
                 _answer(signatures, name, inputs)
             except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
-                failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {error}")
+                reason = " ".join(str(error).split())
+                failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {reason}")
     except (ValueError, DecodeError, tf.errors.OpError) as error:
         failures.append(f"{WARMUP}: unreadable after {number} requests: {error}")
     return number, failures

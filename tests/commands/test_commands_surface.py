@@ -35,7 +35,7 @@ SURFACE = {
     "features": "--input --layers --max_seq_length --output --preset --skip_bad --task",
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
     "--target --task --text_columns --vocabulary",
-    "export": "--max_seq_length --output --preset --top_k --version",
+    "export": "--evaluate --max_seq_length --output --precision --preset --top_k --version",
     "serve": "--host --model --port",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",

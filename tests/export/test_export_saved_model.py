@@ -18,6 +18,7 @@ from bert_tf.export import saved_model, verify
 from bert_tf.export.metadata import signature_defs
 from bert_tf.export.recording import record
 from bert_tf.export.saved_model import export_preset
+from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.models import load_preset, save_preset
 
 Exported = Callable[[str], Path]
@@ -70,7 +71,11 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     assert card["source_preset"] == str(presets[kind])
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
+    assert card["precision"] == "float32" and "difference_to_float32" not in card and "evaluation" not in card
+    assert "FastWordpieceTokenizeWithOffsets" in card["text_operations"]
     signatures = tf.saved_model.load(str(folder)).signatures
+    requests = [request_of(log)[0] for log in read_warmup(folder)]
+    assert set(requests) == set(signatures) and card["warmup_requests"] == len(requests) == 4 * len(signatures)
     assert set(card["signatures"]) == set(signatures) == set(card["max_abs_difference"])
     assert all(0 <= difference < verify.TOLERANCE for difference in card["max_abs_difference"].values())
     texts = {"pair_classifier": ["text", "text_pair"], "spans": ["context", "question"], "choices": ["choices", "text"]}
@@ -195,6 +200,8 @@ def test_an_interrupted_export_leaves_nothing(
 
     monkeypatch.setattr(saved_model, "_write", written)
     monkeypatch.setattr(saved_model, "signature_shapes", lambda staging: {})
+    monkeypatch.setattr(saved_model, "text_operations", lambda staging: [])
+    monkeypatch.setattr(saved_model, "record", lambda signatures: [])
     monkeypatch.setattr(saved_model, "_verified", lambda staging: {})
     monkeypatch.setattr(saved_model, broken, interrupted)
     with pytest.raises(KeyboardInterrupt):

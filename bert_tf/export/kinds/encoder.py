@@ -33,7 +33,8 @@ class EncoderSignatures(Signatures):
         return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
     def _embedded(self, inputs: Outputs) -> Outputs:
-        outputs = getattr(self.model, "backbone", self.model)(inputs, training=False)
+        hidden = getattr(self.model, "backbone", self.model)(inputs, training=False)
+        outputs = {name: tf.cast(values, tf.float32) for name, values in hidden.items()}
         mask = tf.cast(inputs[PADDING_MASK], tf.float32)[..., tf.newaxis]
         tokens = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
         return {**outputs, "mean_output": tf.reduce_sum(outputs["sequence_output"] * mask, axis=1) / tokens}
