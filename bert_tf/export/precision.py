@@ -18,12 +18,6 @@ TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
 _WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
-def check_precision(precision: str) -> None:
-    """Raises ValueError for a precision that is none of `PRECISIONS`."""
-    if precision not in PRECISIONS:
-        raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
-
-
 def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
     """Returns a preset with its model as it is exported.
 
@@ -41,8 +35,10 @@ def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
         precision: one of `PRECISIONS`.
 
     Raises:
-        ConfigError: for an unreadable preset.
+        ValueError: for another precision, or an unreadable preset.
     """
+    if precision not in PRECISIONS:
+        raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
     preset = load_preset(preset_dir, dtype=BFLOAT16 if precision == BFLOAT16 else FLOAT32)
     if precision == INT8:
         weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)

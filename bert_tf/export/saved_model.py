@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -23,8 +24,8 @@ from bert_tf.data.staging import only_writer
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, signature_shapes
 from bert_tf.export.operations import text_operations
-from bert_tf.export.precision import FLOAT32, TOLERANCES, check_precision, load_in_precision
-from bert_tf.export.recording import differences, record
+from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
+from bert_tf.export.recording import Case, differences, record
 from bert_tf.export.samples import warmup_samples
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify import RECORDING, write_recording
@@ -33,6 +34,8 @@ from bert_tf.export.warmup import WARMUP, write_warmup
 from bert_tf.text.vocabulary import save_vocabulary
 
 logger = logging.getLogger(__name__)
+
+Evaluate = Callable[[Path], dict[str, Any]]
 
 
 def export_preset(
@@ -43,13 +46,12 @@ def export_preset(
     max_sequence_length: int | None = None,
     top_k: int = 5,
     precision: str = FLOAT32,
-    evaluate: Callable[[Path], dict[str, Any]] | None = None,
+    evaluate: Evaluate | None = None,
 ) -> Path:
     """Writes a preset as the next version of a SavedModel with its tokenizer in the graph.
 
     The version is written beside its place, loaded in a fresh process, held against what the model itself answers, and
-    renamed only when they agree. A process killed on the way leaves nothing but a `.staging-<version>`, which servers
-    do not look at and the next export removes.
+    renamed only when they agree. A killed process leaves a `.staging-<version>` at most; the next export removes it.
 
     Args:
         preset_dir: any kind of preset.
@@ -73,30 +75,23 @@ def export_preset(
     check_model_dir(model_dir)
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
-    check_precision(precision)
-
-    def loaded(precision: str) -> Signatures:
-        preset = load_in_precision(preset_dir, precision)
-        return signatures_of(preset, max_sequence_length=max_sequence_length, top_k=top_k)
-
-    signatures = loaded(precision)
+    signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)
+    signatures = signatures_in(precision)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _cleared(model_dir, version)
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures)
         cases = record(signatures)
         if precision != FLOAT32:
-            card["difference_to_float32"] = differences(cases, record(loaded(FLOAT32)))
+            card["difference_to_float32"] = differences(cases, record(signatures_in(FLOAT32)))
         with _staged(model_dir, number) as staging:
-            _write(signatures, staging)
-            write_recording(staging / RECORDING, cases, TOLERANCES[precision])
-            card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
-            card |= _verified(staging)
-            if evaluate is not None:
-                card["evaluation"] = evaluate(staging)
-            save_json(card, staging / MODEL_CARD)
+            _fill(staging, signatures, cases, card, evaluate)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
     return model_dir / str(number)
+
+
+def _signatures_in(preset_dir: str | Path, length: int | None, top_k: int, precision: str) -> Signatures:
+    return signatures_of(load_in_precision(preset_dir, precision), max_sequence_length=length, top_k=top_k)
 
 
 def _cleared(model_dir: Path, version: int | None) -> int:
@@ -121,9 +116,22 @@ def _staged(model_dir: Path, version: int) -> Iterator[Path]:
         raise
 
 
+def _fill(
+    staging: Path, signatures: Signatures, cases: list[Case], card: dict[str, Any], evaluate: Evaluate | None
+) -> None:
+    """Writes a version and what is known of it, all of which is true."""
+    _write(signatures, staging)
+    write_recording(staging / RECORDING, cases, TOLERANCES[card["precision"]])
+    card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
+    card |= _verified(staging)
+    if evaluate is not None:
+        card["evaluation"] = evaluate(staging)
+    save_json(card, staging / MODEL_CARD)
+
+
 def _write(signatures: Signatures, staging: Path) -> None:
+    # The variables that endpoints read come with them; `track` would store the model's a second time.
     archive = ExportArchive()
-    archive.track(signatures.model)
     for name, endpoint in signatures.endpoints.items():
         archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
     try:

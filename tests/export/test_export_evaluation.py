@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from bert_tf.cli import main
 from bert_tf.commands.export_evaluation import ExportEvaluation
 from bert_tf.export.ids_model import IdsModel
 from bert_tf.export.metadata import MODEL_CARD
+from bert_tf.models.presets import TASK_NAME
 from bert_tf.tasks.answering import Answerer
+from bert_tf.tasks.problems import Problems
 
 Exported = Callable[[str], Path]
 
@@ -27,6 +30,15 @@ def dev(tmp_path: Path) -> Path:
     path = tmp_path / "dev.tsv"
     path.write_text("\n".join(["label\ttext", *rows, ""]), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def preset(presets: dict[str, Path], tmp_path: Path) -> Path:
+    """The classifier, with the length that fine-tuning writes into task.json."""
+    folder = Path(shutil.copytree(presets["classifier"], tmp_path / "preset"))
+    task = json.loads((folder / TASK_NAME).read_text(encoding="utf-8")) | {"max_sequence_length": MAX_LENGTH}
+    (folder / TASK_NAME).write_text(json.dumps(task), encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -45,10 +57,10 @@ def test_ids_of_the_export_stand_for_the_model(
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), expected, found)
 
 
-def test_figures_of_the_export_are_those_of_the_preset(presets: dict[str, Path], exported: Exported, dev: Path) -> None:
-    evaluation = ExportEvaluation(presets["classifier"], dev, MAX_LENGTH)(exported("classifier"))
-    answerer = Answerer(presets["classifier"])
-    examples = list(answerer.task.read(dev, None))
+def test_figures_of_the_export_are_those_of_the_preset(preset: Path, exported: Exported, dev: Path) -> None:
+    evaluation = ExportEvaluation(preset, dev, MAX_LENGTH)(exported("classifier"))
+    answerer = Answerer(preset)
+    examples = list(answerer.task.read(dev, Problems()))
     assert evaluation["preset"]["metrics"] == answerer.task.score(examples, answerer.answers(examples))
     assert evaluation["exported"]["metrics"] == evaluation["preset"]["metrics"]
     assert evaluation["metric"] in evaluation["preset"]["metrics"]
@@ -56,19 +68,22 @@ def test_figures_of_the_export_are_those_of_the_preset(presets: dict[str, Path],
     assert all(evaluation[name]["milliseconds_per_row"] > 0 for name in ("preset", "exported"))
 
 
-def test_rows_that_the_export_would_refuse_are_refused_first(presets: dict[str, Path], dev: Path) -> None:
+def test_what_cannot_be_evaluated_is_refused_first(
+    preset: Path, presets: dict[str, Path], dev: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=f"must be the task's {MAX_LENGTH} at least .* Received: 16"):
-        ExportEvaluation(presets["classifier"], dev, 16)
-    dev.write_text("label\ttext\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"dev.tsv: no examples"):
-        ExportEvaluation(presets["classifier"], dev)
+        ExportEvaluation(preset, dev, 16)
+    empty = tmp_path / "dev.json"
+    empty.write_text(json.dumps({"version": "v2.0", "data": []}), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"dev.json: no examples\."):
+        ExportEvaluation(presets["spans"], empty)
 
 
 @pytest.mark.slow
 def test_the_command_shows_what_the_card_holds(
-    presets: dict[str, Path], tmp_path: Path, dev: Path, quick_verification: None, capsys: pytest.CaptureFixture[str]
+    preset: Path, tmp_path: Path, dev: Path, quick_verification: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--preset", str(presets["classifier"]), "--output", str(tmp_path / "m"), "--precision", "int8"]
+    arguments = ["--preset", str(preset), "--output", str(tmp_path / "m"), "--precision", "int8"]
     assert main(["export", *arguments, "--evaluate", str(dev)]) == 0
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     card = json.loads((tmp_path / "m" / "1" / MODEL_CARD).read_text(encoding="utf-8"))

@@ -90,6 +90,13 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     assert set(signatures) == {"serving_default", "ids", "serve_examples"} | further.get(kind, set())
 
 
+def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exported) -> None:
+    reader = tf.train.load_checkpoint(str(exported("classifier") / "variables" / "variables"))
+    types, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+    stored = sorted(tuple(shapes[name]) for name, dtype in types.items() if dtype == tf.float32)
+    assert stored == sorted(tuple(weight.shape) for weight in load_preset(presets["classifier"]).model.weights)
+
+
 def test_classifier_answers_text_as_the_model_answers_its_ids(presets: dict[str, Path], exported: Exported) -> None:
     rows = [("the cat sat on a mat",), ("dog",), ("a big red house",)]
     inputs = model_inputs(*rows)
