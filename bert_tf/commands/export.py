@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset
+from bert_tf.commands.arguments import add_preset, existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,10 +17,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", type=int, help="default: the next free one")
     parser.add_argument("--max_seq_length", type=int, help="default: the preset's")
     parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates for each [MASK]")
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        help="float32, bfloat16 (half the size) or int8 (weights only, a quarter); default: float32",
+    )
+    parser.add_argument(
+        "--evaluate",
+        type=Path,
+        metavar="FILE",
+        help="a development file of the preset's task: its official figures and the time of a row, exported and not",
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Exports, verifies in a fresh process, and returns the summary."""
+    evaluate = None
+    if args.evaluate is not None:
+        existing(args.preset, "--preset")
+        existing(args.evaluate, "--evaluate")
+        from bert_tf.commands.export_evaluation import ExportEvaluation
+
+        evaluate = ExportEvaluation(args.preset, args.evaluate, args.max_seq_length)
+    from bert_tf.export.metadata import MODEL_CARD
     from bert_tf.export.saved_model import export_preset
 
     version = export_preset(
@@ -28,5 +48,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         version=args.version,
         max_sequence_length=args.max_seq_length,
         top_k=args.top_k,
+        precision=args.precision,
+        evaluate=evaluate,
     )
-    return {"output": str(version), "version": int(version.name)}
+    summary = {"output": str(version), "version": int(version.name), "precision": args.precision}
+    if evaluate is not None:
+        card = json.loads((version / MODEL_CARD).read_text(encoding="utf-8"))
+        summary["evaluation"] = card["evaluation"]
+    return summary

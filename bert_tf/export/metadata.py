@@ -17,8 +17,8 @@ METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving
 CLASSIFY_INPUTS = "inputs"
 
 
-def signature_protos(folder: str | Path) -> dict[str, meta_graph_pb2.SignatureDef]:
-    """Returns the signatures of a SavedModel by name.
+def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
+    """Returns the graph of a SavedModel, its functions and its signatures.
 
     Args:
         folder: holds saved_model.pb.
@@ -34,7 +34,7 @@ def signature_protos(folder: str | Path) -> dict[str, meta_graph_pb2.SignatureDe
         raise ValueError(f"{path}: not a readable SavedModel: {error}") from error
     if not saved_model.meta_graphs:
         raise ValueError(f"{path}: not a readable SavedModel: it holds no graph")
-    return dict(saved_model.meta_graphs[0].signature_def)
+    return saved_model.meta_graphs[0]
 
 
 def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -48,7 +48,7 @@ def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
     """
     return {
         name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-        for name, definition in signature_protos(folder).items()
+        for name, definition in read_meta_graph(folder).signature_def.items()
     }
 
 

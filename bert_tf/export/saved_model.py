@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import logging
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,16 +21,21 @@ from keras.export import ExportArchive
 from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.data.staging import only_writer
-from bert_tf.export.kinds.base import METHODS, Signatures
-from bert_tf.export.metadata import MODEL_CARD, signature_shapes
-from bert_tf.export.recording import record
+from bert_tf.export.kinds.base import Signatures
+from bert_tf.export.metadata import METHODS, MODEL_CARD, signature_shapes
+from bert_tf.export.operations import text_operations
+from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
+from bert_tf.export.recording import Case, differences, record
+from bert_tf.export.samples import warmup_samples
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.verify import RECORDING, TOLERANCE, write_recording
+from bert_tf.export.verify import RECORDING, write_recording
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
-from bert_tf.models import Preset, load_preset
+from bert_tf.export.warmup import WARMUP, write_warmup
 from bert_tf.text.vocabulary import save_vocabulary
 
 logger = logging.getLogger(__name__)
+
+Evaluate = Callable[[Path], dict[str, Any]]
 
 
 def export_preset(
@@ -37,27 +45,29 @@ def export_preset(
     version: int | None = None,
     max_sequence_length: int | None = None,
     top_k: int = 5,
+    precision: str = FLOAT32,
+    evaluate: Evaluate | None = None,
 ) -> Path:
     """Writes a preset as the next version of a SavedModel with its tokenizer in the graph.
 
-    The version is written beside its place, loaded in a fresh process, held against what the model itself
-    answers, and renamed only when they agree. A process killed on the way leaves nothing but a
-    `.staging-<version>`, which servers do not look at and the next export removes.
+    The version is written beside its place, loaded in a fresh process, held against what the model itself answers, and
+    renamed only when they agree. A killed process leaves a `.staging-<version>` at most; the next export removes it.
 
     Args:
         preset_dir: any kind of preset.
         model_dir: `saved_models/<name>`; made as needed.
         version: the next free one where None.
-        max_sequence_length: longer texts are cut there, longer ids refused; the task's or the model's where
-            None.
+        max_sequence_length: longer texts are cut there, longer ids refused; the task's or the model's where None.
         top_k: fill-mask: candidates for every [MASK].
+        precision: one of `precision.PRECISIONS`; inputs and outputs have the same types in all.
+        evaluate: called with the folder of the verified version; what it returns is the model card's `evaluation`.
 
     Returns:
         `<model_dir>/<version>`.
 
     Raises:
-        ValueError: for an unreadable preset, a length or `top_k` out of range, a version that is there, or a
-            `model_dir` that holds something else.
+        ValueError: for an unreadable preset, a length, `top_k` or `precision` out of range, a version that is there, a
+            `model_dir` that holds something else, or an operation that TF Serving does not link.
         OSError: when the disk is full or will not be written to.
         RuntimeError: when another process is exporting there, or the exported model answers differently.
     """
@@ -65,36 +75,63 @@ def export_preset(
     check_model_dir(model_dir)
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
-    preset = load_preset(preset_dir, dtype="float32")
-    signatures = signatures_of(preset, max_sequence_length=max_sequence_length, top_k=top_k)
+    signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)
+    signatures = signatures_in(precision)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
-        for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
-            shutil.rmtree(stale)
-        taken = versions(model_dir)
-        version = max(taken, default=0) + 1 if version is None else version
-        if version in taken:
-            raise ValueError(f"version {version} exists already: {model_dir / str(version)}")
-        card = {"source_preset": str(preset_dir)} | _model_card(preset, signatures)
-        _write_checked(signatures, card, model_dir / f"{STAGING_PREFIX}{version}", model_dir / str(version))
-    logger.info("exported %s as version %d of %s", preset_dir, version, model_dir)
-    return model_dir / str(version)
+        number = _cleared(model_dir, version)
+        card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures)
+        cases = record(signatures)
+        if precision != FLOAT32:
+            card["difference_to_float32"] = differences(cases, record(signatures_in(FLOAT32)))
+        with _staged(model_dir, number) as staging:
+            _fill(staging, signatures, cases, card, evaluate)
+    logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
+    return model_dir / str(number)
 
 
-def _write_checked(signatures: Signatures, card: dict[str, Any], staging: Path, target: Path) -> None:
+def _signatures_in(preset_dir: str | Path, length: int | None, top_k: int, precision: str) -> Signatures:
+    return signatures_of(load_in_precision(preset_dir, precision), max_sequence_length=length, top_k=top_k)
+
+
+def _cleared(model_dir: Path, version: int | None) -> int:
+    """Removes what killed exports left, and returns the version to write. Raises ValueError where it is there."""
+    for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
+        shutil.rmtree(stale)
+    taken = versions(model_dir)
+    if version in taken:
+        raise ValueError(f"version {version} exists already: {model_dir / str(version)}")
+    return max(taken, default=0) + 1 if version is None else version
+
+
+@contextlib.contextmanager
+def _staged(model_dir: Path, version: int) -> Iterator[Path]:
+    """Gives a folder that becomes the version, or nothing where the block fails."""
+    staging = model_dir / f"{STAGING_PREFIX}{version}"
     try:
-        _write(signatures, staging)
-        save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
-        save_json(card | {"signatures": signature_shapes(staging)} | _verified(staging), staging / MODEL_CARD)
-        staging.rename(target)
+        yield staging
+        staging.rename(model_dir / str(version))
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
 
 
+def _fill(
+    staging: Path, signatures: Signatures, cases: list[Case], card: dict[str, Any], evaluate: Evaluate | None
+) -> None:
+    """Writes a version and what is known of it, all of which is true."""
+    _write(signatures, staging)
+    write_recording(staging / RECORDING, cases, TOLERANCES[card["precision"]])
+    card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
+    card |= _verified(staging)
+    if evaluate is not None:
+        card["evaluation"] = evaluate(staging)
+    save_json(card, staging / MODEL_CARD)
+
+
 def _write(signatures: Signatures, staging: Path) -> None:
+    # The variables that endpoints read come with them; `track` would store the model's a second time.
     archive = ExportArchive()
-    archive.track(signatures.model)
     for name, endpoint in signatures.endpoints.items():
         archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
     try:
@@ -102,8 +139,15 @@ def _write(signatures: Signatures, staging: Path) -> None:
     except tf.errors.OpError as error:
         raise OSError(f"{staging}: cannot be written: {error.message}") from error
     _name_methods(signatures, staging)
-    (staging / RECORDING).parent.mkdir()
-    write_recording(staging / RECORDING, record(signatures))
+    (staging / MODEL_CARD).parent.mkdir()
+    save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
+    requests = (
+        (name, {str(spec.name): samples[str(spec.name)] for spec in endpoint.inputs})
+        for samples in warmup_samples(signatures)
+        for name, endpoint in signatures.endpoints.items()
+    )
+    # The name that the server knows the model by.
+    write_warmup(staging / WARMUP, staging.resolve().parent.name, requests)
 
 
 def _name_methods(signatures: Signatures, staging: Path) -> None:
@@ -125,10 +169,11 @@ def _verified(staging: Path) -> dict[str, Any]:
             f"the exported model, loaded in a fresh process, does not answer as the preset does (exit status "
             f"{result.returncode}); nothing was exported.\n{reasons}"
         )
-    return json.loads(result.stdout.splitlines()[-1]) | {"tolerance": TOLERANCE}
+    return json.loads(result.stdout.splitlines()[-1])
 
 
-def _model_card(preset: Preset, signatures: Signatures) -> dict[str, Any]:
+def _model_card(signatures: Signatures) -> dict[str, Any]:
+    preset = signatures.preset
     return {
         "kind": preset.kind,
         "model": to_dict(preset.config),

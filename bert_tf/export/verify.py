@@ -1,8 +1,8 @@
 """`python -m bert_tf.export.verify FOLDER [RECORDING]`: does a SavedModel answer as its model did?
 
-Run in a process of its own, which knows TensorFlow and tensorflow-text and nothing of Keras or of this package:
-what a server knows. Prints the largest differences as JSON; status 1 and the reasons on stderr where one is too
-large.
+Run in a process of its own, which knows TensorFlow and tensorflow-text and nothing of Keras or of this package's
+models: what a server knows. Plays the warm-up requests, too. Prints the largest differences as JSON; status 1 and the
+reasons on stderr where one is too large or a request fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,19 +20,36 @@ import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 TOLERANCE = 1e-5
 RECORDING = Path("assets.extra") / "recorded.npz"
 
-_LENGTHS, _BYTES = "lengths", "bytes"
+_LENGTHS, _BYTES, _TOLERANCE = "lengths", "bytes", "tolerance"
 
 Tensors = dict[str, np.ndarray]
 
 
-def write_recording(path: Path, cases: list[tuple[str, Tensors, Tensors]]) -> None:
+class Verdict(NamedTuple):
+    """What is known of a SavedModel after `verify`.
+
+    Args:
+        max_abs_difference: the largest by signature.
+        tolerance: what was allowed, relative above 1.
+        warmup_requests: how many were played.
+        failures: a line for whatever is wrong.
+    """
+
+    max_abs_difference: dict[str, float]
+    tolerance: float
+    warmup_requests: int
+    failures: list[str]
+
+
+def write_recording(path: Path, cases: list[tuple[str, Tensors, Tensors]], tolerance: float = TOLERANCE) -> None:
     """Writes what signatures were given and answered.
 
     Args:
         path: the .npz file.
         cases: name of the signature, inputs and outputs by name; strings as bytes.
+        tolerance: how far numbers may be from these, relative above 1.
     """
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Any] = {_TOLERANCE: np.float64(tolerance)}
     for number, (signature, inputs, outputs) in enumerate(cases):
         for side, tensors in (("inputs", inputs), ("outputs", outputs)):
             for name, value in tensors.items():
@@ -47,6 +64,8 @@ def read_recording(path: Path) -> Iterator[tuple[str, Tensors, Tensors]]:
     with np.load(path) as file:
         arrays = dict(file)
     for key, value in arrays.items():
+        if key == _TOLERANCE:
+            continue
         number, signature, side, name, *part = key.split("/")
         if part not in ([], [_LENGTHS]):
             continue
@@ -71,37 +90,65 @@ def _strings(lengths: np.ndarray, joined: np.ndarray) -> np.ndarray:
     return found.reshape(lengths.shape)
 
 
-def verify(folder: Path, recording: Path) -> tuple[dict[str, float], list[str]]:
-    """Compares the answers of a SavedModel with recorded ones.
+def verify(folder: Path, recording: Path) -> Verdict:
+    """Plays the warm-up requests of a SavedModel, and compares its answers with recorded ones.
 
     Args:
         folder: holds saved_model.pb.
         recording: from `write_recording`.
 
     Returns:
-        The largest absolute difference by signature, and a line for every output that differs by more than
-        `TOLERANCE` (relative above 1) or, for strings and shapes, at all.
+        The verdict. A failure is every request that is not answered and every output that differs by more than the
+        recording's tolerance or, for strings and shapes, at all.
     """
     signatures = tf.saved_model.load(str(folder)).signatures
+    played, failures = _played(signatures, folder)
+    with np.load(recording) as file:
+        tolerance = float(file[_TOLERANCE]) if _TOLERANCE in file else TOLERANCE
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
-    failures = [f"signature `{name}`: nothing recorded" for name in signatures]
+    missing = set(signatures)
     for name, inputs, expected in read_recording(recording):
         if name not in signatures:
             failures.append(f"signature `{name}`: not in the SavedModel")
             continue
-        failures = [line for line in failures if line != f"signature `{name}`: nothing recorded"]
-        specs = signatures[name].structured_input_signature[1]
-        answer = signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
+        missing.discard(name)
+        answer = _answer(signatures, name, inputs)
         for output in sorted(expected.keys() | answer.keys()):
-            where = f"signature `{name}`, output `{output}`"
-            difference, failure = _compare(answer.get(output), expected.get(output))
+            difference, failure = _compare(answer.get(output), expected.get(output), tolerance)
             largest[name] = max(largest[name], difference)
             if failure:
-                failures.append(f"{where}: {failure}")
-    return largest, failures
+                failures.append(f"signature `{name}`, output `{output}`: {failure}")
+    failures += [f"signature `{name}`: nothing recorded" for name in sorted(missing)]
+    return Verdict(largest, tolerance, played, failures)
 
 
-def _compare(tensor: Any, expected: np.ndarray | None) -> tuple[float, str]:
+def _answer(signatures: Any, name: str, inputs: Tensors) -> dict[str, tf.Tensor]:
+    specs = signatures[name].structured_input_signature[1]
+    return signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
+
+
+def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
+    """Plays the warm-up requests; returns how many there are, and a line for each that fails."""
+    # Of its packages a machine may lack the one that reads them; it can verify versions that have none.
+    from google.protobuf.message import DecodeError
+
+    from bert_tf.export.warmup import WARMUP, read_warmup, request_of
+
+    number, failures = 0, []
+    try:
+        for number, log in enumerate(read_warmup(folder), start=1):
+            name, inputs = request_of(log)
+            try:
+                _answer(signatures, name, inputs)
+            except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
+                reason = " ".join(str(error).split())
+                failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {reason}")
+    except (ValueError, DecodeError, tf.errors.OpError) as error:
+        failures.append(f"{WARMUP}: unreadable after {number} requests: {error}")
+    return number, failures
+
+
+def _compare(tensor: Any, expected: np.ndarray | None, tolerance: float) -> tuple[float, str]:
     if tensor is None or expected is None:
         return 0.0, "missing from the SavedModel" if tensor is None else "was not recorded"
     found = tensor.numpy()
@@ -111,9 +158,9 @@ def _compare(tensor: Any, expected: np.ndarray | None) -> tuple[float, str]:
         different = int(np.sum(found != expected))
         return 0.0, f"{different} of {found.size} strings differ" if different else ""
     difference = np.abs(found.astype(np.float64) - expected)
-    same = (difference <= TOLERANCE * np.maximum(1.0, np.abs(expected))) | (np.isnan(found) & np.isnan(expected))
+    same = (difference <= tolerance * np.maximum(1.0, np.abs(expected))) | (np.isnan(found) & np.isnan(expected))
     largest = float(np.max(difference, initial=0.0, where=~np.isnan(difference)))
-    return largest, "" if same.all() else f"differs by up to {largest:.3g}, allowed are {TOLERANCE:g}"
+    return largest, "" if same.all() else f"differs by up to {largest:.3g}, allowed are {tolerance:g}"
 
 
 def main(arguments: list[str]) -> int:
@@ -122,11 +169,11 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m bert_tf.export.verify FOLDER [RECORDING]", file=sys.stderr)
         return 2
     folder = Path(arguments[0])
-    largest, failures = verify(folder, Path(arguments[1]) if len(arguments) == 2 else folder / RECORDING)
-    for failure in failures:
+    verdict = verify(folder, Path(arguments[1]) if len(arguments) == 2 else folder / RECORDING)
+    for failure in verdict.failures:
         print(failure, file=sys.stderr)
-    print(json.dumps({"max_abs_difference": largest}))
-    return 1 if failures else 0
+    print(json.dumps({name: value for name, value in verdict._asdict().items() if name != "failures"}))
+    return 1 if verdict.failures else 0
 
 
 if __name__ == "__main__":

@@ -85,6 +85,8 @@ class MaskedLMHead(keras.layers.Layer):
         hidden = self.layer_norm(self.dense(ops.reshape(masked, (-1, masked.shape[-1]))))
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
         logits = ops.cast(_products(hidden, table), "float32")
+        if self.token_embedding.quantization_mode == "int8":
+            logits = ops.divide(logits, self.token_embedding.embeddings_scale)
         logits = ops.add(logits, ops.cast(self.output_bias, "float32"))
         return ops.reshape(logits, (batch, predictions, self.token_embedding.input_dim))
 

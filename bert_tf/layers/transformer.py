@@ -41,6 +41,7 @@ class HeadProjection(keras.layers.Layer):
         self.kernel_shape = tuple(kernel_shape)
         self.inputs = inputs
         self.initializer_range = initializer_range
+        self.kernel_scale: Any = None
 
     def build(self, rows_shape):
         """Creates kernel and bias."""
@@ -51,8 +52,36 @@ class HeadProjection(keras.layers.Layer):
 
     def call(self, rows):
         """Returns the projected rows."""
-        width = math.prod(self.kernel_shape[: self.inputs])
-        return ops.add(ops.matmul(rows, ops.reshape(self.kernel, (width, -1))), ops.reshape(self.bias, (-1,)))
+        products = ops.matmul(rows, ops.reshape(self.kernel, (self._width, -1)))
+        if self.kernel_scale is not None:
+            products = ops.divide(products, self.kernel_scale)
+        return ops.add(products, ops.reshape(self.bias, (-1,)))
+
+    def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
+        """Keeps the kernel in int8 with a scale for each output, for inference; inputs and products stay as they are.
+
+        Args:
+            mode: `int8`.
+            type_check, config: of `keras.Model.quantize`, which calls this; not read.
+
+        Raises:
+            NotImplementedError: for another mode.
+        """
+        if mode != "int8":
+            raise NotImplementedError(f"`mode` must be `int8`. Received: {mode!r}")
+        kernel = ops.reshape(self.kernel, (self._width, -1))
+        values, scale = keras.quantizers.abs_max_quantize(kernel, axis=0, to_numpy=True)
+        del self.kernel
+        kept = {"initializer": "zeros", "trainable": False}
+        self.kernel = self.add_weight(shape=self.kernel_shape, dtype="int8", name="kernel", **kept)
+        self.kernel_scale = self.add_weight(shape=(kernel.shape[1],), name="kernel_scale", **kept)
+        self.kernel.assign(ops.reshape(values, self.kernel_shape))
+        self.kernel_scale.assign(ops.squeeze(scale, axis=0))
+
+    @property
+    def _width(self) -> int:
+        """H of the input."""
+        return math.prod(self.kernel_shape[: self.inputs])
 
     def compute_output_shape(self, rows_shape):
         """Returns (T, H)."""

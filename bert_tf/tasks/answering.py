@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bert_tf.models import load_preset
 from bert_tf.models.presets import TASK_NAME, preset_directory
@@ -14,7 +15,7 @@ from bert_tf.tasks.outputs import Progress, outputs_of
 from bert_tf.tasks.problems import Problems
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.engine import current_engine
+from bert_tf.training.engine import Model, current_engine
 
 # Examples that are in memory at once.
 _PART = 2048
@@ -34,19 +35,25 @@ class Answerer:
     def __init__(self, preset: Path) -> None:
         loaded = load_preset(preset)
         try:
-            self.task, self._length = task_of(loaded.task or {})
+            self.task, self.max_sequence_length = task_of(loaded.task or {})
         except ValueError as error:
             raise ValueError(f"{preset_directory(preset) / TASK_NAME}: {error}") from error
         self._config = loaded.config
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
         engine = current_engine()
-        self._model, self._most_widths = engine.caller(loaded.model), engine.most_widths
+        self.model, self._most_widths = engine.caller(loaded.model), engine.most_widths
+
+    def with_model(self, model: Model) -> Self:
+        """Returns one that asks another model, for example the exported one."""
+        other = copy.copy(self)
+        other.model = model
+        return other
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
         """Returns the answers to `examples`, in their order."""
-        rows = self.task.encode(examples, self._tokenizer, self._length, labelled=False)
+        rows = self.task.encode(examples, self._tokenizer, self.max_sequence_length, labelled=False)
         rows = replace(rows, most_widths=self._most_widths)
-        return self.task.answers(examples, rows, outputs_of(self._model, rows, self._config, self.task.by_token))
+        return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
 
     def answer_file(self, path: Path, output: Path, problems: Problems) -> int:
         """Answers a file of the task's own format, which needs no right answers, part by part.

@@ -35,7 +35,7 @@ SURFACE = {
     "features": "--input --layers --max_seq_length --output --preset --skip_bad --task",
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
     "--target --task --text_columns --vocabulary",
-    "export": "--max_seq_length --output --preset --top_k --version",
+    "export": "--evaluate --max_seq_length --output --precision --preset --top_k --version",
     "serve": "--batching_parameters_file --file_system_poll_wait_seconds --grpc_port --host --max_request_bytes "
     "--max_waiting --model --model_config_file --no_batching --no_warmup --port --workers",
     "tokenize": "--cased --graph --input --output --vocabulary",

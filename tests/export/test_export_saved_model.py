@@ -18,6 +18,7 @@ from bert_tf.export import saved_model, verify
 from bert_tf.export.metadata import signature_defs
 from bert_tf.export.recording import record
 from bert_tf.export.saved_model import export_preset
+from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.models import load_preset, save_preset
 
 Exported = Callable[[str], Path]
@@ -70,7 +71,11 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     assert card["source_preset"] == str(presets[kind])
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
+    assert card["precision"] == "float32" and "difference_to_float32" not in card and "evaluation" not in card
+    assert "FastWordpieceTokenizeWithOffsets" in card["text_operations"]
     signatures = tf.saved_model.load(str(folder)).signatures
+    requests = [request_of(log)[0] for log in read_warmup(folder)]
+    assert set(requests) == set(signatures) and card["warmup_requests"] == len(requests) == 4 * len(signatures)
     assert set(card["signatures"]) == set(signatures) == set(card["max_abs_difference"])
     assert all(0 <= difference < verify.TOLERANCE for difference in card["max_abs_difference"].values())
     texts = {"pair_classifier": ["text", "text_pair"], "spans": ["context", "question"], "choices": ["choices", "text"]}
@@ -83,6 +88,13 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     further = {"pretrainer": {"embed", "layers"}, "backbone": {"layers"}, "entities": {"words"}}
     further |= {"classifier": {"classify"}, "pair_classifier": {"classify"}, "regression": {"regress"}}
     assert set(signatures) == {"serving_default", "ids", "serve_examples"} | further.get(kind, set())
+
+
+def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exported) -> None:
+    reader = tf.train.load_checkpoint(str(exported("classifier") / "variables" / "variables"))
+    types, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+    stored = sorted(tuple(shapes[name]) for name, dtype in types.items() if dtype == tf.float32)
+    assert stored == sorted(tuple(weight.shape) for weight in load_preset(presets["classifier"]).model.weights)
 
 
 def test_classifier_answers_text_as_the_model_answers_its_ids(presets: dict[str, Path], exported: Exported) -> None:
@@ -195,6 +207,8 @@ def test_an_interrupted_export_leaves_nothing(
 
     monkeypatch.setattr(saved_model, "_write", written)
     monkeypatch.setattr(saved_model, "signature_shapes", lambda staging: {})
+    monkeypatch.setattr(saved_model, "text_operations", lambda staging: [])
+    monkeypatch.setattr(saved_model, "record", lambda signatures: [])
     monkeypatch.setattr(saved_model, "_verified", lambda staging: {})
     monkeypatch.setattr(saved_model, broken, interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -286,6 +300,6 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_outputs_are_compared(found: Any, expected: Any, failure: str) -> None:
-    _, message = verify._compare(None if found is None else tf.constant(found), expected)
+    _, message = verify._compare(None if found is None else tf.constant(found), expected, verify.TOLERANCE)
     assert message.startswith(failure)
     assert bool(message) == bool(failure)

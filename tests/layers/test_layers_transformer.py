@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.layers import LayerNormalization, TransformerLayer
 from bert_tf.layers.activations import gelu_approximate
+from bert_tf.layers.transformer import HeadProjection
 
 B, S, H, F, N = 3, 7, 12, 20, 3
 RNG = np.random.default_rng(0)
@@ -104,3 +105,19 @@ def test_dropout_acts_in_training_only():
 def test_heads_that_do_not_divide_the_width_are_refused():
     with pytest.raises(ValueError, match="multiple of `num_heads`. Received: 12 and 5"):
         TransformerLayer(5, F).build((None, None, H))
+
+
+def test_a_projection_is_kept_in_int8_and_in_nothing_else():
+    layer = HeadProjection((2, 3, 4), 2)
+    layer.build((None, 6))
+    kernel = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    layer.kernel.assign(kernel)
+    rows = np.eye(6, dtype=np.float32)
+    with pytest.raises(NotImplementedError, match="`mode` must be `int8`. Received: 'int4'"):
+        layer.quantize("int4")
+    layer.quantize("int8")
+    assert [weight.dtype for weight in layer.weights if weight.name == "kernel"] == ["int8"]
+    steps = np.abs(kernel).max(axis=(0, 1)) / 127
+    found = np.asarray(layer(rows)).reshape(2, 3, 4)
+    assert (np.abs(found - kernel) <= steps / 2 + 1e-6).all()
+    assert np.abs(found - kernel).max() > 1e-4

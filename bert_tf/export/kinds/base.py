@@ -23,10 +23,7 @@ from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer
 
 DEFAULT_SIGNATURE, IDS_SIGNATURE, EXAMPLES_SIGNATURE = "serving_default", "ids", "serve_examples"
-CLASSIFY, REGRESS = "classify", "regress"
-# TF Serving's Classify and Regress look at the method, and at these names (tensorflow/core/protobuf/meta_graph.proto).
-METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving/regress"}
-EXAMPLES, CLASSIFY_INPUTS = "examples", "inputs"
+EXAMPLES = "examples"
 # [CLS], a piece of each of two texts, two [SEP] and a little of what they say.
 SHORTEST_SEQUENCE = 8
 

@@ -14,18 +14,10 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.export.checks import checked_row_count, checked_texts
-from bert_tf.export.kinds.base import (
-    CLASSIFY,
-    CLASSIFY_INPUTS,
-    REGRESS,
-    Endpoint,
-    Outputs,
-    Signatures,
-    class_labels,
-    plain,
-)
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, plain
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
+from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
 from bert_tf.models import Preset
 
 TEXT_PAIR = "text_pair"

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from bert_tf.export.metadata import MODEL_CARD, signature_protos
+from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
 from bert_tf.export.serving.errors import ServingError
 
@@ -45,7 +45,7 @@ class LoadedVersion:
     def __init__(self, folder: Path, batching: BatchingOptions | None = None, on_run: OnRun | None = None) -> None:
         self.folder = folder
         self.version = int(folder.name)
-        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = signature_protos(folder)
+        self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
         try:
             self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:

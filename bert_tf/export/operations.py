@@ -1,0 +1,100 @@
+"""The operations of a SavedModel, held against those that TF Serving links.
+
+TF Serving's server links TensorFlow's own kernels and tensorflow-text's `ops_lib` (SUPPORTED_TENSORFLOW_OPS of
+tensorflow_serving/model_servers/BUILD). A version that needs another operation is refused there, when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.core.framework.graph_pb2 import GraphDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.python.framework.kernels import get_registered_kernels_for_op
+
+from bert_tf.export.metadata import read_meta_graph
+
+# Of tensorflow-text's `ops_lib` (tensorflow_text/BUILD: fast_bert_normalizer_cc, fast_wordpiece_tokenizer_cc,
+# trimmer_ops_cc), what text to ids takes.
+TEXT_OPERATIONS = frozenset({"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "TFText>RoundRobinTrim"})
+# They call Python, or compile for the machine at hand what nothing has looked at.
+_REFUSED = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule", "XlaCustomCallV2", "XlaLaunch"})
+
+
+def text_operations(folder: Path) -> list[str]:
+    """Returns the operations of a SavedModel that are not TensorFlow's own, sorted.
+
+    Args:
+        folder: holds saved_model.pb.
+
+    Raises:
+        ValueError: for an operation that TF Serving does not link, naming it, and the signatures that reach it.
+    """
+    meta_graph = read_meta_graph(folder)
+    graph = meta_graph.graph_def
+    functions = {function.signature.name: function for function in graph.library.function}
+    reached = {
+        name: _reached(graph, [info.name.partition(":")[0].lstrip("^") for info in definition.outputs.values()])
+        for name, definition in meta_graph.signature_def.items()
+    }
+    found = set()
+    for where, node in _nodes(graph):
+        if node.op in functions or _is_core(node.op):
+            continue
+        if node.op not in TEXT_OPERATIONS:
+            users = sorted(name for name, names in reached.items() if where in names or node.name in names)
+            raise ValueError(
+                f"{folder}: TF Serving links TensorFlow's operations for the CPU, without those that call Python, and "
+                f"{', '.join(sorted(TEXT_OPERATIONS))}. Received: {node.op} (`{node.name}` of {where or 'the graph'}, "
+                f"reached by signature {', '.join(users) or 'none'})"
+            )
+        found.add(node.op)
+    return sorted(found)
+
+
+def _is_core(operation: str) -> bool:
+    """Tells whether TensorFlow itself, without tensorflow-text, has the operation, and for the CPU."""
+    if operation in _REFUSED or not hasattr(tf.raw_ops, operation):
+        return False
+    # Some kernels are for whatever device there is.
+    devices = {kernel.device_type for kernel in get_registered_kernels_for_op(operation).kernel}
+    return bool(devices & {"CPU", "DEFAULT"})
+
+
+def _nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
+    """Yields every node with the name of its function, "" for the graph's own."""
+    for node in graph.node:
+        yield "", node
+    for function in graph.library.function:
+        for node in function.node_def:
+            yield function.signature.name, node
+
+
+def _reached(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
+    """Returns the names of all nodes of the graph that `outputs` need, and of the functions that these call."""
+    nodes = {node.name: node for node in graph.node}
+    functions = {function.signature.name: function for function in graph.library.function}
+    found: set[str] = set()
+    waiting = list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        if name in functions:
+            called = functions[name].node_def
+        else:
+            called = [nodes[name]]
+            waiting += [source.lstrip("^").partition(":")[0] for source in nodes[name].input]
+        waiting += [function for node in called for function in _called(node) if function in functions]
+    return found
+
+
+def _called(node: NodeDef) -> Iterator[str]:
+    """Yields the names of functions that a node may call."""
+    yield node.op
+    for value in node.attr.values():
+        yield value.func.name
+        yield from (function.name for function in value.list.func)

@@ -1,0 +1,46 @@
+"""The precisions that a preset is exported in: how its weights are kept, and what it computes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+
+from bert_tf.layers.transformer import HeadProjection
+from bert_tf.models import Preset, load_preset
+
+FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
+PRECISIONS = (FLOAT32, BFLOAT16, INT8)
+# How far the answers of an exported model may be from those of the model it was made of, relative above 1. In float32
+# another order of a sum changes the last digits. In bfloat16 it may round any hidden value to its neighbour, 2^-8 of it
+# away, and some layers carry that on. With weights in int8, sums are float32.
+TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
+_WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
+
+
+def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
+    """Returns a preset with its model as it is exported.
+
+    | precision | weights | computed in |
+    |---|---|---|
+    | float32 | float32 | float32 |
+    | bfloat16 | bfloat16 | bfloat16; softmax, normalization and the logits of heads float32 |
+    | int8 | kernels and the token table int8, a scale for each output or token; the rest float32 | float32 |
+
+    Activations are not quantized: TensorFlow's products of int8 for the CPU are slower than those of float32 (twice the
+    time and more, saved_models/README.md), and weights alone lose less.
+
+    Args:
+        preset_dir: any kind of preset.
+        precision: one of `PRECISIONS`.
+
+    Raises:
+        ValueError: for another precision, or an unreadable preset.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
+    preset = load_preset(preset_dir, dtype=BFLOAT16 if precision == BFLOAT16 else FLOAT32)
+    if precision == INT8:
+        weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+        preset.model.quantize(INT8, config=weights_alone, filters=lambda layer: isinstance(layer, _WITH_KERNELS))
+    return preset

@@ -1,0 +1,117 @@
+"""Exports in bfloat16 and with weights in int8."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from export_presets import KINDS, VOCABULARY
+
+from bert_tf.export.metadata import MODEL_CARD, signature_shapes
+from bert_tf.export.precision import load_in_precision
+from bert_tf.export.recording import differences, record
+from bert_tf.export.samples import comparison_samples
+from bert_tf.export.saved_model import export_preset
+from bert_tf.export.signatures import signatures_of
+from bert_tf.models import load_preset
+
+IDS = np.random.default_rng(0).integers(0, len(VOCABULARY), (3, 9)).astype(np.int32)
+INPUTS = {
+    "token_ids": IDS,
+    "segment_ids": IDS % 2,
+    "padding_mask": (np.arange(9) < [[9], [4], [6]]).astype(np.int32),
+    "mask_positions": np.array([[1, 3], [2, 0], [0, 5]], np.int32),
+}
+
+
+def rounded(path: str, values: np.ndarray) -> np.ndarray:
+    """Weights as int8 holds them: 127 steps to the largest of each output, or of each token."""
+    name = path.rpartition("/")[2]
+    if name not in ("kernel", "embeddings"):
+        return values
+    inputs = 2 if "attention_output" in path else 1
+    axes = tuple(range(inputs)) if name == "kernel" else (1,)
+    largest = np.abs(values).max(axis=axes, keepdims=True)
+    return np.round(values / largest * 127) / 127 * largest
+
+
+@pytest.mark.parametrize("kind", ["pretrainer", "classifier"])
+def test_int8_is_the_model_with_rounded_weights(kind: str, presets: dict[str, Path]) -> None:
+    model, quantized = load_preset(presets[kind]).model, load_in_precision(presets[kind], "int8").model
+    inputs = {name: INPUTS[name] for name in model.input}
+    before = model(inputs, training=False)
+    for weight in model.weights:
+        weight.assign(rounded(weight.path, weight.numpy()))
+    expected, found = model(inputs, training=False), quantized(inputs, training=False)
+    assert tf.nest.flatten(before)[0].shape == tf.nest.flatten(found)[0].shape
+    for was, wanted, given in zip(*map(tf.nest.flatten, (before, expected, found)), strict=True):
+        np.testing.assert_allclose(given, wanted, atol=1e-4)
+        assert np.abs(np.asarray(was) - wanted).max() > 1e-3
+
+
+def test_all_large_weights_of_int8_are_int8(presets: dict[str, Path]) -> None:
+    weights = load_in_precision(presets["pretrainer"], "int8").model.weights
+    others = {weight.path.rpartition("/")[2] for weight in weights if weight.dtype != "int8"}
+    names = {"bias", "gamma", "beta", "output_bias", "kernel_scale", "embeddings_scale"}
+    assert others == names | {"position_embedding", "segment_embedding"}
+    assert sum(weight.dtype == "int8" for weight in weights) == 1 + 2 * 6 + 3
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k in ("backbone", "spans") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
+)
+def test_signatures_have_the_types_of_float32(kind: str, presets: dict[str, Path]) -> None:
+    specs = []
+    for precision in ("float32", "bfloat16", "int8"):
+        signatures = signatures_of(load_in_precision(presets[kind], precision))
+        samples = comparison_samples(signatures)
+        endpoint = signatures.endpoints["ids"]
+        answer = endpoint.function(*(tf.constant(samples[str(spec.name)], spec.dtype) for spec in endpoint.inputs))
+        specs.append({name: (tensor.dtype, tensor.shape) for name, tensor in answer.items()})
+    assert specs[0] == specs[1] == specs[2]
+    floats = {weight.dtype for weight in load_in_precision(presets[kind], "bfloat16").model.weights}
+    assert "bfloat16" in floats
+
+
+def test_differences_are_of_figures_and_of_all_else() -> None:
+    def case(numbers: Any, labels: Any, scores: Any) -> list[Any]:
+        return [("s", {}, {"x": np.float32(numbers), "l": np.array(labels, object), "n": np.float32(scores)})]
+
+    found = differences(case([1, 2], [b"a"], [1]) * 2, case([1, 2.5], [b"a"], [1]) + case([1, 2], [b"b"], [1, 2]))
+    assert found == {"s": {"max_abs_difference": 0.5, "other": ["l", "n"]}}
+
+
+def test_another_precision_is_refused(presets: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="`precision` must be one of float32, bfloat16, int8. Received: 'float16'"):
+        export_preset(presets["backbone"], tmp_path / "m", precision="float16")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_an_export_holds_its_own_answers_and_how_far_they_are(
+    precision: str, presets: dict[str, Path], tmp_path: Path, quick_verification: None
+) -> None:
+    folder = export_preset(presets["pretrainer"], tmp_path, precision=precision)
+    card = json.loads((folder / MODEL_CARD).read_text(encoding="utf-8"))
+    assert card["precision"] == precision
+    assert card["tolerance"] == {"bfloat16": 2**-5, "int8": 1e-5}[precision]
+    cases = [record(signatures_of(load_in_precision(presets["pretrainer"], p))) for p in (precision, "float32")]
+    assert card["difference_to_float32"].keys() == card["signatures"].keys()
+    for name, expected in differences(*cases).items():
+        found = card["difference_to_float32"][name]
+        assert found["other"] == expected["other"]
+        assert found["max_abs_difference"] == pytest.approx(expected["max_abs_difference"], abs=2 * card["tolerance"])
+        assert found["max_abs_difference"] > 1e-3
+    assert signature_shapes(folder)["serving_default"]["outputs"]["scores"] == "float [-1, -1, 5]"
+    dtypes = {dtype for _, dtype in stored_dtypes(folder)}
+    assert tf.as_dtype(precision) in dtypes
+
+
+def stored_dtypes(folder: Path) -> list[tuple[str, tf.DType]]:
+    reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
+    return list(reader.get_variable_to_dtype_map().items())
