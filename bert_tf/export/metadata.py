@@ -11,6 +11,8 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
+# Where TF Serving looks for them (tensorflow_serving/g3doc/saved_model_warmup.md).
+WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 CLASSIFY, REGRESS = "classify", "regress"
 # TF Serving's Classify and Regress look at the method, and at these names (tensorflow/core/protobuf/meta_graph.proto).
 METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving/regress"}

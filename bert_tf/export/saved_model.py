@@ -22,7 +22,7 @@ from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.data.staging import only_writer
 from bert_tf.export.kinds.base import Signatures
-from bert_tf.export.metadata import METHODS, MODEL_CARD, signature_shapes
+from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
 from bert_tf.export.operations import text_operations
 from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
 from bert_tf.export.recording import Case, differences, record
@@ -30,7 +30,7 @@ from bert_tf.export.samples import warmup_samples
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify import RECORDING, write_recording
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
-from bert_tf.export.warmup import WARMUP, write_warmup
+from bert_tf.export.warmup import write_warmup
 from bert_tf.text.vocabulary import save_vocabulary
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS
+from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS, WARMUP
 
-WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 # TF Serving refuses a version that has more (tensorflow_serving/servables/tensorflow/saved_model_warmup_util.h).
 MAX_REQUESTS = 1000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import tensorflow as tf
 from export_presets import MAX_LENGTH
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from bert_tf.export import saved_model
+from bert_tf.export import saved_model, verify
 from bert_tf.export.kinds.base import Signatures
+from bert_tf.export.metadata import WARMUP
 from bert_tf.export.samples import warmup_samples
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.warmup import WARMUP, read_warmup, request_of, write_warmup
+from bert_tf.export.warmup import read_warmup, request_of, write_warmup
 from bert_tf.models import load_preset
 
 
@@ -78,6 +80,14 @@ def test_logs_of_other_requests_are_refused_and_a_version_may_have_none(folder: 
     with pytest.raises(ValueError, match="Predict, Classify or Regress. Received: multi_inference_log"):
         request_of(log)
     assert list(read_warmup(folder)) == []
+
+
+def test_versions_without_requests_need_no_package_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bert_tf.export.warmup", None)
+    assert verify._played({}, folder) == (0, [])
+    write_warmup(folder / WARMUP, "name", [])
+    with pytest.raises(ImportError, match=r"bert_tf\.export\.warmup"):
+        verify._played({}, folder)
 
 
 @pytest.mark.parametrize(
