@@ -6,6 +6,7 @@ tensorflow_serving/model_servers/BUILD). A version that needs another operation 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def text_operations(folder: Path) -> list[str]:
     return sorted(found)
 
 
+@functools.cache
 def _is_core(operation: str) -> bool:
     """Tells whether TensorFlow itself, without tensorflow-text, has the operation, and for the CPU."""
     if operation in _REFUSED or not hasattr(tf.raw_ops, operation):

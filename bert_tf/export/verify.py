@@ -78,6 +78,12 @@ def read_recording(path: Path) -> Iterator[tuple[str, Tensors, Tensors]]:
         yield signature, sides["inputs"], sides["outputs"]
 
 
+def recorded_tolerance(path: Path) -> float:
+    """Returns how far numbers may be from those of a recording, relative above 1."""
+    with np.load(path) as file:
+        return float(file[_TOLERANCE]) if _TOLERANCE in file else TOLERANCE
+
+
 def _of_bytes(key: str, strings: np.ndarray) -> Tensors:
     """Returns strings as two arrays of numbers; numpy's own drop the zeros that a string ends with."""
     lengths = np.array([len(string) for string in strings.reshape(-1)], np.int64).reshape(strings.shape)
@@ -106,8 +112,7 @@ def verify(folder: Path, recording: Path) -> Verdict:
     """
     signatures = tf.saved_model.load(str(folder)).signatures
     played, failures = _played(signatures, folder)
-    with np.load(recording) as file:
-        tolerance = float(file[_TOLERANCE]) if _TOLERANCE in file else TOLERANCE
+    tolerance = recorded_tolerance(recording)
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
     missing = set(signatures)
     for name, inputs, expected in read_recording(recording):
@@ -117,7 +122,7 @@ def verify(folder: Path, recording: Path) -> Verdict:
         missing.discard(name)
         answer = _answer(signatures, name, inputs)
         for output in sorted(expected.keys() | answer.keys()):
-            difference, failure = _compare(answer.get(output), expected.get(output), tolerance)
+            difference, failure = compare(answer.get(output), expected.get(output), tolerance)
             largest[name] = max(largest[name], difference)
             if failure:
                 failures.append(f"signature `{name}`, output `{output}`: {failure}")
@@ -125,9 +130,10 @@ def verify(folder: Path, recording: Path) -> Verdict:
     return Verdict(largest, tolerance, played, failures)
 
 
-def _answer(signatures: Any, name: str, inputs: Tensors) -> dict[str, tf.Tensor]:
+def _answer(signatures: Any, name: str, inputs: Tensors) -> Tensors:
     specs = signatures[name].structured_input_signature[1]
-    return signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
+    outputs = signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
+    return {key: tensor.numpy() for key, tensor in outputs.items()}
 
 
 def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
@@ -151,10 +157,18 @@ def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
     return number, failures
 
 
-def _compare(tensor: Any, expected: np.ndarray | None, tolerance: float) -> tuple[float, str]:
-    if tensor is None or expected is None:
-        return 0.0, "missing from the SavedModel" if tensor is None else "was not recorded"
-    found = tensor.numpy()
+def compare(found: np.ndarray | None, expected: np.ndarray | None, tolerance: float) -> tuple[float, str]:
+    """Compares an output with the recorded one.
+
+    Args:
+        found, expected: strings as objects of bytes; None where there is none.
+        tolerance: for numbers, relative above 1.
+
+    Returns:
+        The largest absolute difference of numbers, and what is wrong; empty where nothing is.
+    """
+    if found is None or expected is None:
+        return 0.0, "missing from the SavedModel" if found is None else "was not recorded"
     if found.shape != expected.shape:
         return 0.0, f"shape {found.shape}, expected {expected.shape}"
     if found.dtype == object:

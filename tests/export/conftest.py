@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,20 +31,23 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def exported(presets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A function from kind to the folder of its version 1, exported on first use.
+    """A function from kind to the folder of its version 1, exported on first use by one of the test processes.
 
     The pre-trained model is verified in a fresh process, as always; the others here.
     """
-    root = tmp_path_factory.mktemp("saved_models")
-    done: dict[str, Path] = {}
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "saved_models"
+    root.mkdir(exist_ok=True)
 
     def folder(kind: str) -> Path:
-        if kind not in done:
-            with pytest.MonkeyPatch.context() as patch:
-                if kind != "pretrainer":
-                    patch.setattr(saved_model, "_verified", verified_here)
-                done[kind] = saved_model.export_preset(presets[kind], root / kind)
-        return done[kind]
+        with (root / f".{kind}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root / kind / "1").exists():
+                with pytest.MonkeyPatch.context() as patch:
+                    if kind != "pretrainer":
+                        patch.setattr(saved_model, "_verified", verified_here)
+                    saved_model.export_preset(presets[kind], root / kind)
+        return root / kind / "1"
 
     return folder
 

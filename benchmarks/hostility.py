@@ -1,0 +1,187 @@
+"""Requests that no server should have to take, over REST, gRPC and bare sockets; a function of the seed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import socket
+from typing import Any
+
+import grpc
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
+
+_METHODS = (
+    "PredictionService/Predict",
+    "PredictionService/Classify",
+    "PredictionService/Regress",
+    "PredictionService/MultiInference",
+    "PredictionService/GetModelMetadata",
+    "ModelService/GetModelStatus",
+    "ModelService/HandleReloadConfigRequest",
+)
+_TIMEOUT_SECONDS = 60
+# grpc itself says INTERNAL of a message that it cannot read, as TF Serving's does.
+_CODES = {
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "FAILED_PRECONDITION",
+    "RESOURCE_EXHAUSTED",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+}
+
+
+class HostileClient:
+    """Sends one hostile request after the other.
+
+    Args:
+        host: address of the server.
+        rest: port of REST.
+        grpc_port: port of gRPC.
+        model: name of a model that is there.
+        seed: of what is sent.
+    """
+
+    def __init__(self, host: str, rest: int, grpc_port: int, model: str, seed: int) -> None:
+        self._host, self._rest, self._model = host, rest, model
+        self._random = random.Random(seed)
+        self._channel = grpc.insecure_channel(f"{host}:{grpc_port}")
+        self._kinds = {
+            "random bytes": self._random_bytes,
+            "deep JSON": self._deep,
+            "random JSON": self._random_json,
+            "no text": self._no_text,
+            "ids": self._ids,
+            "too large": self._too_large,
+            "paths": self._paths,
+            "half a body": self._half,
+            "no HTTP": self._no_http,
+            "fuzzed protobuf": self._fuzzed,
+            "tensors": self._tensors,
+        }
+
+    def send(self) -> tuple[str, str, bool]:
+        """Sends one; returns its kind, what came of it, and whether that has TF Serving's form."""
+        # Those that move megabytes, one in fifty.
+        heavy = self._random.random() < 0.02
+        kind = "too large" if heavy else self._random.choice([name for name in self._kinds if name != "too large"])
+        return kind, *self._kinds[kind]()
+
+    def _post(self, body: bytes, path: str | None = None, method: str = "POST") -> tuple[str, bool]:
+        path = path or f"/v1/models/{self._model}:{self._random.choice(['predict', 'classify', 'regress'])}"
+        connection = http.client.HTTPConnection(self._host, self._rest, timeout=_TIMEOUT_SECONDS)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            content = response.read()
+        except (BrokenPipeError, ConnectionResetError):
+            # A body that is too large may be refused while it is still being sent.
+            return "connection closed", len(body) > 2**20
+        finally:
+            connection.close()
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            return f"{response.status}, no JSON", False
+        right = response.status == 200 or (
+            set(answer) == {"error"} and response.status in (400, 404, 408, 413, 429, 503)
+        )
+        return str(response.status), right
+
+    def _random_bytes(self) -> tuple[str, bool]:
+        return self._post(self._random.randbytes(self._random.randrange(200)))
+
+    def _deep(self) -> tuple[str, bool]:
+        depth = self._random.randrange(10, 50000)
+        opened = self._random.choice([b"[", b'{"inputs":', b'{"instances":['])
+        return self._post(b'{"instances": ' + opened * depth + b"]" * self._random.randrange(depth))
+
+    def _value(self, depth: int = 0) -> Any:
+        draw = self._random.randrange(11 if depth < 4 else 8)
+        few = self._random.randrange(4)
+        scalars = [None, True, -1, 2**70, 1e308, "", "\x00\ud800é", {"b64": "//79"}]
+        if draw < len(scalars):
+            return scalars[draw]
+        if draw == 8:
+            return {self._random.choice(["text", "b64", "inputs", ""]): self._value(depth + 1) for _ in range(few)}
+        return [self._value(depth + 1) for _ in range(few)]
+
+    def _random_json(self) -> tuple[str, bool]:
+        keys = ["instances", "inputs", "signature_name", "examples", "context"]
+        body = {key: self._value() for key in keys if self._random.random() < 0.4}
+        return self._post(json.dumps(body).encode())
+
+    def _no_text(self) -> tuple[str, bool]:
+        raw = self._random.randbytes(self._random.randrange(1, 2000))
+        encoded = raw.decode("latin-1").encode("unicode_escape").decode()
+        text = self._random.choice([json.dumps(raw.decode("latin-1")).encode(), b'"' + raw + b'"', encoded.encode()])
+        return self._post(b'{"instances": [' + text + b"]}", f"/v1/models/{self._model}:predict")
+
+    def _ids(self) -> tuple[str, bool]:
+        rows, length = self._random.randrange(4), self._random.choice([0, 1, 7, 10000])
+        edges = [-(2**31), -1, 0, 1, 2**31 - 1, 2**31, 2**63, 10**30]
+        inputs = {
+            name: [[self._random.choice(edges) for _ in range(self._random.choice([length, 3]))] for _ in range(rows)]
+            for name in ("token_ids", "segment_ids", "padding_mask")
+            if self._random.random() < 0.9
+        }
+        body = {"signature_name": self._random.choice(["ids", "none", "serve_examples"]), "inputs": inputs}
+        return self._post(json.dumps(body).encode(), f"/v1/models/{self._model}:predict")
+
+    def _too_large(self) -> tuple[str, bool]:
+        size = self._random.choice([2**20, 17 * 2**20])
+        return self._post(b'{"instances": ["' + b"a " * (size // 2) + b'"]}', f"/v1/models/{self._model}:predict")
+
+    def _paths(self) -> tuple[str, bool]:
+        paths = ["/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2f:predict", "/v1/models", "/etc/passwd", "//"]
+        paths += [
+            f"/v1/models/{self._model}/versions/{self._random.choice([0, 2**63, 2**70])}",
+            "/%00",
+            "/" + "a" * 9000,
+        ]
+        return self._post(b"", self._random.choice(paths), self._random.choice(["GET", "POST", "PUT", "DELETE"]))
+
+    def _half(self) -> tuple[str, bool]:
+        head = f"POST /v1/models/{self._model}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n"
+        return self._raw(head.encode() + b'{"instances": ["' + b"a" * self._random.randrange(100))
+
+    def _no_http(self) -> tuple[str, bool]:
+        return self._raw(self._random.randbytes(self._random.randrange(1, 500)) + b"\r\n\r\n")
+
+    def _raw(self, content: bytes) -> tuple[str, bool]:
+        with socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS) as opened:
+            opened.sendall(content)
+        return "closed by us", True
+
+    def _call(self, method: str, message: bytes) -> tuple[str, bool]:
+        try:
+            self._channel.unary_unary(f"/tensorflow.serving.{method}")(message, timeout=_TIMEOUT_SECONDS)
+        except grpc.RpcError as error:
+            return error.code().name, error.code().name in _CODES
+        return "OK", True
+
+    def _request(self) -> predict_pb2.PredictRequest:
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = self._model
+        request.inputs["text"].CopyFrom(tf.make_tensor_proto(["the cat", "sat"]))
+        return request
+
+    def _fuzzed(self) -> tuple[str, bool]:
+        message = bytearray(self._request().SerializeToString())
+        for _ in range(self._random.randrange(1, 8)):
+            message[self._random.randrange(len(message))] = self._random.randrange(256)
+        cut = self._random.choice([len(message), self._random.randrange(len(message))])
+        return self._call(self._random.choice(_METHODS), bytes(message[:cut]))
+
+    def _tensors(self) -> tuple[str, bool]:
+        request = self._request()
+        tensor = request.inputs["text"]
+        tensor.dtype = self._random.choice([0, 1, 3, 7, 7, 7, 20, 99])
+        tensor.tensor_shape.unknown_rank = self._random.random() < 0.1
+        for _ in range(self._random.randrange(3)):
+            tensor.tensor_shape.dim.add(size=self._random.choice([-1, 0, 1, 2**20, 2**40, 2**62]))
+        request.model_spec.signature_name = self._random.choice(["", "", "ids", "none", "classify"])
+        return self._call("PredictionService/Predict", request.SerializeToString())

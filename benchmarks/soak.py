@@ -1,0 +1,197 @@
+"""`python -m benchmarks.soak --model saved_models/NAME`: a server under good traffic and hostile requests at once.
+
+Starts `bert-tf serve`, asks it good questions from several threads for --minutes, and sends --hostile requests that no
+server should have to take: random and deep JSON, mis-shaped and mis-typed tensors, ids out of range, bytes that are no
+text, bodies that are too large or stop half-way, and fuzzed protobufs. Nothing may crash, every good answer must be the
+one that was given at the start, every refusal must have TF Serving's form, and memory must not grow. Exit status 1
+where that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.hostility import HostileClient
+from bert_tf.export.client import connect
+
+# Memory is compared from here on, as a share of the time: arenas and thread stacks grow in the beginning.
+_SETTLED = 0.3
+
+
+@dataclass
+class Tally:
+    """What came of it.
+
+    Args:
+        answered: good answers.
+        wrong: good requests that were not answered as at the start.
+        outcomes: hostile requests by what they were and what the server said.
+        bad_form: hostile requests whose refusal has another form than TF Serving's.
+        memory: seconds since the start and resident bytes of the server.
+    """
+
+    answered: int = 0
+    wrong: list[str] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    bad_form: list[str] = field(default_factory=list)
+    memory: list[tuple[float, int]] = field(default_factory=list)
+
+    def growth(self) -> float:
+        """Returns the growth of resident memory over the settled part, as a share of it, by a straight line."""
+        settled = self.memory[int(_SETTLED * len(self.memory)) :]
+        if len(settled) < 3:
+            return 0.0
+        seconds, size = np.array(settled).T
+        slope = np.polyfit(seconds, size, 1)[0]
+        return float(slope * (seconds[-1] - seconds[0]) / size.mean())
+
+
+@contextlib.contextmanager
+def server(model: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
+    """Gives a block a server's process and its ports of REST and gRPC."""
+    command = [sys.executable, "-m", "bert_tf.cli", "serve", f"--model={model}", "--port=0", "--grpc_port=0"]
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
+        assert process.stderr is not None
+        ports = []
+        for line in process.stderr:
+            if " at http://" in line or "gRPC on " in line:
+                ports.append(int(line.split("/v1/")[0].strip().rpartition(":")[2]))
+            if "stop with" in line:
+                break
+        if len(ports) != 2:
+            raise RuntimeError("the server did not start")
+        # Its log is read on, so that it never waits for a full pipe.
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        try:
+            yield process, ports[0], ports[1]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def run(model: Path, hostile: int, seconds: float, seed: int, clients: int = 2) -> Tally:
+    """Runs both kinds of traffic, and returns what came of it.
+
+    Args:
+        model: `saved_models/NAME` of a model that takes one text.
+        hostile: requests, spread over the time.
+        seconds: how long, at least; hostile requests that are left are sent after it.
+        seed: of the hostile requests.
+        clients: threads of good traffic.
+    """
+    tally, stop = Tally(), threading.Event()
+    with server(model) as (process, rest, grpc):
+        url = f"http://127.0.0.1:{rest}/v1/models/{model.resolve().name}"
+        threads = [threading.Thread(target=_good, args=(url, tally, stop)) for _ in range(clients)]
+        threads.append(threading.Thread(target=_watch, args=(process.pid, tally, stop)))
+        for thread in threads:
+            thread.start()
+        began = time.monotonic()
+        client = HostileClient("127.0.0.1", rest, grpc, model.resolve().name, seed)
+        for number in range(hostile):
+            kind, outcome, right = client.send()
+            tally.outcomes[f"{kind}: {outcome}"] += 1
+            if not right:
+                tally.bad_form.append(f"{kind}: {outcome}")
+            due = seconds * (number + 1) / hostile
+            passed = time.monotonic() - began
+            if sys.stderr.isatty() or number % 500 == 499:
+                rate = (number + 1) / passed
+                print(
+                    f"{number + 1} of {hostile} hostile requests, {tally.answered} good ones, "
+                    f"{rate:.0f} a second, {max(due - passed, (hostile - number - 1) / rate):.0f} s to go",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            stop.wait(max(0.0, due - passed))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        if process.poll() is not None:
+            tally.wrong.append(f"the server ended with status {process.returncode}")
+    return tally
+
+
+def _good(url: str, tally: Tally, stop: threading.Event) -> None:
+    client = connect(url, retries=0)
+    texts = ["the cat sat", "a big red house and a dog", "to " * 30, ""]
+    expected = [client.predict([text]) for text in texts]
+    number = 0
+    while not stop.is_set():
+        number += 1
+        try:
+            found = client.predict([texts[number % len(texts)]])
+        except Exception as error:
+            tally.wrong.append(f"{type(error).__name__}: {error}")
+            continue
+        tally.answered += 1
+        if not _same(found, expected[number % len(texts)]):
+            tally.wrong.append(f"{found}, not {expected[number % len(texts)]}")
+
+
+def _same(found: Any, expected: Any) -> bool:
+    """Compares answers; a batch may add up the figures of a row in another order."""
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(_same(found[key], expected[key]) for key in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(_same, found, expected))
+    return bool(np.isclose(found, expected, atol=1e-5)) if isinstance(expected, float) else found == expected
+
+
+def _watch(pid: int, tally: Tally, stop: threading.Event) -> None:
+    began = time.monotonic()
+    page = os.sysconf("SC_PAGE_SIZE")
+    while not stop.wait(1.0):
+        with contextlib.suppress(FileNotFoundError):
+            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+            tally.memory.append((time.monotonic() - began, resident))
+
+
+def main() -> int:
+    """Runs, reports, and returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True, help="saved_models/NAME of a model that takes one text")
+    parser.add_argument("--hostile", type=int, default=10000, help="hostile requests")
+    parser.add_argument("--minutes", type=float, default=10, help="how long, at least")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, help="JSON of all figures")
+    args = parser.parse_args()
+    tally = run(args.model, args.hostile, 60 * args.minutes, args.seed)
+    growth = tally.growth()
+    figures = {
+        "good_answers": tally.answered,
+        "wrong": len(tally.wrong),
+        "hostile": sum(tally.outcomes.values()),
+        "bad_form": len(tally.bad_form),
+        "memory_mib": [round(size / 2**20) for _, size in tally.memory[:: max(1, len(tally.memory) // 10)]],
+        "memory_growth_percent": round(100 * growth, 2),
+        "outcomes": dict(sorted(tally.outcomes.items())),
+    }
+    for line in (tally.wrong + tally.bad_form)[:20]:
+        print(line, file=sys.stderr)
+    text = json.dumps(figures, indent=1)
+    print(text)
+    if args.output:
+        args.output.write_text(text, encoding="utf-8")
+    return 1 if tally.wrong or tally.bad_form or growth > 0.05 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

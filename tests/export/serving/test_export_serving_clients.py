@@ -1,0 +1,93 @@
+"""Our client over REST and gRPC: the same rows, the same refusals."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from bert_tf.export.client import ModelClient, PredictError, connect
+from bert_tf.export.serving.rest import RestOptions, create_app
+from bert_tf.export.serving.service import Service
+
+TEXTS = ["the cat sat", "a big red house", ""]
+
+
+@pytest.fixture(scope="module")
+def addresses(service: Service, grpc_address: str) -> Iterator[tuple[str, str]]:
+    config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
+    server, bound = uvicorn.Server(config), config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1/models", f"grpc://{grpc_address}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(params=["", "/versions/1", "/labels/stable"])
+def both(request: pytest.FixtureRequest, addresses: tuple[str, str]) -> tuple[ModelClient, ModelClient]:
+    rest, grpc = (connect(f"{address}/classifier{request.param}") for address in addresses)
+    return rest, grpc
+
+
+def close(found: Any, expected: Any) -> bool:
+    if isinstance(expected, float):
+        return found == pytest.approx(expected, abs=1e-6)
+    if isinstance(expected, list | tuple):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in expected)
+    return found == expected
+
+
+def test_both_ways_give_the_same(both: tuple[ModelClient, ModelClient]) -> None:
+    rest, grpc = both
+    ids = {"token_ids": [2, 5, 3], "segment_ids": [0, 0, 0], "padding_mask": [1, 1, 1]}
+    for instances, signature in ((TEXTS, None), ([{"text": text} for text in TEXTS], None), ([ids, ids], "ids")):
+        assert close(grpc.predict(instances, signature), rest.predict(instances, signature))
+    examples = [{"text": text} for text in TEXTS]
+    assert close(grpc.classify(examples, "classify"), rest.classify(examples, "classify"))
+    assert grpc.status() == rest.status() == [{"version": 1, "state": "AVAILABLE", "error": ""}]
+    assert grpc.metadata() == rest.metadata()
+
+
+def test_numbers_of_both(addresses: tuple[str, str]) -> None:
+    rest, grpc = (connect(f"{address}/regression") for address in addresses)
+    examples = [{"text": text} for text in TEXTS]
+    assert close(grpc.regress(examples, "regress"), rest.regress(examples, "regress"))
+    assert close(grpc.predict(TEXTS), rest.predict(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("instances", "signature", "codes"),
+    [
+        (["a"], "none", {"INVALID_ARGUMENT", "FAILED_PRECONDITION"}),
+        ([1], None, {"INVALID_ARGUMENT"}),
+        ([{"none": "a"}], None, {"INVALID_ARGUMENT"}),
+        ([{"text": "a"}, {}], None, {"INVALID_ARGUMENT"}),
+        ([], None, {"INVALID_ARGUMENT"}),
+    ],
+)
+def test_both_refuse(
+    instances: Any, signature: str | None, codes: set[str], both: tuple[ModelClient, ModelClient]
+) -> None:
+    for client in both:
+        with pytest.raises(PredictError) as refused:
+            client.predict(instances, signature)
+        assert refused.value.code in codes
+
+
+@pytest.mark.parametrize("path", ["none", "classifier/versions/9", "classifier/labels/canary"])
+def test_what_is_not_there_is_said_by_both(path: str, addresses: tuple[str, str]) -> None:
+    for address in addresses:
+        with pytest.raises(PredictError, match="Servable not found for request") as refused:
+            connect(f"{address}/{path}").predict(TEXTS)
+        assert refused.value.code == "NOT_FOUND"
+
+
+def test_a_missing_server_is_said() -> None:
+    with pytest.raises(ConnectionError, match="no model server answers at 127.0.0.1:1: "):
+        connect("grpc://127.0.0.1:1/m", retries=0).predict(TEXTS)

@@ -1,0 +1,92 @@
+"""The conformance suite against the embedded server, and against one that answers wrongly.
+
+`python -m bert_tf.export.conformance` runs the same against any server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from export_presets import KINDS
+
+from bert_tf.export import conformance
+from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.export.serving.rest import RestOptions, create_app
+from bert_tf.export.serving.server import ServerOptions, loaded_service
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[tuple[str, str]]:
+    """Serves a version on both ports, and gives their addresses."""
+    options = ServerOptions(poll_seconds=0, warm_up=False)
+    with loaded_service([ServedModel(folder.parent.name, folder.parent)], options) as service:
+        grpc = create_grpc_server(service, GrpcOptions())
+        grpc_port = grpc.add_insecure_port("127.0.0.1:0")
+        grpc.start()
+        config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
+        server, bound = uvicorn.Server(config), config.bind_socket()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}", f"127.0.0.1:{grpc_port}"
+        server.should_exit = True
+        thread.join()
+        grpc.stop(None).wait()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in ("classifier", "regression") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
+)
+def test_the_embedded_server_conforms(
+    kind: str, exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(exported(kind)) as (rest, grpc):
+        status = conformance.main([str(exported(kind)), "--rest", rest, "--grpc", grpc])
+    said = capsys.readouterr().out
+    assert (status, "FAILED" in said) == (0, False), said
+    assert "requests, 0 not answered as TF Serving does" in said
+    assert int(said.split()[0]) > 30
+
+
+class _Wrong(BaseHTTPRequestHandler):
+    """Answers everything with status 200 and nothing."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"outputs": {}, "predictions": [], "results": []}).encode())
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def test_a_server_that_answers_wrongly_is_found_out(
+    exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Wrong) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        status = conformance.main([str(exported("classifier")), "--rest", f"http://127.0.0.1:{server.server_port}"])
+        server.shutdown()
+        thread.join()
+    said = capsys.readouterr().out.splitlines()
+    assert status == 1
+    assert len([line for line in said if line.startswith("FAILED")]) == len(said) - 1 == int(said[-1].split()[0])
+
+
+def test_an_address_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        conformance.main([str(tmp_path)])
+    assert "--rest, --grpc or both must be given" in capsys.readouterr().err
