@@ -22,14 +22,12 @@ _METHODS = (
     "ModelService/HandleReloadConfigRequest",
 )
 _TIMEOUT_SECONDS = 60
-# grpc itself says INTERNAL of a message that it cannot read, as TF Serving's does.
 _CODES = {
     "INVALID_ARGUMENT",
     "NOT_FOUND",
     "FAILED_PRECONDITION",
     "RESOURCE_EXHAUSTED",
     "UNIMPLEMENTED",
-    "INTERNAL",
     "UNAVAILABLE",
 }
 
@@ -160,7 +158,9 @@ class HostileClient:
         try:
             self._channel.unary_unary(f"/tensorflow.serving.{method}")(message, timeout=_TIMEOUT_SECONDS)
         except grpc.RpcError as error:
-            return error.code().name, error.code().name in _CODES
+            # What grpc says of a message that it cannot read, here as in TF Serving.
+            unread = error.code() == grpc.StatusCode.INTERNAL and "deserializ" in (error.details() or "")
+            return error.code().name, unread or error.code().name in _CODES
         return "OK", True
 
     def _request(self) -> predict_pb2.PredictRequest:

@@ -48,9 +48,10 @@ def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> n
     if any(size < 0 for size in shape):
         raise _unparsed(name, f"its shape has negative sizes: {shape}")
     size = math.prod(shape)
-    if size > MAX_VALUES or len(shape) > MAX_RANK:
+    # A size of 0 makes nothing of the other sizes, which numpy multiplies all the same.
+    if max(size, *shape, 0) > MAX_VALUES or len(shape) > MAX_RANK:
         rule = f"it must have at most {MAX_RANK} dimensions and {MAX_VALUES} values"
-        raise _unparsed(name, f"{rule}. Received: {len(shape)} and {size}")
+        raise _unparsed(name, f"{rule}. Received: {shape[:MAX_RANK]}")
     return _filled(_values(proto, dtype, name), size, dtype).reshape(shape)
 
 

@@ -157,6 +157,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], grpc.StatusCode, str]] = {
     "unknown rank": (_ids(token_ids=_tensor(unknown_rank=True)), INVALID, "token_ids: its rank is unknown"),
     "negative size": (_ids(token_ids=_tensor(sizes=[-1, 3])), INVALID, "its shape has negative sizes: [-1, 3]"),
     "a bomb": (_ids(token_ids=_tensor(sizes=[2**31, 2**31])), INVALID, "it must have at most 8 dimensions and"),
+    "nothing of a bomb": (_ids(token_ids=_tensor(sizes=[0, 2**62])), INVALID, "it must have at most 8 dimensions and"),
     "half a value": (_ids(token_ids=_tensor(tensor_content=b"abc")), INVALID, "tensor_content has 3 bytes, of 4 each"),
     "negative id": (_ids(token_ids=np.array([[2, -5, 3]], np.int32)), INVALID, "token_ids must lie in 0..25"),
     "too many rows": (lambda: predict_request(text=["a"] * 129), INVALID, "at most 128 rows. Received: 129"),
