@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _options(args: argparse.Namespace) -> Any:
     import dataclasses
 
-    from bert_tf.export.serving.batching import BatchingOptions
+    from bert_tf.export.serving.batching import ONE_BY_ONE, BatchingOptions
     from bert_tf.export.serving.configuration import read_batching_parameters
     from bert_tf.export.serving.grpc_services import GrpcOptions
     from bert_tf.export.serving.rest import RestOptions
@@ -66,10 +66,10 @@ def _options(args: argparse.Namespace) -> Any:
         value = getattr(args, flag.removeprefix("--"))
         if value is not None and value < least:
             raise ConfigError(f"{flag} must be at least {least}. Received: {value}")
-    batching = None if args.no_batching else BatchingOptions()
+    batching = ONE_BY_ONE if args.no_batching else BatchingOptions()
     if args.batching_parameters_file:
         batching = read_batching_parameters(existing(args.batching_parameters_file, "--batching_parameters_file"))
-    if batching and args.max_waiting:
+    if args.max_waiting:
         batching = dataclasses.replace(batching, max_enqueued_rows=args.max_waiting)
     return ServerOptions(
         host=args.host,

@@ -50,6 +50,10 @@ class BatchingOptions:
             raise ValueError(f"`batch_timeout_micros` must not be negative. Received: {self.batch_timeout_micros}")
 
 
+# Each request by itself, as soon as a thread is free.
+ONE_BY_ONE = BatchingOptions(max_batch_size=1, batch_timeout_micros=0)
+
+
 @dataclass
 class _Waiting:
     """One request.

@@ -35,14 +35,14 @@ class LoadedVersion:
 
     Args:
         folder: holds saved_model.pb.
-        batching: how requests are joined; each runs by itself where None.
+        batching: how requests are joined.
         on_run: is told of every run of the graph.
 
     Raises:
         ValueError: where the version is no readable SavedModel.
     """
 
-    def __init__(self, folder: Path, batching: BatchingOptions | None = None, on_run: OnRun | None = None) -> None:
+    def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
         self.folder = folder
         self.version = int(folder.name)
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
@@ -51,7 +51,7 @@ class LoadedVersion:
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
             raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
         self._on_run = on_run
-        self._batcher = Batcher(self._run, batching) if batching else None
+        self._batcher = Batcher(self._run, batching)
         self._leases = 0
         self._released = threading.Condition()
 
@@ -91,7 +91,7 @@ class LoadedVersion:
         if max(rows) > MAX_ROWS:
             raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {max(rows)}")
         # What has no common number of rows cannot be joined; the graph says what is wrong with it.
-        if self._batcher is None or len(rows) != 1 or min(rows) < 0:
+        if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
         return _result(self._batcher, signature, inputs, timeout)
 
@@ -110,8 +110,7 @@ class LoadedVersion:
         """Waits for the requests under way, and ends the batcher's threads."""
         with self._released:
             self._released.wait_for(lambda: self._leases == 0)
-        if self._batcher is not None:
-            self._batcher.close()
+        self._batcher.close()
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
         """Answers requests whose answers nobody waits for.

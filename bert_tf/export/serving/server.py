@@ -24,13 +24,14 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 
 from bert_tf.export.serving.batching import BatchingOptions
 from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
 from bert_tf.export.serving.loaded_version import LoadedVersion
 from bert_tf.export.serving.manager import ModelManager
 from bert_tf.export.serving.metrics import Metrics
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.service import Service
-from bert_tf.export.versions import latest_version
+from bert_tf.export.versions import latest_version, versions
 from bert_tf.export.warmup import read_warmup, request_of
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class ServerOptions:
         port: REST; 0 takes a free one.
         grpc_port: gRPC; 0 takes a free one, None has no gRPC.
         workers: processes.
-        batching: how requests are joined; each runs by itself where None.
+        batching: how requests are joined.
         poll_seconds: how often new versions are looked for; 0 does so at the start only.
         warm_up: whether a version's warm-up requests are played before it serves.
         rest: bounds of REST.
@@ -58,11 +59,17 @@ class ServerOptions:
     port: int = 8501
     grpc_port: int | None = 8500
     workers: int = 1
-    batching: BatchingOptions | None = field(default_factory=BatchingOptions)
+    batching: BatchingOptions = field(default_factory=BatchingOptions)
     poll_seconds: float = 1.0
     warm_up: bool = True
     rest: RestOptions = field(default_factory=RestOptions)
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
+
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ValueError(f"`workers` must be at least 1. Received: {self.workers}")
+        if self.poll_seconds < 0:
+            raise ValueError(f"`poll_seconds` must not be negative. Received: {self.poll_seconds}")
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ def application(
         service = stack.enter_context(loaded_service(models, options))
         for name in service.manager.names:
             if strict and not service.manager.ready(name):
-                raise ValueError(f"model {name} cannot be served: {service.manager.status(name)[0].error}")
+                raise ValueError(f"model {name} cannot be served: {_reason(service, name)}")
         if ports.grpc is not None:
             stack.enter_context(_grpc_listening(service, options, ports.grpc))
         close = stack.pop_all().close
@@ -176,6 +183,15 @@ def application(
     app = create_app(service, options.rest, lifespan)
     app.state.close = close
     return app
+
+
+def _reason(service: Service, name: str) -> str:
+    """Returns why a model has no version that answers."""
+    try:
+        return service.manager.status(name)[0].error
+    except ServingError as error:
+        # None of the versions that are there is one that is wanted.
+        return str(error)
 
 
 @contextlib.contextmanager
@@ -229,7 +245,8 @@ def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -
 def _say(models: Sequence[ServedModel], options: ServerOptions, ports: Ports) -> None:
     url = f"http://{_in_url(options.host)}:{ports.rest}"
     lines = [
-        f"serving version {latest_version(model.base_path).name} of {model.name} at {url}/v1/models/{model.name}"
+        f"serving version {', '.join(map(str, model.wanted(versions(model.base_path))))} of {model.name} at "
+        f"{url}/v1/models/{model.name}"
         for model in models
     ]
     if ports.grpc is not None:

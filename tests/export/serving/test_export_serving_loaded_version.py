@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from export_presets import LABELS
 
-from bert_tf.export.serving.batching import BatchingOptions
+from bert_tf.export.serving.batching import ONE_BY_ONE, BatchingOptions
 from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.loaded_version import LoadedVersion
 
@@ -22,7 +22,7 @@ def texts(*values: bytes) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def plain(exported: Callable[[str], Path]) -> LoadedVersion:
-    return LoadedVersion(exported("classifier"))
+    return LoadedVersion(exported("classifier"), ONE_BY_ONE)
 
 
 def test_requests_of_many_clients_get_their_own_answers(plain: LoadedVersion, exported: Callable[[str], Path]) -> None:
@@ -74,7 +74,7 @@ def test_what_is_no_saved_model_is_refused(content: bytes | None, tmp_path: Path
     if content is not None:
         (folder / "saved_model.pb").write_bytes(content)
     with pytest.raises(ValueError, match=r"saved_model.pb: not a readable SavedModel"):
-        LoadedVersion(folder)
+        LoadedVersion(folder, ONE_BY_ONE)
 
 
 def test_a_saved_model_without_its_weights_is_refused(exported: Callable[[str], Path], tmp_path: Path) -> None:
@@ -82,4 +82,4 @@ def test_a_saved_model_without_its_weights_is_refused(exported: Callable[[str], 
     folder.mkdir()
     (folder / "saved_model.pb").write_bytes((exported("classifier") / "saved_model.pb").read_bytes())
     with pytest.raises(ValueError, match="not a readable SavedModel"):
-        LoadedVersion(folder)
+        LoadedVersion(folder, ONE_BY_ONE)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bert_tf.export.metadata import SAVED_MODEL_NAME
+from bert_tf.export.serving.batching import ONE_BY_ONE, Batcher
 from bert_tf.export.serving.configuration import ServedModel
 from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.loaded_version import LoadedVersion
@@ -23,7 +24,7 @@ class Version(LoadedVersion):
             raise ValueError(f"{folder}: not a readable SavedModel")
         self.version = int(folder.name)
         self.closed = threading.Event()
-        self._batcher = None
+        self._batcher = Batcher(self._run, ONE_BY_ONE)
         self._leases = 0
         self._released = threading.Condition()
 

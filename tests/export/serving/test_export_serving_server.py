@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 from server_process import running
 
 from bert_tf.export.client import PredictError, connect
@@ -143,6 +144,12 @@ def test_what_cannot_be_served_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "1/saved_model.pb").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="model m cannot be served: .*not a readable SavedModel"):
         serve([ServedModel("m", tmp_path)], ServerOptions(port=0, grpc_port=0))
+    other = FileSystemStoragePathSourceConfig.ServableVersionPolicy()
+    other.specific.versions.append(7)
+    with pytest.raises(ValueError, match="model m cannot be served: Could not find any versions of model m"):
+        serve([ServedModel("m", tmp_path, policy=other)], ServerOptions(port=0, grpc_port=0))
+    with pytest.raises(ValueError, match="`workers` must be at least 1. Received: 0"):
+        ServerOptions(workers=0)
 
 
 def test_both_signals_end_a_server_quietly() -> None:
