@@ -102,56 +102,47 @@ class RestServer:
 
 def bad_rest_requests(server: RestServer) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yields requests that a server must refuse: what is wrong with each, and what asks and compares."""
-    models = f"{server.address}/v1/models"
-    good = f"{server.url}:predict"
+    for name, path, body, status, message in [*_of_nothing(server), *_of_no_request(f"{server.url}:predict")]:
+        yield name, _refused_rest(server, path, body, status, message)
+    for name, body in (("no examples", b"{}"), ("no example", b'{"examples": []}')):
+        yield name, _refused_rest(server, f"{server.url}:classify", body, 400, "")
+    yield "unknown verb", _refused_rest(server, f"{server.url}:guess", b"{}", 400, "Malformed request: POST")
+
+
+RestCase = tuple[str, str, bytes | None, int, str]
+
+
+def _of_nothing(server: RestServer) -> list[RestCase]:
+    """Returns requests to models, versions and labels that are not there."""
+    models, model = f"{server.address}/v1/models", f"{server.address}/v1/models/{server.name}"
+    body = b'{"inputs": ["a"]}'
     latest = f"Servable not found for request: Latest({_NOT_THERE})"
     specific = f"Servable not found for request: Specific({server.name}, {_NOT_THERE})"
-    cases: list[tuple[str, str, bytes | None, int, str]] = [
-        ("unknown model", f"{models}/{_NOT_THERE}:predict", b'{"inputs": ["a"]}', 404, latest),
-        (
-            "unknown version",
-            f"{models}/{server.name}/versions/{_NOT_THERE}:predict",
-            b'{"inputs": ["a"]}',
-            404,
-            specific,
-        ),
-        (
-            "unknown label",
-            f"{models}/{server.name}/labels/none:predict",
-            b'{"inputs": ["a"]}',
-            400,
-            "Unrecognized servable version label: none",
-        ),
+    version = f"Could not find version {_NOT_THERE} of model {server.name}"
+    return [
+        ("unknown model", f"{models}/{_NOT_THERE}:predict", body, 404, latest),
+        ("unknown version", f"{model}/versions/{_NOT_THERE}:predict", body, 404, specific),
+        ("unknown label", f"{model}/labels/none:predict", body, 400, "Unrecognized servable version label: none"),
         ("status of an unknown model", f"{models}/{_NOT_THERE}", None, 404, "Could not find any versions of model"),
-        (
-            "status of an unknown version",
-            f"{models}/{server.name}/versions/{_NOT_THERE}",
-            None,
-            404,
-            f"Could not find version {_NOT_THERE} of model {server.name}",
-        ),
-        ("unknown verb", f"{server.url}:guess", b"{}", 400, "Malformed request: POST"),
-        ("no JSON", good, b"{", 400, "JSON Parse error"),
-        ("a list", good, b"[1]", 400, ""),
-        ("neither rows nor columns", good, b"{}", 400, "Missing 'inputs' or 'instances' key"),
-        ("both", good, b'{"inputs": ["a"], "instances": ["a"]}', 400, ""),
-        ("no row", good, b'{"instances": []}', 400, ""),
-        ("rows that are no list", good, b'{"instances": "a"}', 400, ""),
-        ("signature that is no name", good, b'{"instances": ["a"], "signature_name": 3}', 400, ""),
-        (
-            "unknown signature",
-            good,
-            b'{"instances": ["a"], "signature_name": "none"}',
-            400,
-            'Serving signature name: "none" not found in signature def',
-        ),
-        ("other type", good, b'{"inputs": [true]}', 400, ""),
-        ("unknown input", good, b'{"instances": [{"none": "a"}]}', 400, ""),
-        ("no examples", f"{server.url}:classify", b"{}", 400, ""),
-        ("no example", f"{server.url}:classify", b'{"examples": []}', 400, ""),
+        ("status of an unknown version", f"{model}/versions/{_NOT_THERE}", None, 404, version),
     ]
-    for name, path, body, status, message in cases:
-        yield name, _refused_rest(server, path, body, status, message)
+
+
+def _of_no_request(path: str) -> list[RestCase]:
+    """Returns bodies that are no predict request."""
+    none = 'Serving signature name: "none" not found in signature def'
+    return [
+        ("no JSON", path, b"{", 400, "JSON Parse error"),
+        ("a list", path, b"[1]", 400, ""),
+        ("neither rows nor columns", path, b"{}", 400, "Missing 'inputs' or 'instances' key"),
+        ("both", path, b'{"inputs": ["a"], "instances": ["a"]}', 400, ""),
+        ("no row", path, b'{"instances": []}', 400, ""),
+        ("rows that are no list", path, b'{"instances": "a"}', 400, ""),
+        ("signature that is no name", path, b'{"instances": ["a"], "signature_name": 3}', 400, ""),
+        ("unknown signature", path, b'{"instances": ["a"], "signature_name": "none"}', 400, none),
+        ("other type", path, b'{"inputs": [true]}', 400, ""),
+        ("unknown input", path, b'{"instances": [{"none": "a"}]}', 400, ""),
+    ]
 
 
 def _refused_rest(server: RestServer, path: str, body: bytes | None, status: int, message: str) -> Callable[[], str]:

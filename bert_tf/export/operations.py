@@ -40,8 +40,12 @@ def text_operations(folder: Path) -> list[str]:
         name: _reached(graph, [info.name.partition(":")[0].lstrip("^") for info in definition.outputs.values()])
         for name, definition in meta_graph.signature_def.items()
     }
+    needed = set().union(*reached.values())
     found = set()
     for where, node in _nodes(graph):
+        # A function that no signature calls is never made ready to run.
+        if where and where not in needed:
+            continue
         if node.op in functions or _is_core(node.op):
             continue
         if node.op not in TEXT_OPERATIONS:

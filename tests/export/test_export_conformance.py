@@ -34,6 +34,8 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
         grpc.start()
         config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
         server, bound = uvicorn.Server(config), config.bind_socket()
+        # From here on requests wait until it takes them.
+        bound.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         yield f"http://127.0.0.1:{bound.getsockname()[1]}", f"127.0.0.1:{grpc_port}"
@@ -44,7 +46,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     "kind",
-    [kind if kind in ("classifier", "regression") else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
+    [kind if kind == "classifier" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
 )
 def test_the_embedded_server_conforms(
     kind: str, exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]

@@ -68,7 +68,8 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     card = json.loads((folder / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
     assert card["kind"] == load_preset(presets[kind]).kind
     assert card["labels"] == TASKS.get(kind, {}).get("labels")
-    assert card["source_preset"] == str(presets[kind])
+    # Another test process may have exported it, from a preset of its own.
+    assert Path(card["source_preset"]).name == presets[kind].name
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
     assert card["precision"] == "float32" and "difference_to_float32" not in card and "evaluation" not in card

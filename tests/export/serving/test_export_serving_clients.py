@@ -20,6 +20,8 @@ TEXTS = ["the cat sat", "a big red house", ""]
 def addresses(service: Service, grpc_address: str) -> Iterator[tuple[str, str]]:
     config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
     server, bound = uvicorn.Server(config), config.bind_socket()
+    # From here on requests wait until it takes them.
+    bound.listen()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1/models", f"grpc://{grpc_address}"
