@@ -39,7 +39,7 @@ def rounded(path: str, values: np.ndarray) -> np.ndarray:
     return np.round(values / largest * 127) / 127 * largest
 
 
-@pytest.mark.parametrize("kind", ["pretrainer", "classifier"])
+@pytest.mark.parametrize("kind", [pytest.param("pretrainer", marks=pytest.mark.slow), "classifier"])
 def test_int8_is_the_model_with_rounded_weights(kind: str, presets: dict[str, Path]) -> None:
     model, quantized = load_preset(presets[kind]).model, load_in_precision(presets[kind], "int8").model
     inputs = {name: INPUTS[name] for name in model.input}
@@ -61,9 +61,7 @@ def test_all_large_weights_of_int8_are_int8(presets: dict[str, Path]) -> None:
     assert sum(weight.dtype == "int8" for weight in weights) == 1 + 2 * 6 + 3
 
 
-@pytest.mark.parametrize(
-    "kind", [k if k in ("backbone", "spans") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
-)
+@pytest.mark.parametrize("kind", [k if k == "backbone" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_signatures_have_the_types_of_float32(kind: str, presets: dict[str, Path]) -> None:
     specs = []
     for precision in ("float32", "bfloat16", "int8"):
