@@ -190,7 +190,7 @@ def main() -> int:
     print(text)
     if args.output:
         args.output.write_text(text, encoding="utf-8")
-    return 1 if tally.wrong or tally.bad_form or growth > 0.05 else 0
+    return 1 if not tally.answered or tally.wrong or tally.bad_form or growth > 0.05 else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max_request_bytes", type=int, default=16 * 2**20, help="larger requests are refused")
     parser.add_argument("--max_waiting", type=int, help="rows that wait at most; more are refused")
-    parser.add_argument("--no_warmup", action="store_true", help="serve before the warm-up requests are played")
+    parser.add_argument(
+        "--no_warmup",
+        action="store_true",
+        help="do not play the warm-up requests: ready sooner, the first request later",
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
     | bfloat16 | bfloat16 | bfloat16; softmax, normalization and the logits of heads float32 |
     | int8 | kernels and the token table int8, a scale for each output or token; the rest float32 | float32 |
 
-    Activations are not quantized: TensorFlow's products of int8 for the CPU are slower than those of float32 (twice the
-    time and more, saved_models/README.md), and weights alone lose less.
+    Activations are not quantized: TensorFlow's products of int8 for the CPU are slower than those of float32, and
+    weights alone lose less.
 
     Args:
         preset_dir: any kind of preset.

@@ -31,6 +31,7 @@ _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(
 _ASK = re.compile(_MODEL + ":(?P<verb>predict|classify|regress)", re.IGNORECASE)
 _DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
 _INT64_MAX = 2**63 - 1
+_INT64_DIGITS = 19
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,8 @@ class _Surface:
             body = await self._bodies.of(request, held)
             return await self._in_thread(_asked, self._service, found, body, self._options.answer_seconds)
         if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
-            return await self._in_thread(_described, self._service, found)
+            # At once, however many requests wait: servers are watched by their status.
+            return _described(self._service, found)
         raise ServingError(f"Malformed request: {request.method} {path}")
 
     async def _in_thread(self, function: Callable[..., bytes], *args: Any) -> bytes:
@@ -170,9 +172,10 @@ def _json(content: bytes, status: int = 200) -> Response:
 
 
 def _target(found: re.Match[str], signature: str = "", timeout: float | None = None) -> Target:
-    version = int(found["version"]) if found["version"] else None
+    digits = (found["version"] or "").lstrip("0")
+    version = int(digits[: _INT64_DIGITS + 1] or 0) if found["version"] else None
     if version is not None and version > _INT64_MAX:
-        raise ServingError(f"Failed to convert version: {found['version']} to numeric.")
+        raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
     return Target(found["name"], version, found["label"], signature, timeout)
 
 

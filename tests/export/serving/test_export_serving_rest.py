@@ -105,6 +105,8 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("GET", f"{MODEL}/labels/no", None, 400, "Unrecognized servable version label: no"),
     ("GET", "/v1/models/x/metadata", None, 404, LATEST),
     ("GET", f"{MODEL}/versions/99999999999999999999", None, 400, "Failed to convert version: 99999999999999999999"),
+    ("GET", f"{MODEL}/versions/{'9' * 5000}", None, 400, "Failed to convert version: 9999"),
+    ("GET", f"{MODEL}/versions/00009", None, 404, "Could not find version 9 of model classifier"),
     ("POST", "/v1/models/x:predict", {"instances": ["a"]}, 404, LATEST),
     ("POST", f"{MODEL}/versions/9:predict", {"instances": ["a"]}, 404, NOT_THERE),
     ("POST", f"{MODEL}/labels/no:predict", {"instances": ["a"]}, 400, "Unrecognized servable version label: no"),

@@ -1,0 +1,59 @@
+"""Hostile requests are a function of the seed, and the soak finds what is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.hostility import HostileClient
+from benchmarks.soak import Tally, _same
+
+
+def sent(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
+    """Returns what a client would send, without a server."""
+    made: list[tuple[str, str, bytes]] = []
+    client = HostileClient("127.0.0.1", 1, 1, "m", seed)
+
+    def kept(kind: str) -> object:
+        def keep(*content: object) -> tuple[str, bool]:
+            made.append((kind, *map(repr, content)))  # type: ignore[arg-type]
+            return "kept", True
+
+        return keep
+
+    for name in ("_post", "_raw", "_call"):
+        monkeypatch.setattr(client, name, kept(name))
+    for _ in range(60):
+        assert client.send()[1:] == ("kept", True)
+    return made
+
+
+def test_requests_are_a_function_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sent(1, monkeypatch)
+    assert sent(1, monkeypatch) == first
+    assert sent(2, monkeypatch) != first
+    assert {kind for kind, *_ in first} == {"_post", "_raw", "_call"}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "same"),
+    [
+        ([{"label": "a", "p": [0.5, 0.1]}], [{"label": "a", "p": [0.5, 0.1 + 1e-6]}], True),
+        ([{"label": "a", "p": [0.5, 0.1]}], [{"label": "b", "p": [0.5, 0.1]}], False),
+        ([{"label": "a", "p": [0.5, 0.1]}], [{"label": "a", "p": [0.5, 0.2]}], False),
+        ([{"label": "a"}], [{"label": "a", "p": [0.5]}], False),
+        ([1.0], [1.0, 2.0], False),
+    ],
+)
+def test_answers_are_compared(found: object, expected: object, same: bool) -> None:
+    assert _same(found, expected) is same
+
+
+@pytest.mark.parametrize(("slope", "growth"), [(0.0, 0.0), (1e6, 0.5), (-1e6, -0.5)])
+def test_growth_is_of_the_settled_part(slope: float, growth: float) -> None:
+    seconds = np.arange(100.0)
+    start = np.where(seconds < 30, 5e8, 0.0)
+    middle = (seconds[30] + seconds[-1]) / 2
+    size = 138e6 + slope * (seconds - middle) + start
+    tally = Tally(memory=list(zip(seconds.tolist(), size.tolist(), strict=True)))
+    assert tally.growth() == pytest.approx(growth, abs=0.01)
