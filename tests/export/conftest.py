@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from export_presets import KINDS, make_preset
+from starlette.applications import Starlette
 
 from bert_tf.export import saved_model, verify
 
@@ -50,6 +54,25 @@ def exported(presets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
         return root / kind / "1"
 
     return folder
+
+
+@contextlib.contextmanager
+def _listening(app: Starlette) -> Iterator[str]:
+    config = uvicorn.Config(app, port=0, log_config=None)
+    server, bound = uvicorn.Server(config), config.bind_socket()
+    # From here on requests wait until it takes them.
+    bound.listen()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def listening() -> Callable[[Starlette], contextlib.AbstractContextManager[str]]:
+    """A function that serves an application to a block, which gets its address."""
+    return _listening
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from export_presets import KINDS
 
 from bert_tf.export import conformance
@@ -25,22 +24,15 @@ from bert_tf.export.serving.server import ServerOptions, loaded_service
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
+def served(folder: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """Serves a version on both ports, and gives their addresses."""
     options = ServerOptions(poll_seconds=0, warm_up=False)
     with loaded_service([ServedModel(folder.parent.name, folder.parent)], options) as service:
         grpc = create_grpc_server(service, GrpcOptions())
         grpc_port = grpc.add_insecure_port("127.0.0.1:0")
         grpc.start()
-        config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
-        server, bound = uvicorn.Server(config), config.bind_socket()
-        # From here on requests wait until it takes them.
-        bound.listen()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}", f"127.0.0.1:{grpc_port}"
-        server.should_exit = True
-        thread.join()
+        with listening(create_app(service, RestOptions())) as address:
+            yield address, f"127.0.0.1:{grpc_port}"
         grpc.stop(None).wait()
 
 
@@ -49,9 +41,12 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     [kind if kind == "classifier" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
 )
 def test_the_embedded_server_conforms(
-    kind: str, exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    kind: str,
+    exported: Callable[[str], Path],
+    listening: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with served(exported(kind)) as (rest, grpc):
+    with served(exported(kind), listening) as (rest, grpc):
         status = conformance.main([str(exported(kind)), "--rest", rest, "--grpc", grpc])
     said = capsys.readouterr().out
     assert (status, "FAILED" in said) == (0, False), said

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import uvicorn
 
 from bert_tf.export.client import ModelClient, PredictError, connect
 from bert_tf.export.serving.rest import RestOptions, create_app
@@ -17,16 +15,9 @@ TEXTS = ["the cat sat", "a big red house", ""]
 
 
 @pytest.fixture(scope="module")
-def addresses(service: Service, grpc_address: str) -> Iterator[tuple[str, str]]:
-    config = uvicorn.Config(create_app(service, RestOptions()), port=0, log_config=None)
-    server, bound = uvicorn.Server(config), config.bind_socket()
-    # From here on requests wait until it takes them.
-    bound.listen()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-    thread.start()
-    yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1/models", f"grpc://{grpc_address}"
-    server.should_exit = True
-    thread.join()
+def addresses(service: Service, grpc_address: str, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    with listening(create_app(service, RestOptions())) as address:
+        yield f"{address}/v1/models", f"grpc://{grpc_address}"
 
 
 @pytest.fixture(params=["", "/versions/1", "/labels/stable"])
