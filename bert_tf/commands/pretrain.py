@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import add_overrides, existing, refuse_overrides
-from bert_tf.config import BertConfig, RunConfig, with_overrides
+from bert_tf.config import BertConfig, ConfigError, RunConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.recipes.pretraining import RECIPES, recipe
 
@@ -17,6 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or two")
     parser.add_argument("--model", help="a named size (tiny … large, L4_H256) or a config.json; default: the recipe's")
+    parser.add_argument(
+        "--init", type=Path, metavar="PRESET", help="go on from the weights, and with the model, of a preset or a run"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
     parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
     parser.add_argument("--recipe", default="default", help=", ".join(RECIPES))
@@ -27,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Trains, or resumes, and returns the summary."""
     existing(args.data, "--data")
+    if args.init:
+        existing(args.init, "--init")
     config = configuration(args)
     from bert_tf.training.allocator import tune_allocator
 
@@ -34,7 +39,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.tasks.pretraining import run_pretraining
     from bert_tf.training.fit import weights_sha256
 
-    preset, result = run_pretraining(args.data, config, args.output)
+    preset, result = run_pretraining(args.data, config, args.output, args.init)
     return {
         "output": str(args.output),
         "preset": str(preset),
@@ -53,7 +58,13 @@ def configuration(args: argparse.Namespace) -> RunConfig:
     refuse_overrides(args.overrides, ("training.epochs",), "pre-training counts in steps")
     config = recipe(args.recipe)
     size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
-    if args.model:
+    if args.init:
+        from bert_tf.tasks.initial_weights import InitialWeights
+
+        if args.model:
+            raise ConfigError(f"--model does not go with --init: the model is the preset's. Received: {args.model}")
+        model = InitialWeights.of(args.init).config
+    elif args.model:
         model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)

@@ -16,6 +16,7 @@ from bert_tf.data.installed_pipeline import packed_data, pretraining_data
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
+from bert_tf.tasks.initial_weights import InitialWeights
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation import Sights
 from bert_tf.training.evaluator import evaluate_pretraining
@@ -72,38 +73,43 @@ def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
     return phases, vocabulary
 
 
-def run_pretraining(data: Path, run: RunConfig, output: Path) -> tuple[Path, TrainResult]:
+def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None = None) -> tuple[Path, TrainResult]:
     """Trains a model on a data directory; with the same `output` it resumes.
 
     Args:
         data: what `bert-tf data` made, of one length or two; see `phases_of`.
         run: the model's and the training's configuration.
         output: folder of the run; the preset goes to `output/preset`.
+        init: a preset of the run's architecture from whose weights to go on; None starts from random ones.
 
     Returns:
         The preset's folder and the result of training.
 
     Raises:
-        ValueError: where data and configuration disagree.
+        ValueError: where data, configuration and `init` disagree.
     """
     phases, vocabulary = phases_of(data, run)
+    initial = InitialWeights.of(init) if init else None
+    if initial:
+        initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
     course = _Course(phases, run)
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
+    origin = initial.identity() if initial else {}
     result = pretrain(
-        lambda: BertPretrainer(BertBackbone(run.model)),
+        lambda: initial.model(run.model) if initial else BertPretrainer(BertBackbone(run.model)),
         course.batches,
         run.training,
         output,
         validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
-        identity={"model": to_dict(run.model), "data": identity},
+        identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
         boundaries=[phase.first for phase in phases[1:]],
         packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
         sights=course.sights(vocabulary),
     )
     preset = output / "preset"
-    info = {"step": result.step, "loss": result.loss, "data": identity} | (result.evaluation or {})
+    info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result

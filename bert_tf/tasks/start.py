@@ -12,6 +12,7 @@ import keras
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.models import BertBackbone, BertBiLSTMEncoder, Preset
 from bert_tf.models.presets import encoder_of
+from bert_tf.models.weights import copy_weights
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.feature_runs import Features
 
@@ -76,7 +77,7 @@ def builder(task: Task, source: Preset, start: Start) -> Callable[[], keras.Mode
     def build() -> keras.Model:
         backbone = BertBackbone(replace(source.config, pooler=pooler))
         if not start.from_scratch:
-            _copy(encoder, backbone)
+            copy_weights(encoder, backbone)
         for name in _frozen(backbone, start.frozen_layers):
             backbone.get_layer(name).trainable = False
         if start.features:
@@ -85,21 +86,10 @@ def builder(task: Task, source: Preset, start: Start) -> Callable[[], keras.Mode
             bilstm = start.bilstm_dim
             model = task.build(backbone if bilstm is None else BertBiLSTMEncoder(backbone, bilstm))
         if start.keep_head:
-            _copy(source.model, model)
+            copy_weights(source.model, model)
         return model
 
     return build
-
-
-def _copy(source: keras.Model, target: keras.Model) -> None:
-    """Gives the weights of `target` the values of those of `source` with the same path; a pooler may be missing."""
-    given = {weight.path: weight for weight in source.weights}
-    for weight in target.weights:
-        if weight.path in given:
-            weight.assign(given.pop(weight.path))
-    left = [path for path in given if "pooler" not in path]
-    if left:
-        raise RuntimeError(f"the task's model has no weights {sorted(left)}")
 
 
 def _frozen(backbone: BertBackbone, layers: int | None) -> list[str]:

@@ -1,0 +1,84 @@
+"""Pre-training that goes on from the weights of a preset (domain-adaptive pre-training, arXiv 2004.10964)."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import keras
+
+from bert_tf.config import BertConfig, ConfigError
+from bert_tf.data.manifest import Manifest
+from bert_tf.models import BertBackbone, BertPretrainer, load_preset
+from bert_tf.models.presets import WEIGHTS_NAME, PresetHeader, encoder_of, preset_directory, read_header
+from bert_tf.models.weights import copy_weights
+from bert_tf.text.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
+
+# What may differ from the preset's: the weights are the same with any.
+_FREE = ("dropout", "attention_dropout")
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """The weights that a run starts from. They are read where the run's model is built: devices are taken up there.
+
+    Args:
+        directory: of the preset.
+        header: what its config.json says.
+        vocabulary: its word pieces.
+    """
+
+    directory: Path
+    header: PresetHeader
+    vocabulary: Vocabulary
+
+    @classmethod
+    def of(cls, directory: Path) -> InitialWeights:
+        """Reads what a preset, or that of a run, says of itself. Raises ConfigError where there is none."""
+        header, vocabulary, *_ = read_header(preset_directory(directory))
+        return cls(preset_directory(directory), header, vocabulary)
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture with which pre-training goes on: the preset's, with a pooler."""
+        return replace(self.header.model, pooler=True)
+
+    def identity(self) -> dict[str, str]:
+        """Returns what a checkpoint and the preset of the run say of them."""
+        with (self.directory / WEIGHTS_NAME).open("rb") as file:
+            return {"init": hashlib.file_digest(file, "sha256").hexdigest()}
+
+    def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
+        """Raises ConfigError or ValueError where the run's model or its data are not for these weights."""
+        for field in fields(model):
+            given, expected = getattr(model, field.name), getattr(self.config, field.name)
+            if given != expected and field.name not in _FREE:
+                raise ConfigError(
+                    f"`model.{field.name}` must be that of the preset {self.directory}, {expected}. Received: {given}"
+                )
+        for folder, manifest in data:
+            found = manifest.vocabulary_sha256, manifest.config.lowercase
+            if found != (self.vocabulary.fingerprint, self.header.lowercase):
+                raise ValueError(
+                    f"{folder}: vocabulary and `lowercase` must be those of the preset {self.directory}, "
+                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {found[0]} and {found[1]}"
+                )
+
+    def model(self, config: BertConfig) -> keras.Model:
+        """Returns a new model for pre-training with these weights; heads that the preset lacks are new."""
+        model = BertPretrainer(BertBackbone(config))
+        source = load_preset(self.directory, "float32").model
+        heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
+        has = {"pooler": self.header.model.pooler, **heads}
+        if any(heads.values()):
+            copy_weights(source, model)
+        else:
+            copy_weights(encoder_of(source), model.backbone)
+        for part in (name for name, there in has.items() if not there):
+            logger.warning("%s has no `%s`: it starts with random weights", self.directory, part)
+        return model
