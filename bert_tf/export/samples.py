@@ -5,8 +5,6 @@ Shape legend: B batch, S sequence, N choices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import tensorflow as tf
 
@@ -20,8 +18,6 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # N, where a preset takes any number of choices.
 _COLUMNS = 3
-# Rows of the one warm-up request that has several.
-_WARMUP_ROWS = 8
 
 
 def comparison_samples(signatures: Signatures) -> Tensors:
@@ -40,23 +36,13 @@ def comparison_samples(signatures: Signatures) -> Tensors:
     return _samples(signatures, texts, texts)
 
 
-def warmup_samples(signatures: Signatures) -> Iterator[Tensors]:
-    """Yields every input any signature may have, by name, for one batch after the other.
+def warmup_sample(signatures: Signatures) -> Tensors:
+    """Returns every input any signature may have, by name, for one row of the fewest tokens.
 
-    Batches of one row have 8, 16, 32 tokens and so on up to the most, for kernels are chosen by the size of what they
-    multiply; one of the shortest length has several rows.
+    What a first request waits for is its graph, whatever its length: after these tokens, the first 128 take no longer
+    than the next.
     """
-    longest = signatures.max_sequence_length
-    lengths = [SHORTEST_SEQUENCE]
-    while lengths[-1] < longest:
-        lengths.append(min(2 * lengths[-1], longest))
-    for length in lengths:
-        yield _of_length(signatures, length, 1)
-    yield _of_length(signatures, SHORTEST_SEQUENCE, _WARMUP_ROWS)
-
-
-def _of_length(signatures: Signatures, length: int, rows: int) -> Tensors:
-    """Returns samples of about `length` tokens a row."""
+    length = SHORTEST_SEQUENCE
     words = _words(signatures.vocabulary, length)
     if signatures.top_k is not None:
         words[1] = "[MASK]"
@@ -64,7 +50,7 @@ def _of_length(signatures: Signatures, length: int, rows: int) -> Tensors:
     text, whole = (
         " ".join(words[: max(1, (length - 1 - texts) // texts)]) for texts in (len(signatures.text_inputs), 1)
     )
-    return _samples(signatures, [text] * rows, [whole] * rows)
+    return _samples(signatures, [text], [whole])
 
 
 def _samples(signatures: Signatures, texts: list[str], texts_of_ids: list[str]) -> Tensors:

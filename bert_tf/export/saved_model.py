@@ -26,7 +26,7 @@ from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shape
 from bert_tf.export.operations import text_operations
 from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
 from bert_tf.export.recording import Case, differences, record
-from bert_tf.export.samples import warmup_samples
+from bert_tf.export.samples import warmup_sample
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify import RECORDING, write_recording
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
@@ -134,16 +134,18 @@ def _write(signatures: Signatures, staging: Path) -> None:
     archive = ExportArchive()
     for name, endpoint in signatures.endpoints.items():
         archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
+    # Nobody trains what is exported; a server would load the gradients with it.
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
-        archive.write_out(str(staging), verbose=False)
+        archive.write_out(str(staging), options, verbose=False)
     except tf.errors.OpError as error:
         raise OSError(f"{staging}: cannot be written: {error.message}") from error
     _name_methods(signatures, staging)
     (staging / MODEL_CARD).parent.mkdir()
     save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
+    sample = warmup_sample(signatures)
     requests = (
-        (name, {str(spec.name): samples[str(spec.name)] for spec in endpoint.inputs})
-        for samples in warmup_samples(signatures)
+        (name, {str(spec.name): sample[str(spec.name)] for spec in endpoint.inputs})
         for name, endpoint in signatures.endpoints.items()
     )
     # The name that the server knows the model by.

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from export_presets import MAX_LENGTH
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from bert_tf.export import saved_model, verify
-from bert_tf.export.kinds.base import Signatures
+from bert_tf.export.kinds.base import SHORTEST_SEQUENCE, Signatures
 from bert_tf.export.metadata import WARMUP
-from bert_tf.export.samples import warmup_samples
+from bert_tf.export.samples import warmup_sample
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.warmup import read_warmup, request_of, write_warmup
@@ -30,19 +28,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["classifier", "pair_classifier", "pretrainer", "choices"])
-def test_there_are_requests_of_every_length_up_to_the_longest(kind: str, presets: dict[str, Path]) -> None:
+def test_the_sample_has_one_row_of_the_fewest_tokens(kind: str, presets: dict[str, Path]) -> None:
     signatures = signatures_of(load_preset(presets[kind]))
-    batches = list(warmup_samples(signatures))
-    assert [batch["token_ids"].shape for batch in batches] == [(1, 8), (1, 16), (1, MAX_LENGTH), (8, 8)]
+    sample = warmup_sample(signatures)
+    assert sample["token_ids"].shape == (1, SHORTEST_SEQUENCE)
     names = [str(spec.name) for spec in signatures.text_inputs]
-    for batch in batches:
-        length = batch["token_ids"].shape[1]
-        assert {len(batch[name]) for name in (*names, "examples", "inputs")} == {len(batch["token_ids"])}
-        columns = [batch[name].reshape(len(batch[name]), -1)[:, 0] for name in names]
-        encoded = signatures.encode(*map(tf.constant, columns), keep_mask_token=True)["token_ids"]
-        # What the number of texts leaves over stays empty.
-        assert length - 2 <= encoded.shape[1] <= length
-    assert (kind == "pretrainer") == any(b"[MASK]" in batch[names[0]].reshape(-1)[0] for batch in batches)
+    assert {len(sample[name]) for name in (*names, "examples", "inputs")} == {1}
+    columns = [sample[name].reshape(1, -1)[:, 0] for name in names]
+    encoded = signatures.encode(*map(tf.constant, columns), keep_mask_token=True)["token_ids"]
+    # What the number of texts leaves over stays empty.
+    assert SHORTEST_SEQUENCE - 2 <= encoded.shape[1] <= SHORTEST_SEQUENCE
+    assert (kind == "pretrainer") == (b"[MASK]" in sample[names[0]].reshape(-1)[0])
 
 
 def test_requests_come_back_as_they_were(folder: Path) -> None:
@@ -106,15 +102,15 @@ def test_a_version_that_fails_a_request_is_not_exported(
     quick_verification: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def samples(signatures: Signatures) -> Iterator[dict[str, np.ndarray]]:
-        batch = next(warmup_samples(signatures))
-        yield batch | {"token_ids": batch["token_ids"] - (0 if "unreadable" in message else 1000)}
+    def spoiled_sample(signatures: Signatures) -> dict[str, np.ndarray]:
+        sample = warmup_sample(signatures)
+        return sample | {"token_ids": sample["token_ids"] - (0 if "unreadable" in message else 1000)}
 
     def spoiled(path: Path, model: str, requests: Any) -> None:
         write_warmup(path, model, requests)
         spoil(path)
 
-    monkeypatch.setattr(saved_model, "warmup_samples", samples)
+    monkeypatch.setattr(saved_model, "warmup_sample", spoiled_sample)
     monkeypatch.setattr(saved_model, "write_warmup", spoiled)
     with pytest.raises(RuntimeError, match=message):
         export_preset(presets["backbone"], tmp_path / "m")

@@ -116,6 +116,11 @@ class Signatures(ABC):
         return self.answer_once_traced(*(found[name] for name in self.texts))
 
     @functools.cached_property
+    def run(self) -> Callable[[Outputs], Any]:
+        """The model as one function of the graph, which all signatures call: a server loads it once."""
+        return once_traced(self.model)
+
+    @functools.cached_property
     def answer_once_traced(self) -> Callable[..., Outputs]:
         """`answer` as one function of the graph, which all signatures of texts call."""
         return tf.function(self.answer, input_signature=self.text_inputs, autograph=False)
@@ -144,6 +149,12 @@ class Signatures(ABC):
             num_segments=config.num_segments,
             max_sequence_length=self.max_sequence_length,
         )
+
+
+def once_traced(model: keras.Model) -> Callable[[Outputs], Any]:
+    """Returns a model of named inputs, as it is after training, as one function of the graph."""
+    inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in model.input.items()}
+    return tf.function(lambda given: model(given, training=False), input_signature=[inputs], autograph=False)
 
 
 def plain(values: np.ndarray | np.generic | bytes) -> Any:

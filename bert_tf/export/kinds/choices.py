@@ -60,4 +60,4 @@ class ChoiceSignatures(Signatures):
         """Returns the logit of each row as that of the only choice, (B x N)."""
         batch, length = tf.unstack(tf.shape(rows[TOKEN_IDS]))
         alone = {name: tf.reshape(tensor, [batch, 1, length]) for name, tensor in rows.items()}
-        return self.model(alone, training=False)[:, 0]
+        return self.run(alone)[:, 0]

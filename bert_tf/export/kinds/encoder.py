@@ -6,13 +6,14 @@ Shape legend: B batch, S sequence, H hidden, L layers that a row asks for, N lay
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.export.checks import checked_layers, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, matrix
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, matrix, once_traced
 from bert_tf.models import BertBackbone
 
 TEXT, LAYERS = "text", "layers"
@@ -61,7 +62,8 @@ class EncoderSignatures(Signatures):
         count = self._encoder.config.num_layers + 1
         chosen = checked_layers(layers, column, (LAYERS, TEXT), count)
         inputs = self.encode(column)
-        hidden = list(self._all_layers(inputs, training=False).values())
+        encoded = self._encoded(inputs)
+        hidden = [encoded[name] for name in self._encoder.layer_outputs]
         first = tf.stack([tf.cast(layer[:, 0], tf.float32) for layer in hidden], axis=1)
         mean = tf.stack([_mean(layer, inputs[PADDING_MASK]) for layer in hidden], axis=1)
         numbers = tf.where(chosen < 0, chosen + count, chosen)
@@ -73,12 +75,14 @@ class EncoderSignatures(Signatures):
         return getattr(self.model, "backbone", self.model)
 
     @functools.cached_property
-    def _all_layers(self) -> keras.Model:
-        return self._encoder.features(self._encoder.layer_outputs)
+    def _encoded(self) -> Callable[[Outputs], Outputs]:
+        """All that the encoder gives; what a signature does not ask for, the graph does not keep."""
+        encoder = self._encoder
+        return once_traced(keras.Model(encoder.input, {**encoder.layer_outputs, **encoder.output}, name="encoded"))
 
     def _embedded(self, inputs: Outputs) -> Outputs:
-        hidden = self._encoder(inputs, training=False)
-        outputs = {name: tf.cast(values, tf.float32) for name, values in hidden.items()}
+        encoded = self._encoded(inputs)
+        outputs = {name: tf.cast(encoded[name], tf.float32) for name in self._encoder.output}
         return {**outputs, "mean_output": _mean(outputs["sequence_output"], inputs[PADDING_MASK])}
 
 

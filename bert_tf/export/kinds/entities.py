@@ -92,7 +92,7 @@ class EntitySignatures(Signatures):
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the logits of all tokens [B, S, C]."""
-        return {"logits": self.model(self.checked(*ids), training=False)}
+        return {"logits": self.run(self.checked(*ids))}
 
     def _answer_words(self, text: tf.Tensor) -> Outputs:
         (text,) = checked_texts({TEXT: text})
@@ -129,9 +129,7 @@ class EntitySignatures(Signatures):
         pieces = tf.concat([pieces, of_missing], axis=1)
         offsets = pieces.row_splits
         rows = word_rows(offsets, found.row_splits, capacity, TEXT)
-        logits = in_parts(
-            lambda part: self.model(part, training=False), self._rows(pieces, offsets, rows), 3, ROWS_AT_ONCE
-        )
+        logits = in_parts(self.run, self._rows(pieces, offsets, rows), 3, ROWS_AT_ONCE)
         of_word = rows.of_word
         first = tf.gather(offsets, tf.gather(rows.starts, of_word))
         places = 1 + offsets[:-1] - first

@@ -58,7 +58,7 @@ class PretrainerSignatures(EncoderSignatures):
         columns = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
         found = tf.ragged.boolean_mask(columns, is_mask)
         positions = checked_mask_count(found.to_tensor(), TEXT)
-        logits = self.model({**encoded, MASK_POSITIONS: positions}, training=False)[MLM_LOGITS]
+        logits = self.run({**encoded, MASK_POSITIONS: positions})[MLM_LOGITS]
         scores, candidates = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
         present = tf.sequence_mask(found.row_lengths(), tf.shape(positions)[1])[..., tf.newaxis]
         tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
@@ -75,7 +75,7 @@ class PretrainerSignatures(EncoderSignatures):
         *inputs, mask_positions = ids
         checked = self.checked(*inputs)
         positions = checked_positions(mask_positions, checked[TOKEN_IDS])
-        outputs = self.model({**checked, MASK_POSITIONS: positions}, training=False)
+        outputs = self.run({**checked, MASK_POSITIONS: positions})
         return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS) if name in outputs}
 
 

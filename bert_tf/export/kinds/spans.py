@@ -137,10 +137,10 @@ class SpanSignatures(Signatures):
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns start_logits and end_logits [B, S]."""
-        return self.model(self.checked(*ids), training=False)
+        return self.run(self.checked(*ids))
 
     def _logits(self, rows: Outputs) -> tf.Tensor:
-        outputs = self.model(rows, training=False)
+        outputs = self.run(rows)
         return tf.stack([outputs[START_LOGITS], outputs[END_LOGITS]], axis=-1)
 
     @property

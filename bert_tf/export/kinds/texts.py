@@ -52,12 +52,10 @@ class TextSignatures(Signatures):
         """Returns the values of texts, (B, C) float32."""
         columns = checked_texts(dict(zip(self.texts, texts, strict=True)))
         if not self._reads_windows:
-            return self.of_logits(self.model(self.encode(*columns), training=False))
+            return self.of_logits(self.run(self.encode(*columns)))
         segments = [self.tokenizer.ids(column) for column in columns]
         segments, of = _windows(segments, self.max_sequence_length - 1 - len(segments))
-        values = in_parts(
-            lambda rows: self.of_logits(self.model(rows, training=False)), self.packed(segments), 2, ROWS_AT_ONCE
-        )
+        values = in_parts(lambda rows: self.of_logits(self.run(rows)), self.packed(segments), 2, ROWS_AT_ONCE)
         return tf.math.segment_mean(values, of)
 
 
@@ -97,7 +95,7 @@ class ClassifierSignatures(TextSignatures):
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns logits and probabilities."""
-        logits = self.model(self.checked(*ids), training=False)
+        logits = self.run(self.checked(*ids))
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
     def _classify(self, examples: tf.Tensor) -> Outputs:
@@ -127,7 +125,7 @@ class RegressionSignatures(TextSignatures):
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the number."""
-        return {"number": self.model(self.checked(*ids), training=False)[:, 0]}
+        return {"number": self.run(self.checked(*ids))[:, 0]}
 
     def _regress(self, examples: tf.Tensor) -> Outputs:
         return {"outputs": self.answer_examples(examples)["number"]}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -113,7 +114,7 @@ class LoadedVersion:
         self._batcher.close()
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
-        """Answers requests whose answers nobody waits for.
+        """Answers requests whose answers nobody waits for, several at once: graphs are optimized by one thread each.
 
         Args:
             requests: signatures and inputs.
@@ -121,7 +122,8 @@ class LoadedVersion:
         Returns:
             How many there were.
         """
-        return sum(len(self._run(signature, inputs)) > 0 for signature, inputs in requests)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return len(list(pool.map(lambda request: self._run(*request), requests)))
 
     def _run(self, signature: str, inputs: Arrays) -> Arrays:
         function = self._signatures[signature]
