@@ -10,15 +10,11 @@ where that does not hold.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.hostility import HostileClient
+from benchmarks.server_process import Server, serving
 from bert_tf.export.client import connect
 
 # Memory is compared from here on, as a share of the time: arenas and thread stacks grow in the beginning.
@@ -41,7 +38,7 @@ class Tally:
         wrong: good requests that were not answered as at the start.
         outcomes: hostile requests by what they were and what the server said.
         bad_form: hostile requests whose refusal has another form than TF Serving's.
-        memory: seconds since the start and resident bytes of the server.
+        memory: seconds since the start and bytes of the server.
     """
 
     answered: int = 0
@@ -51,7 +48,7 @@ class Tally:
     memory: list[tuple[float, int]] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Returns the growth of resident memory over the settled part, as a share of it, by a straight line."""
+        """Returns the growth of memory over the settled part, as a share of it, by a straight line."""
         settled = self.memory[int(_SETTLED * len(self.memory)) :]
         if len(settled) < 3:
             return 0.0
@@ -60,31 +57,7 @@ class Tally:
         return float(slope * (seconds[-1] - seconds[0]) / size.mean())
 
 
-@contextlib.contextmanager
-def server(model: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
-    """Gives a block a server's process and its ports of REST and gRPC."""
-    command = [sys.executable, "-m", "bert_tf.cli", "serve", f"--model={model}", "--port=0", "--grpc_port=0"]
-    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
-        assert process.stderr is not None
-        ports = []
-        for line in process.stderr:
-            if " at http://" in line or "gRPC on " in line:
-                ports.append(int(line.split("/v1/")[0].strip().rpartition(":")[2]))
-            if "stop with" in line:
-                break
-        if len(ports) != 2:
-            raise RuntimeError("the server did not start")
-        # Its log is read on, so that it never waits for a full pipe.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
-        try:
-            yield process, ports[0], ports[1]
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def run(model: Path, hostile: int, seconds: float, seed: int, clients: int = 2) -> Tally:
+def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, clients: int = 2) -> Tally:
     """Runs both kinds of traffic, and returns what came of it.
 
     Args:
@@ -92,17 +65,18 @@ def run(model: Path, hostile: int, seconds: float, seed: int, clients: int = 2) 
         hostile: requests, spread over the time.
         seconds: how long, at least; hostile requests that are left are sent after it.
         seed: of the hostile requests.
+        workers: processes of the server.
         clients: threads of good traffic.
     """
     tally, stop = Tally(), threading.Event()
-    with server(model) as (process, rest, grpc):
-        url = f"http://127.0.0.1:{rest}/v1/models/{model.resolve().name}"
+    with serving(model, f"--workers={workers}") as server:
+        url = f"http://127.0.0.1:{server.rest}/v1/models/{model.resolve().name}"
         threads = [threading.Thread(target=_good, args=(url, tally, stop)) for _ in range(clients)]
-        threads.append(threading.Thread(target=_watch, args=(process.pid, tally, stop)))
+        threads.append(threading.Thread(target=_watch, args=(server, tally, stop)))
         for thread in threads:
             thread.start()
         began = time.monotonic()
-        client = HostileClient("127.0.0.1", rest, grpc, model.resolve().name, seed)
+        client = HostileClient("127.0.0.1", server.rest, server.grpc, model.resolve().name, seed)
         for number in range(hostile):
             kind, outcome, right = client.send()
             tally.outcomes[f"{kind}: {outcome}"] += 1
@@ -122,8 +96,8 @@ def run(model: Path, hostile: int, seconds: float, seed: int, clients: int = 2) 
         stop.set()
         for thread in threads:
             thread.join()
-        if process.poll() is not None:
-            tally.wrong.append(f"the server ended with status {process.returncode}")
+        if server.process.poll() is not None:
+            tally.wrong.append(f"the server ended with status {server.process.returncode}")
     return tally
 
 
@@ -153,13 +127,10 @@ def _same(found: Any, expected: Any) -> bool:
     return bool(np.isclose(found, expected, atol=1e-5)) if isinstance(expected, float) else found == expected
 
 
-def _watch(pid: int, tally: Tally, stop: threading.Event) -> None:
+def _watch(server: Server, tally: Tally, stop: threading.Event) -> None:
     began = time.monotonic()
-    page = os.sysconf("SC_PAGE_SIZE")
     while not stop.wait(1.0):
-        with contextlib.suppress(FileNotFoundError):
-            resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
-            tally.memory.append((time.monotonic() - began, resident))
+        tally.memory.append((time.monotonic() - began, server.memory()))
 
 
 def main() -> int:
@@ -170,10 +141,11 @@ def main() -> int:
     parser.add_argument("--model", type=Path, required=True, help="saved_models/NAME of a model that takes one text")
     parser.add_argument("--hostile", type=int, default=10000, help="hostile requests")
     parser.add_argument("--minutes", type=float, default=10, help="how long, at least")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, help="JSON of all figures")
     args = parser.parse_args()
-    tally = run(args.model, args.hostile, 60 * args.minutes, args.seed)
+    tally = run(args.model, args.hostile, 60 * args.minutes, args.seed, args.workers)
     growth = tally.growth()
     figures = {
         "good_answers": tally.answered,
