@@ -18,7 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or two")
     parser.add_argument("--model", help="a named size (tiny … large, L4_H256) or a config.json; default: the recipe's")
     parser.add_argument(
-        "--init", type=Path, metavar="PRESET", help="go on from the weights, and with the model, of a preset or a run"
+        "--init",
+        type=Path,
+        metavar="PRESET",
+        help="go on from the weights, and with the model, of a preset or a run; positions may become more",
     )
     parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
     parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")

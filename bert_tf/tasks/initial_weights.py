@@ -19,8 +19,9 @@ from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-# What may differ from the preset's: the weights are the same with any.
-_FREE = ("dropout", "attention_dropout")
+# What may differ from the preset's: the weights are the same with any, positions are repeated or cut.
+_FREE = ("dropout", "attention_dropout", "max_sequence_length")
+_POSITIONS = "embeddings/position_embedding"
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,19 @@ class InitialWeights:
                 )
 
     def model(self, config: BertConfig) -> keras.Model:
-        """Returns a new model for pre-training with these weights; heads that the preset lacks are new."""
+        """Returns a new model for pre-training with these weights; heads that the preset lacks are new.
+
+        Of more positions than the preset's, those beyond are its own over again, from the first on: what attention has
+        learnt of neighbours holds there at once (arXiv 2004.05150, section 5).
+        """
         model = BertPretrainer(BertBackbone(config))
         source = load_preset(self.directory, "float32").model
         heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
         has = {"pooler": self.header.model.pooler, **heads}
         if any(heads.values()):
-            copy_weights(source, model)
+            copy_weights(source, model, repeated=_POSITIONS)
         else:
-            copy_weights(encoder_of(source), model.backbone)
+            copy_weights(encoder_of(source), model.backbone, repeated=_POSITIONS)
         for part in (name for name, there in has.items() if not there):
             logger.warning("%s has no `%s`: it starts with random weights", self.directory, part)
         return model

@@ -95,6 +95,18 @@ def test_what_the_preset_lacks_is_new_and_said(data, tmp_path, caplog, made, new
     } == new
 
 
+@pytest.mark.parametrize("positions", [20, 32, 48, 80])
+def test_positions_are_repeated_or_cut(data, pretrained, tmp_path, positions):
+    source = preset_of(BertPretrainer(backbone(max_sequence_length=positions)), tmp_path / "source")
+    given = weights(load_preset(source).model)
+    preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
+    found = weights(load_preset(preset).model)
+    name = "embeddings/position_embedding"
+    expected = [given[name][position % positions] for position in range(MODEL.max_sequence_length)]
+    np.testing.assert_allclose(found.pop(name), expected, rtol=0, atol=1e-20)
+    assert same(given, found) == set(found)
+
+
 def test_a_run_does_not_resume_from_other_weights(data, pretrained, tmp_path):
     run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", pretrained)
     with pytest.raises(ConfigError, match="init"):

@@ -117,7 +117,7 @@ class Signatures(ABC):
 
     @functools.cached_property
     def run(self) -> Callable[[Outputs], Any]:
-        """The model as one function of the graph, which all signatures call: a server loads it once."""
+        """The model as one function of the graph that all signatures call, so that a server loads it once."""
         return once_traced(self.model)
 
     @functools.cached_property
@@ -152,7 +152,7 @@ class Signatures(ABC):
 
 
 def once_traced(model: keras.Model) -> Callable[[Outputs], Any]:
-    """Returns a model of named inputs, as it is after training, as one function of the graph."""
+    """Returns a model of named inputs, without dropout, as one function of the graph."""
     inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in model.input.items()}
     return tf.function(lambda given: model(given, training=False), input_signature=[inputs], autograph=False)
 
