@@ -39,8 +39,8 @@ def comparison_samples(signatures: Signatures) -> Tensors:
 def warmup_sample(signatures: Signatures) -> Tensors:
     """Returns every input any signature may have, by name, for one row of the fewest tokens.
 
-    What a first request waits for is its graph, whatever its length: after these tokens, the first 128 take no longer
-    than the next.
+    What a first request waits for is its graph, whatever its length: after this, the first of 128 tokens takes little
+    longer than the next (`benchmarks.cold_start`).
     """
     length = SHORTEST_SEQUENCE
     words = _words(signatures.vocabulary, length)
