@@ -14,10 +14,10 @@ from pathlib import Path
 import grpc
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
+from bert_tf.export.runtime import register_text_operations
 from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
 from bert_tf.export.serving.errors import ServingError
 
@@ -47,6 +47,7 @@ class LoadedVersion:
         self.folder = folder
         self.version = int(folder.name)
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
+        register_text_operations()
         try:
             self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:

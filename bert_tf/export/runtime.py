@@ -1,0 +1,55 @@
+"""What runs an exported model and nothing more: TensorFlow, and the operations of tensorflow-text.
+
+TensorFlow imports Keras and JAX where they are installed, for Keras's SavedModels and for its converter to TF Lite, and
+tensorflow-text's Python package builds Keras layers. A served graph needs none of them; without them a server starts
+seconds earlier and takes less memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+# TensorFlow goes on without those of them that cannot be imported.
+_NOT_NEEDED = ("keras", "jax")
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without Keras and JAX; does nothing where it is imported already.
+
+    Both can be imported afterwards as always.
+    """
+    if "tensorflow" not in sys.modules:
+        with _hidden(_NOT_NEEDED):
+            import tensorflow  # noqa: F401
+
+
+def register_text_operations() -> None:
+    """Makes tensorflow-text's operations known to TensorFlow, without its Python package.
+
+    Raises:
+        ModuleNotFoundError: where tensorflow-text is not installed.
+    """
+    import tensorflow as tf
+
+    spec = importlib.util.find_spec("tensorflow_text")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("tensorflow_text is not installed", name="tensorflow_text")
+    for library in sorted(Path(spec.submodule_search_locations[0], "python", "ops").glob("*.so")):
+        tf.load_op_library(str(library))
+
+
+@contextlib.contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Lets imports of some modules fail for a block; those that are imported already stay."""
+    missing = [name for name in names if name not in sys.modules]
+    # What sys.modules has as None raises ModuleNotFoundError.
+    sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
