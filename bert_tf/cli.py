@@ -19,10 +19,11 @@ EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True)
 class Command:
-    """One command: `module` holds `add_arguments(parser)` and `run(args) -> summary`."""
+    """One command: `module` holds `add_arguments(parser)` and `run(args) -> summary`; without `keras` it needs none."""
 
     module: str
     help: str
+    keras: bool = True
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ COMMANDS: dict[str, Command | Pipeline] = {
     "features": Command("bert_tf.commands.features", "contextual embeddings of a file's texts, of any layers"),
     "convert": Command("bert_tf.commands.convert", "a checkpoint from one form to another, compared"),
     "export": Command("bert_tf.commands.export", "write the next version of a SavedModel"),
-    "serve": Command("bert_tf.commands.serve", "serve a SavedModel over TF Serving's REST predict"),
+    "serve": Command("bert_tf.commands.serve", "serve a SavedModel as TF Serving does", keras=False),
     "tokenize": Command("bert_tf.commands.tokenize", "the ids of every line of a file"),
     "inspect": Command("bert_tf.commands.inspect", "what a data directory, preset or SavedModel holds"),
 }
@@ -105,7 +106,7 @@ def _run(arguments: list[str]) -> dict[str, Any]:
     if isinstance(command, Pipeline):
         return run_pipeline(command.module, arguments[1:])
     args = build_parser().parse_args(arguments)
-    import_tensorflow()
+    import_tensorflow(keras=command is None or command.keras)
     return args.run(args)
 
 

@@ -17,14 +17,20 @@ from pathlib import Path
 _NOT_NEEDED = ("keras", "jax")
 
 
-def import_tensorflow() -> None:
-    """Imports TensorFlow without Keras and JAX; does nothing where it is imported already.
+@contextlib.contextmanager
+def without_keras() -> Iterator[None]:
+    """Lets TensorFlow be imported by a block without Keras and JAX; what is imported already stays.
 
     Both can be imported afterwards as always.
     """
-    if "tensorflow" not in sys.modules:
-        with _hidden(_NOT_NEEDED):
-            import tensorflow  # noqa: F401
+    hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
+    # What sys.modules has as None raises ModuleNotFoundError.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def register_text_operations() -> None:
@@ -40,16 +46,3 @@ def register_text_operations() -> None:
         raise ModuleNotFoundError("tensorflow_text is not installed", name="tensorflow_text")
     for library in sorted(Path(spec.submodule_search_locations[0], "python", "ops").glob("*.so")):
         tf.load_op_library(str(library))
-
-
-@contextlib.contextmanager
-def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Lets imports of some modules fail for a block; those that are imported already stay."""
-    missing = [name for name in names if name not in sys.modules]
-    # What sys.modules has as None raises ModuleNotFoundError.
-    sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for name in missing:
-            del sys.modules[name]

@@ -139,26 +139,29 @@ class SelfAttention(keras.layers.Layer):
 
     def call(self, hidden, attention_mask, training=None):
         """Returns what each position draws from those that it attends to."""
-        batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
-        weights = ops.cast(self.weights_of(hidden, attention_mask), self.compute_dtype)
+        rows, length = _rows_of(hidden)
+        weights = ops.cast(self._weights(rows, length, attention_mask), self.compute_dtype)
         weights = self.dropout_layer(weights, training=training)
-        values = self._heads(self.value, hidden, (0, 2, 1, 3))
+        values = self._heads(self.value, rows, length, (0, 2, 1, 3))
         drawn = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-        output = self.attention_output(ops.reshape(drawn, (-1, width)))
-        return ops.reshape(output, (batch, length, width))
+        output = self.attention_output(ops.reshape(drawn, (-1, hidden.shape[-1])))
+        return ops.reshape(output, (-1, length, hidden.shape[-1]))
 
     def weights_of(self, hidden, attention_mask):
         """Returns the share that each position draws from each: float32 (B, N, S, S)."""
+        return self._weights(*_rows_of(hidden), attention_mask)
+
+    def _weights(self, rows, length, attention_mask):
         # The keys are laid out as the product takes them, and the queries scaled while they are small.
-        query = self._heads(self.query, hidden, (0, 2, 1, 3)) * (1.0 / math.sqrt(hidden.shape[-1] // self.num_heads))
-        scores = ops.matmul(query, self._heads(self.key, hidden, (0, 2, 3, 1)))
+        query = self._heads(self.query, rows, length, (0, 2, 1, 3))
+        query = query * (1.0 / math.sqrt(rows.shape[-1] // self.num_heads))
+        scores = ops.matmul(query, self._heads(self.key, rows, length, (0, 2, 3, 1)))
         return ops.softmax(ops.cast(scores, "float32") + attention_mask)
 
-    def _heads(self, projection, hidden, axes):
+    def _heads(self, projection, rows, length, axes):
         """Returns (B, S, N, D) of a projection, its axes in another order."""
-        batch, length, width = ops.shape(hidden)[0], ops.shape(hidden)[1], hidden.shape[-1]
-        rows = projection(ops.reshape(hidden, (-1, width)))
-        return ops.transpose(ops.reshape(rows, (batch, length, self.num_heads, width // self.num_heads)), axes)
+        apart = (-1, length, self.num_heads, rows.shape[-1] // self.num_heads)
+        return ops.transpose(ops.reshape(projection(rows), apart), axes)
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""
@@ -250,7 +253,9 @@ class TransformerLayer(keras.layers.Layer):
         hidden = ops.cast(hidden, self.compute_dtype)
         attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
         hidden = self.attention_norm(hidden + attended)
-        fed = self.feedforward_dropout(self.outer(self.inner(hidden)), training=training)
+        rows, length = _rows_of(hidden)
+        fed = ops.reshape(self.outer(self.inner(rows)), (-1, length, hidden.shape[-1]))
+        fed = self.feedforward_dropout(fed, training=training)
         return self.feedforward_norm(hidden + fed)
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
@@ -277,6 +282,11 @@ class TransformerLayer(keras.layers.Layer):
             dtype=self.dtype_policy,
             name=name,
         )
+
+
+def _rows_of(hidden):
+    """Returns hidden states as rows (B * S, H), of which TensorFlow fuses products and biases, and S."""
+    return ops.reshape(hidden, (-1, hidden.shape[-1])), ops.shape(hidden)[1]
 
 
 class AttentionWeights(keras.layers.Layer):

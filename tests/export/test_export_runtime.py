@@ -35,8 +35,9 @@ def test_a_version_is_served_without_keras_which_can_be_imported_afterwards(expo
 
 
 def test_only_modules_not_yet_imported_are_hidden_and_only_for_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_NOT_NEEDED", ("this", "json"))
     monkeypatch.delitem(sys.modules, "this", raising=False)
-    with runtime._hidden(("this", "json")):
+    with runtime.without_keras():
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("this")
         assert importlib.import_module("json") is sys.modules["json"]

@@ -44,7 +44,7 @@ class EncoderSignatures(Signatures):
 
     def embed(self, text: tf.Tensor) -> Outputs:
         """Returns the vectors of texts."""
-        outputs = self._embedded(self.encode(*checked_texts({TEXT: text})))
+        outputs = self._embedded(self._rows(*checked_texts({TEXT: text})))
         return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
     def embed_layers(self, text: tf.Tensor, layers: tf.Tensor) -> Outputs:
@@ -61,7 +61,7 @@ class EncoderSignatures(Signatures):
         (column,) = checked_texts({TEXT: text})
         count = self._encoder.config.num_layers + 1
         chosen = checked_layers(layers, column, (LAYERS, TEXT), count)
-        inputs = self.encode(column)
+        inputs = self._rows(column)
         encoded = self._encoded(inputs)
         hidden = [encoded[name] for name in self._encoder.layer_outputs]
         first = tf.stack([tf.cast(layer[:, 0], tf.float32) for layer in hidden], axis=1)
@@ -73,6 +73,11 @@ class EncoderSignatures(Signatures):
     @property
     def _encoder(self) -> BertBackbone:
         return getattr(self.model, "backbone", self.model)
+
+    @functools.cached_property
+    def _rows(self) -> Callable[[tf.Tensor], Outputs]:
+        """`encode` as one function of the graph, which all signatures of texts call."""
+        return tf.function(self.encode, input_signature=self.text_inputs, autograph=False)
 
     @functools.cached_property
     def _encoded(self) -> Callable[[Outputs], Outputs]:
