@@ -1,10 +1,10 @@
 """`python -m benchmarks.quality --preset RUN --data FOLDER`: what pre-training gives, task by task.
 
 Every task is learnt twice, from the preset and from random weights of the same architecture, with the same rows, rates
-and seeds; of the rates the one is taken that is best on the development set, for each start by itself, and the mean
-over its seeds. Figures of the published Tiny and Mini, of GLUE's test sets, stand beside. FOLDER holds the files under
-the names of `ENTRIES`. Figures of each run stand in --output, runs of which they do are not made again; the table goes
-to `quality.md` and `quality.json` there.
+and seeds; of the rates the one is taken that is best on the development set with the first seed, for each start by
+itself, and the mean over all seeds of it. Figures of the published Tiny and Mini, of GLUE's test sets, stand beside.
+FOLDER holds the files under the names of `ENTRIES`. A run whose figures stand in --output is not made again; the table
+goes to `quality.md` and `quality.json` there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Entry:
         epochs: passes over the rows.
         metric: figure shown.
         rates: to choose from.
-        seeds: runs of each rate.
+        seeds: runs of the rate that is chosen.
         published: that figure in percent for BERT Tiny and Mini, on the task's test set (google-research/bert, README);
             None where there is none.
     """
@@ -54,12 +54,16 @@ class Entry:
 
 # Of tasks whose training takes long.
 ONE_SEED = (1,)
+TWO_RATES = (3e-4, 1e-4)
 SQUAD_TRAIN = ("squad/squadshifts_amazon_reviews_v1.0.json",)
 ENTRIES = {
     "SST-2": Entry(
-        "sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 1, "accuracy", seeds=ONE_SEED, published=(83.2, 85.9)
+        "sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 1, "accuracy", TWO_RATES, published=(83.2, 85.9)
     ),
-    "MRPC": Entry("mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 3, "f1", published=(81.1, 81.1)),
+    # Not F1: who always says yes has 81.2, more than the published Mini.
+    "MRPC": Entry(
+        "mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 3, "accuracy", TWO_RATES, published=(71.1, 71.8)
+    ),
     "CoLA": Entry("cola", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", 2, "matthews", published=(0.0, 0.0)),
     "STS-B": Entry("stsb", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", 3, "spearman", published=(73.6, 73.3)),
     "SQuAD": Entry("squad1", SQUAD_TRAIN, "squad/xquad.en.json", 1, "f1", seeds=ONE_SEED),
@@ -109,17 +113,17 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name, "metric": entry.metric, "epochs": entry.epochs, "published": entry.published}
     for start in args.starts:
         seeds = entry.seeds[: args.seeds]
-        by_rate = {rate: [learnt(name, start, rate, seed, args) for seed in seeds] for rate in entry.rates}
-        means = {rate: statistics.mean(run["figure"] for run in runs) for rate, runs in by_rate.items()}
-        best = max(means, key=means.__getitem__)
-        figures = [run["figure"] for run in by_rate[best]]
+        by_rate = {rate: learnt(name, start, rate, seeds[0], args) for rate in entry.rates}
+        best = max(by_rate, key=lambda rate: by_rate[rate]["figure"])
+        runs = [by_rate.pop(best), *(learnt(name, start, best, seed, args) for seed in seeds[1:])]
+        figures = [run["figure"] for run in runs]
         row[start] = {
-            "mean": means[best],
+            "mean": statistics.mean(figures),
             "deviation": statistics.stdev(figures) if len(figures) > 1 else None,
             "rate": best,
             "seeds": len(figures),
-            "remarks": sorted({run["remark"] for run in by_rate[best]} - {""}),
-            "seconds": sum(run["seconds"] for runs in by_rate.values() for run in runs),
+            "remarks": sorted({run["remark"] for run in runs} - {""}),
+            "seconds": sum(run["seconds"] for run in (*runs, *by_rate.values())),
         }
     return row
 
@@ -154,7 +158,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with glue/, squad/ and ner/")
     parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="default: all")
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS), help="without both, no table")
-    parser.add_argument("--seeds", type=int, help="runs of each rate at most; default: what the task says")
+    parser.add_argument("--seeds", type=int, help="runs of the chosen rate at most; default: what the task says")
     parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="folder of all runs")
     args = parser.parse_args()
     if args.seeds is not None and args.seeds < 1:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -49,7 +51,8 @@ class LoadedVersion:
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
         register_text_operations()
         try:
-            self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
+            with _without_warnings():
+                self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
             raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
         self._on_run = on_run
@@ -153,3 +156,15 @@ def _result(batcher: Batcher, signature: str, inputs: Arrays, timeout: float | N
         # Nobody waits any more: what has not begun need not begin.
         future.cancel()
         raise
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keeps TensorFlow from warning that an export holds no gradients: nobody takes one of a served model."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
