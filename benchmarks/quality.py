@@ -78,7 +78,7 @@ def percent(entry: Entry, value: float) -> float:
 
 
 def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """Returns figure and seconds of one run, which is made where it is not there yet."""
+    """Returns the metrics, seconds and remark of one run, which is made where it is not there yet."""
     from bert_tf.config import TrainingConfig
     from bert_tf.tasks.finetuning import Sources, finetune_task
     from bert_tf.tasks.registry import task_class
@@ -98,7 +98,6 @@ def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespa
         task, sources, Start(args.preset, from_scratch=start == "random"), config, told.with_suffix("")
     )
     found = {
-        "figure": percent(entry, result.metrics[entry.metric]),
         "metrics": result.metrics,
         "remark": result.remark,
         "seconds": round(time.perf_counter() - began, 1),
@@ -114,9 +113,9 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
     for start in args.starts:
         seeds = entry.seeds[: args.seeds]
         by_rate = {rate: learnt(name, start, rate, seeds[0], args) for rate in entry.rates}
-        best = max(by_rate, key=lambda rate: by_rate[rate]["figure"])
+        best = max(by_rate, key=lambda rate: by_rate[rate]["metrics"][entry.metric])
         runs = [by_rate.pop(best), *(learnt(name, start, best, seed, args) for seed in seeds[1:])]
-        figures = [run["figure"] for run in runs]
+        figures = [percent(entry, run["metrics"][entry.metric]) for run in runs]
         row[start] = {
             "mean": statistics.mean(figures),
             "deviation": statistics.stdev(figures) if len(figures) > 1 else None,
