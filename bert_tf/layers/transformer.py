@@ -149,7 +149,8 @@ class SelfAttention(keras.layers.Layer):
 
     def weights_of(self, hidden, attention_mask):
         """Returns the share that each position draws from each: float32 (B, N, S, S)."""
-        return self._weights(*_rows_of(hidden), attention_mask)
+        rows, length = _rows_of(hidden)
+        return self._weights(rows, length, attention_mask)
 
     def _weights(self, rows, length, attention_mask):
         # The keys are laid out as the product takes them, and the queries scaled while they are small.
