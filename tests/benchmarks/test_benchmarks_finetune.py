@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from test_benchmarks_data import ROOT, WORDS
 
-from benchmarks import finetune, quality
+from benchmarks import finetune
 from benchmarks.contenders.rows import Rows, read_rows, write_rows
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -61,27 +59,3 @@ def test_tokens_a_second_beside_keras_hub(tmp_path: Path) -> None:
     for row in (ours, peer):
         tokens_a_step = row["rate"] * row["milliseconds"] / 1e3
         assert 32 * 5 <= tokens_a_step <= 32 * told["max_length"]
-
-
-@pytest.mark.parametrize(
-    ("seeds", "expected"),
-    [
-        (None, "| MRPC | f1 | 61.0 ± 1.4 (collapsed) | 82.0 ± 2.8 | +21.0 | 0.0001, 0.0003 | 81.1, 81.1 |"),
-        (1, "| MRPC | f1 | 60.0 | 81.0 | +21.0 | 0.0001, 0.0001 | 81.1, 81.1 |"),
-    ],
-)
-def test_the_table_takes_the_best_rate_of_each_start(
-    seeds: int | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(quality.ENTRIES, "MRPC", replace(quality.ENTRIES["MRPC"], rates=(3e-4, 1e-4)))
-    figures = {("pre-trained", 3e-4): (80, 84), ("pre-trained", 1e-4): (81, 82), ("random", 3e-4): (50, 50),
-               ("random", 1e-4): (60, 62)}  # fmt: skip
-    for (start, rate), values in figures.items():
-        for seed, value in enumerate(values, start=1):
-            folder = tmp_path / "MRPC"
-            folder.mkdir(exist_ok=True)
-            remark = "collapsed: all" if value == 62 else ""
-            told = {"figure": value, "metrics": {}, "remark": remark, "seconds": 1.0}
-            (folder / f"{start}_{rate:g}_{seed}.json").write_text(json.dumps(told), "utf-8")
-    row = quality.row_of("MRPC", argparse.Namespace(output=tmp_path, starts=quality.STARTS, seeds=seeds))
-    assert quality.table([row]).splitlines()[2] == expected

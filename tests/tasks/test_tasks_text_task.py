@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import example as always
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_examples import VOCABULARY
@@ -80,6 +81,7 @@ def test_many_rows_are_packed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=2), st.integers(7, 24))
+@always([8, 8], 18)
 def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: int) -> None:
     # The tokens of a text are numbers that say where they stood.
     room = length - 1 - len(counts)
@@ -93,7 +95,9 @@ def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: in
     assert firsts[0] == 0 and lasts[-1] == counts[longer]
     assert all(last - first == width for first, last in zip(firsts, lasts, strict=True))
     steps = np.diff(firsts)
-    assert len(windows) > 1 and (steps > 0).all() and (steps <= max(1, 0.75 * width)).all()
+    # One of two texts of about one length may be whole where the other is cut to half of the room.
+    assert len(windows) > 1 or width == counts[longer]
+    assert (steps > 0).all() and (steps <= max(1, 0.75 * width)).all()
     for starts, stops in windows:
         assert (stops - starts).sum() == room
         if len(counts) == 2:
