@@ -95,8 +95,9 @@ def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: in
     assert firsts[0] == 0 and lasts[-1] == counts[longer]
     assert all(last - first == width for first, last in zip(firsts, lasts, strict=True))
     steps = np.diff(firsts)
+    assert width == room - (min(counts[1 - longer], room // 2) if len(counts) == 2 else 0)
     # One of two texts of about one length may be whole where the other is cut to half of the room.
-    assert len(windows) > 1 or width == counts[longer]
+    assert (len(windows) > 1) == (counts[longer] > width)
     assert (steps > 0).all() and (steps <= max(1, 0.75 * width)).all()
     for starts, stops in windows:
         assert (stops - starts).sum() == room
