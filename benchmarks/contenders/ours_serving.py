@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import tensorflow as tf
-import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
-
 from benchmarks.contenders import requests
 from benchmarks.contenders.session import Session
+from bert_tf.export.runtime import prefer_onednn, register_text_operations
+
+prefer_onednn()
+import tensorflow as tf  # noqa: E402 (reads what comes before)
 
 
 def main() -> None:
@@ -18,6 +19,7 @@ def main() -> None:
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    register_text_operations()
     session = Session()
     loaded = tf.saved_model.load(str(args.model))
     signature = loaded.signatures["serving_default"]

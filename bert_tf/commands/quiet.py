@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 
-from bert_tf.export.runtime import without_keras
+from bert_tf.export.runtime import prefer_onednn, without_keras
 
 
 def import_tensorflow(*, keras: bool = True) -> None:
@@ -18,11 +18,13 @@ def import_tensorflow(*, keras: bool = True) -> None:
     the progress lines. Where Keras has another backend, which needs the GPUs' memory, TensorFlow is shown none of them.
 
     Args:
-        keras: whether it imports Keras, too.
+        keras: whether it imports Keras, too; where not, it is to serve, and prefers oneDNN.
     """
     if "tensorflow" in sys.modules or importlib.util.find_spec("tensorflow") is None:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if not keras:
+        prefer_onednn()
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as notices, contextlib.nullcontext() if keras else without_keras():

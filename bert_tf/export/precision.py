@@ -6,6 +6,7 @@ from pathlib import Path
 
 import keras
 
+from bert_tf.layers.inference import arrange_for_inference
 from bert_tf.layers.transformer import HeadProjection
 from bert_tf.models import Preset, load_preset
 
@@ -18,8 +19,8 @@ TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
 _WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
-def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
-    """Returns a preset with its model as it is exported.
+def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool = False) -> Preset:
+    """Returns a preset with its model in a precision.
 
     | precision | weights | computed in |
     |---|---|---|
@@ -33,6 +34,8 @@ def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
     Args:
         preset_dir: any kind of preset.
         precision: one of `PRECISIONS`.
+        arranged: whether layers are laid out for inference (`layers.inference`), as they are exported. In bfloat16 they
+            stay as they are: what it would do there was not measured, on a processor with instructions for it.
 
     Raises:
         ValueError: for another precision, or an unreadable preset.
@@ -40,6 +43,8 @@ def load_in_precision(preset_dir: str | Path, precision: str) -> Preset:
     if precision not in PRECISIONS:
         raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
     preset = load_preset(preset_dir, dtype=BFLOAT16 if precision == BFLOAT16 else FLOAT32)
+    if arranged and precision != BFLOAT16:
+        arrange_for_inference(preset.model)
     if precision == INT8:
         weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
         preset.model.quantize(INT8, config=weights_alone, filters=lambda layer: isinstance(layer, _WITH_KERNELS))

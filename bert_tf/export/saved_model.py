@@ -76,12 +76,12 @@ def export_preset(
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
     signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)
-    signatures = signatures_in(precision)
+    signatures = signatures_in(precision, arranged=True)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _cleared(model_dir, version)
+        cases = record(signatures_in(precision))
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures)
-        cases = record(signatures)
         if precision != FLOAT32:
             card["difference_to_float32"] = differences(cases, record(signatures_in(FLOAT32)))
         with _staged(model_dir, number) as staging:
@@ -90,8 +90,11 @@ def export_preset(
     return model_dir / str(number)
 
 
-def _signatures_in(preset_dir: str | Path, length: int | None, top_k: int, precision: str) -> Signatures:
-    return signatures_of(load_in_precision(preset_dir, precision), max_sequence_length=length, top_k=top_k)
+def _signatures_in(
+    preset_dir: str | Path, length: int | None, top_k: int, precision: str, arranged: bool = False
+) -> Signatures:
+    preset = load_in_precision(preset_dir, precision, arranged=arranged)
+    return signatures_of(preset, max_sequence_length=length, top_k=top_k)
 
 
 def _cleared(model_dir: Path, version: int | None) -> int:

@@ -139,7 +139,7 @@ class SelfAttention(keras.layers.Layer):
 
     def call(self, hidden, attention_mask, training=None):
         """Returns what each position draws from those that it attends to."""
-        rows, length = _rows_of(hidden)
+        rows, length = rows_of(hidden)
         weights = ops.cast(self._weights(rows, length, attention_mask), self.compute_dtype)
         weights = self.dropout_layer(weights, training=training)
         values = self._heads(self.value, rows, length, (0, 2, 1, 3))
@@ -149,7 +149,7 @@ class SelfAttention(keras.layers.Layer):
 
     def weights_of(self, hidden, attention_mask):
         """Returns the share that each position draws from each: float32 (B, N, S, S)."""
-        rows, length = _rows_of(hidden)
+        rows, length = rows_of(hidden)
         return self._weights(rows, length, attention_mask)
 
     def _weights(self, rows, length, attention_mask):
@@ -254,7 +254,7 @@ class TransformerLayer(keras.layers.Layer):
         hidden = ops.cast(hidden, self.compute_dtype)
         attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
         hidden = self.attention_norm(hidden + attended)
-        rows, length = _rows_of(hidden)
+        rows, length = rows_of(hidden)
         fed = ops.reshape(self.outer(self.inner(rows)), (-1, length, hidden.shape[-1]))
         fed = self.feedforward_dropout(fed, training=training)
         return self.feedforward_norm(hidden + fed)
@@ -285,7 +285,7 @@ class TransformerLayer(keras.layers.Layer):
         )
 
 
-def _rows_of(hidden):
+def rows_of(hidden):
     """Returns hidden states as rows (B * S, H), of which TensorFlow fuses products and biases, and S."""
     return ops.reshape(hidden, (-1, hidden.shape[-1])), ops.shape(hidden)[1]
 

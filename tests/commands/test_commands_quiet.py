@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 ASKED = """
-import importlib, sys
+import importlib, os, sys
 from bert_tf import cli
 command = importlib.import_module(cli.COMMANDS[sys.argv[1]].module)
-command.run = lambda args: {"found": sorted({"keras", "tensorflow"} & sys.modules.keys())}
+def run(args):
+    found = sorted({"keras", "tensorflow"} & sys.modules.keys())
+    return {"found": found, "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS")}
+command.run = run
 sys.exit(cli.main(sys.argv[1:]))
 """
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"),
+    ("arguments", "found", "onednn"),
     [
-        (("serve", "--model", "folder"), ["tensorflow"]),
-        (("inspect", "folder"), ["keras", "tensorflow"]),
+        (("serve", "--model", "folder"), ["tensorflow"], "1"),
+        (("inspect", "folder"), ["keras", "tensorflow"], None),
     ],
     ids=["serve", "inspect"],
 )
-def test_only_commands_that_need_keras_import_it(arguments: tuple[str, ...], found: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", ASKED, *arguments], capture_output=True, text=True, check=False)
+def test_only_commands_that_need_keras_import_it_and_only_serve_prefers_onednn(
+    arguments: tuple[str, ...], found: list[str], onednn: str | None
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
+    command = [sys.executable, "-c", ASKED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["found"] == found
+    summary = json.loads(done.stdout)
+    assert (summary["found"], summary["onednn"]) == (found, onednn)
     assert done.stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bert_tf.export.recording import differences, record
 from bert_tf.export.samples import comparison_samples
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
+from bert_tf.layers.inference import arrange_for_inference
 from bert_tf.models import load_preset
 
 IDS = np.random.default_rng(0).integers(0, len(VOCABULARY), (3, 9)).astype(np.int32)
@@ -26,6 +28,7 @@ INPUTS = {
     "padding_mask": (np.arange(9) < [[9], [4], [6]]).astype(np.int32),
     "mask_positions": np.array([[1, 3], [2, 0], [0, 5]], np.int32),
 }
+INPUTS_OF_TEXTS = {name: values for name, values in INPUTS.items() if name != "mask_positions"}
 
 
 def rounded(path: str, values: np.ndarray) -> np.ndarray:
@@ -73,6 +76,38 @@ def test_signatures_have_the_types_of_float32(kind: str, presets: dict[str, Path
     assert specs[0] == specs[1] == specs[2]
     floats = {weight.dtype for weight in load_in_precision(presets[kind], "bfloat16").model.weights}
     assert "bfloat16" in floats
+
+
+@pytest.mark.parametrize(("precision", "merged"), [("float32", True), ("int8", True), ("bfloat16", False)])
+def test_layers_are_arranged_for_inference_but_in_bfloat16(
+    precision: str, merged: bool, presets: dict[str, Path]
+) -> None:
+    as_trained, arranged = (
+        load_in_precision(presets["classifier"], precision, arranged=arranged).model for arranged in (False, True)
+    )
+    np.testing.assert_allclose(as_trained(INPUTS_OF_TEXTS), arranged(INPUTS_OF_TEXTS), rtol=1e-5, atol=1e-5)
+    assert (len(arranged.weights) < len(as_trained.weights)) == merged
+
+
+def test_the_exported_graph_is_arranged(exported: Callable[[str], Path], presets: dict[str, Path]) -> None:
+    variables = tf.train.list_variables(str(exported("classifier") / "variables" / "variables"))
+    shapes = [tuple(shape) for _, shape in variables]
+    arranged = load_in_precision(presets["classifier"], "float32", arranged=True)
+    merged = {tuple(weight.shape) for weight in arranged.model.weights if "projections/kernel" in weight.path}
+    assert [shapes.count(shape) for shape in merged] == [arranged.config.num_layers]
+
+
+def test_what_an_arrangement_answers_is_held_against_the_model_as_trained(
+    presets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(model: Any) -> None:
+        arrange_for_inference(model)
+        model.weights[0].assign(model.weights[0] * 1.01)
+
+    monkeypatch.setattr("bert_tf.export.precision.arrange_for_inference", wrong)
+    with pytest.raises(RuntimeError, match="does not answer as the preset does"):
+        export_preset(presets["classifier"], tmp_path / "model")
+    assert not list((tmp_path / "model").glob("[!.]*"))
 
 
 def test_differences_are_of_figures_and_of_all_else() -> None:

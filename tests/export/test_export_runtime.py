@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,10 +29,24 @@ assert tensorflow_text.WhitespaceTokenizer().tokenize(["a b"]).to_list() == [[b"
 """
 
 
+def served(folder: Path, chosen: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | chosen
+    command = [sys.executable, "-c", SERVED, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
 def test_a_version_is_served_without_keras_which_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
-    command = [sys.executable, "-c", SERVED, str(exported("classifier"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = served(exported("classifier"), {})
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("chosen", "used"), [({}, True), ({"TF_ENABLE_ONEDNN_OPTS": "0"}, False)])
+def test_onednn_computes_unless_the_environment_decides_otherwise(
+    exported: Callable[[str], Path], chosen: dict[str, str], used: bool
+) -> None:
+    done = served(exported("classifier"), {"TF_CPP_MIN_LOG_LEVEL": "0"} | chosen)
+    assert done.returncode == 0, done.stderr
+    assert ("oneDNN custom operations are on" in done.stderr) == used
 
 
 def test_only_modules_not_yet_imported_are_hidden_and_only_for_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,86 @@
+"""Layers arranged for inference answer what they answered before."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from bert_tf.layers.inference import MergedAttention, arrange_for_inference
+from bert_tf.layers.transformer import HeadProjection, SelfAttention
+from bert_tf.models import BertBackbone, BertTextClassifier
+
+RNG = np.random.default_rng(0)
+INPUTS = {
+    "token_ids": RNG.integers(0, 50, (3, 9)).astype(np.int32),
+    "segment_ids": np.tile(np.arange(9) // 5, (3, 1)).astype(np.int32),
+    "padding_mask": (np.arange(9) < [[9], [4], [1]]).astype(np.int32),
+}
+SMALL = {"vocabulary_size": 50, "num_layers": 2, "hidden_dim": 24, "num_heads": 3, "intermediate_dim": 40}
+# Rows of 3 x 256 and of 512 floats are multiples of 1,024 bytes; one spare head of 64, one line of 16 floats.
+ALIASED = SMALL | {"hidden_dim": 256, "num_heads": 4, "intermediate_dim": 512}
+
+
+def random_weights(model: keras.Model) -> keras.Model:
+    for weight in model.weights:
+        weight.assign(RNG.normal(size=weight.shape, scale=0.1))
+    return model
+
+
+def kernels(model: keras.Model) -> set[tuple[int, ...]]:
+    return {tuple(w.shape) for w in model.weights if w.path.endswith("kernel") and "pooled" not in w.path}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "merged", "inner"),
+    [(SMALL, (24, 9, 8), 40), (ALIASED, (256, 13, 64), 528)],
+    ids=["small", "aliased"],
+)
+@pytest.mark.parametrize("activation", ["gelu_approximate", "gelu", "relu", "tanh"])
+@pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
+def test_answers_stay_and_kernels_are_fewer_and_not_aliased(architecture, merged, inner, activation, attention):
+    config = architecture | {"activation": activation, "attention": attention, "pooler": False}
+    model = random_weights(BertBackbone(config))
+    expected = model(INPUTS)["sequence_output"].numpy()
+    arrange_for_inference(model)
+    np.testing.assert_allclose(model(INPUTS)["sequence_output"], expected, rtol=1e-5, atol=1e-5)
+    width, heads = architecture["hidden_dim"], architecture["num_heads"]
+    assert kernels(model) == {merged, (heads, width // heads, width), (width, inner), (inner, width)}
+    assert len(model.weights) == 5 + 2 * 12
+
+
+@pytest.mark.parametrize("length", [2, 5])
+def test_an_empty_batch_and_a_single_row_are_answered(length):
+    model = random_weights(BertBackbone(ALIASED))
+    batches = [{name: value[:rows, :length] for name, value in INPUTS.items()} for rows in (0, 1)]
+    expected = [model(batch) for batch in batches]
+    arrange_for_inference(model)
+    for batch, before in zip(batches, expected, strict=True):
+        for name, value in model(batch).items():
+            np.testing.assert_allclose(value, before[name], rtol=1e-5, atol=1e-5)
+
+
+def test_layers_of_the_encoder_in_a_task_are_arranged():
+    model = random_weights(BertTextClassifier(BertBackbone(SMALL), num_classes=3))
+    expected = model(INPUTS)
+    arrange_for_inference(model)
+    np.testing.assert_allclose(model(INPUTS), expected, rtol=1e-5, atol=1e-5)
+    found = [layer for layer in model._flatten_layers() if isinstance(layer, MergedAttention | SelfAttention)]
+    assert [type(layer) for layer in found] == [MergedAttention] * 2
+
+
+def test_what_replaces_layers_is_quantized_and_what_was_replaced_is_gone():
+    model = random_weights(BertBackbone(ALIASED))
+    arrange_for_inference(model)
+    kinds = (keras.layers.Dense, HeadProjection)
+    config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+    model.quantize("int8", config=config, filters=lambda layer: isinstance(layer, kinds))
+    shapes = [tuple(weight.shape) for weight in model.weights if weight.dtype == "int8"]
+    assert sorted(shapes) == sorted([(256, 13, 64), (4, 64, 256), (256, 528), (528, 256)] * 2 + [(256, 256)])
+
+
+def test_an_arranged_layer_is_not_trained():
+    model = BertBackbone(SMALL)
+    arrange_for_inference(model)
+    with pytest.raises(ValueError, match="arranged for inference cannot be trained"):
+        model(INPUTS, training=True)
