@@ -45,10 +45,9 @@ class MergedAttention(keras.layers.Layer):
         self.built = True
 
     def _merged(self, attention: SelfAttention) -> HeadProjection:
-        """Returns query, scaled as the scores are to be, key and value side by side, and a head of zeros if need be."""
+        """Returns query, key and value side by side, and a head of zeros where their rows would be aliased."""
         width, _, size = attention.query.kernel_shape
-        scaled = [weight / math.sqrt(size) for weight in attention.query.get_weights()]
-        parts = [scaled, attention.key.get_weights(), attention.value.get_weights()]
+        parts = [part.get_weights() for part in (attention.query, attention.key, attention.value)]
         if _is_aliased(3 * width):
             parts.append([np.zeros((width, 1, size), np.float32), np.zeros((1, size), np.float32)])
         kernels, biases = zip(*parts, strict=True)
@@ -68,8 +67,8 @@ class MergedAttention(keras.layers.Layer):
         # Heads come first: taking them apart copies nothing then.
         parts = ops.split(ops.transpose(apart, (2, 0, 1, 3)), range(self.num_heads, heads, self.num_heads))
         query, key, value = parts[:3]
-        scores = ops.cast(ops.matmul(query, ops.transpose(key, (0, 1, 3, 2))), "float32")
-        weights = ops.softmax(scores + ops.transpose(attention_mask, (1, 0, 2, 3)))
+        scores = ops.matmul(query * (1.0 / math.sqrt(size)), ops.transpose(key, (0, 1, 3, 2)))
+        weights = ops.softmax(ops.cast(scores, "float32") + ops.transpose(attention_mask, (1, 0, 2, 3)))
         drawn = ops.matmul(ops.cast(weights, self.compute_dtype), value)
         drawn = ops.reshape(ops.transpose(drawn, (1, 2, 0, 3)), (-1, hidden.shape[-1]))
         return ops.reshape(self.attention_output(drawn), (-1, length, hidden.shape[-1]))

@@ -69,12 +69,16 @@ def test_layers_of_the_encoder_in_a_task_are_arranged():
     assert [type(layer) for layer in found] == [MergedAttention] * 2
 
 
-def test_what_replaces_layers_is_quantized_and_what_was_replaced_is_gone():
-    model = random_weights(BertBackbone(ALIASED))
+def test_what_replaces_layers_is_quantized_alike_and_what_was_replaced_is_gone():
+    model, as_trained = (random_weights(BertBackbone(ALIASED)) for _ in range(2))
+    as_trained.set_weights(model.get_weights())
     arrange_for_inference(model)
     kinds = (keras.layers.Dense, HeadProjection)
     config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
-    model.quantize("int8", config=config, filters=lambda layer: isinstance(layer, kinds))
+    for one in (model, as_trained):
+        one.quantize("int8", config=config, filters=lambda layer: isinstance(layer, kinds))
+    found, expected = (one(INPUTS)["sequence_output"] for one in (model, as_trained))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     shapes = [tuple(weight.shape) for weight in model.weights if weight.dtype == "int8"]
     assert sorted(shapes) == sorted([(256, 13, 64), (4, 64, 256), (256, 528), (528, 256)] * 2 + [(256, 256)])
 
