@@ -16,6 +16,7 @@ from export_presets import KINDS, LABELS, MAX_LENGTH, TASKS, VOCABULARY, WORDS
 from bert_tf.config import ConfigError
 from bert_tf.export import saved_model, verify
 from bert_tf.export.metadata import read_meta_graph, signature_defs
+from bert_tf.export.precision import load_in_precision
 from bert_tf.export.recording import record
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.warmup import read_warmup, request_of
@@ -95,7 +96,10 @@ def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exporte
     reader = tf.train.load_checkpoint(str(exported("classifier") / "variables" / "variables"))
     types, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
     stored = sorted(tuple(shapes[name]) for name, dtype in types.items() if dtype == tf.float32)
-    assert stored == sorted(tuple(weight.shape) for weight in load_preset(presets["classifier"]).model.weights)
+    arranged = load_in_precision(presets["classifier"], "float32", arranged=True).model
+    assert stored == sorted(tuple(weight.shape) for weight in arranged.weights)
+    # None of so small a model is padded.
+    assert arranged.count_params() == load_preset(presets["classifier"]).model.count_params()
 
 
 @pytest.mark.parametrize("kind, times", [("classifier", 1), ("backbone", 1), ("pretrainer", 2)])
