@@ -145,6 +145,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, help="JSON of all figures")
     args = parser.parse_args()
+    if args.output is not None and args.output.is_dir():
+        parser.error(f"--output must be a file, not a folder. Received: {args.output}")
     tally = run(args.model, args.hostile, 60 * args.minutes, args.seed, args.workers)
     growth = tally.growth()
     figures = {
