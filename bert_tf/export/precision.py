@@ -13,9 +13,9 @@ from bert_tf.models import Preset, load_preset
 FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
 PRECISIONS = (FLOAT32, BFLOAT16, INT8)
 # How far the answers of an exported model may be from those of the model it was made of, relative above 1. In float32
-# another order of a sum, as of another layout or processor, came to 7e-6 in 24 layers. In bfloat16 it may round any
+# another order of a sum, as of another layout or processor, changes the last digits. In bfloat16 it may round any
 # hidden value to its neighbour, 2^-8 of it away, and some layers carry that on. With weights in int8, sums are float32.
-TOLERANCES = {FLOAT32: 1e-4, BFLOAT16: 2.0**-5, INT8: 1e-4}
+TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
 _WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
