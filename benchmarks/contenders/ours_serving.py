@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.contenders import requests
 from benchmarks.contenders.session import Session
-from bert_tf.export.runtime import prefer_onednn, register_text_operations
+from bert_tf.export.runtime import keep_packed_weights, prefer_onednn, register_text_operations
 
 prefer_onednn()
 import tensorflow as tf  # noqa: E402 (reads what comes before)
@@ -16,7 +16,10 @@ def main() -> None:
     """Answers until the line is closed."""
     parser = requests.arguments(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="folder of a version")
+    parser.add_argument("--packed_weights", action="store_true", help="as of `bert-tf serve`")
     args = parser.parse_args()
+    if args.packed_weights:
+        keep_packed_weights()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(args.threads)
     register_text_operations()

@@ -13,9 +13,10 @@ from bert_tf.models import Preset, load_preset
 FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
 PRECISIONS = (FLOAT32, BFLOAT16, INT8)
 # How far the answers of an exported model may be from those of the model it was made of, relative above 1. In float32
-# another order of a sum, as of another layout or processor, changes the last digits. In bfloat16 it may round any
-# hidden value to its neighbour, 2^-8 of it away, and some layers carry that on. With weights in int8, sums are float32.
-TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
+# another order of a sum, as of another processor, changes the last digits. In bfloat16 it may round any hidden value to
+# its neighbour, 2^-8 of it away, and the layers carry that on: of base with random weights, with and without oneDNN,
+# single hidden values came to be 0.11 apart. With weights in int8, sums are float32.
+TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-3, INT8: 1e-5}
 _WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
@@ -34,8 +35,7 @@ def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool 
     Args:
         preset_dir: any kind of preset.
         precision: one of `PRECISIONS`.
-        arranged: whether layers are laid out for inference (`layers.inference`), as they are exported. In bfloat16 they
-            stay as they are: what it would do there was not measured, on a processor with instructions for it.
+        arranged: whether layers are laid out for inference (`layers.inference`), as they are exported.
 
     Raises:
         ValueError: for another precision, or an unreadable preset.
@@ -43,7 +43,7 @@ def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool 
     if precision not in PRECISIONS:
         raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")
     preset = load_preset(preset_dir, dtype=BFLOAT16 if precision == BFLOAT16 else FLOAT32)
-    if arranged and precision != BFLOAT16:
+    if arranged:
         arrange_for_inference(preset.model)
     if precision == INT8:
         weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)

@@ -25,7 +25,7 @@ from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
 from bert_tf.export.operations import text_operations
 from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
-from bert_tf.export.recording import Case, differences, record
+from bert_tf.export.recording import Case, check_arrangement, differences, record
 from bert_tf.export.samples import warmup_sample
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.verify import RECORDING, write_recording
@@ -50,8 +50,9 @@ def export_preset(
 ) -> Path:
     """Writes a preset as the next version of a SavedModel with its tokenizer in the graph.
 
-    The version is written beside its place, loaded in a fresh process, held against what the model itself answers, and
-    renamed only when they agree. A killed process leaves a `.staging-<version>` at most; the next export removes it.
+    The version is written beside its place, loaded in a fresh process, held against what the model itself answers, laid
+    out for inference as it is written (in float32 held against the model as trained), and renamed only when they agree.
+    A killed process leaves a `.staging-<version>` at most; the next export removes it.
 
     Args:
         preset_dir: any kind of preset.
@@ -80,10 +81,11 @@ def export_preset(
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _cleared(model_dir, version)
-        cases = record(signatures_in(precision))
+        cases, as_trained = record(signatures), record(signatures_in(FLOAT32))
+        check_arrangement(cases if precision == FLOAT32 else record(signatures_in(FLOAT32, arranged=True)), as_trained)
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures)
         if precision != FLOAT32:
-            card["difference_to_float32"] = differences(cases, record(signatures_in(FLOAT32)))
+            card["difference_to_float32"] = differences(cases, as_trained)
         with _staged(model_dir, number) as staging:
             _fill(staging, signatures, cases, card, evaluate)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)

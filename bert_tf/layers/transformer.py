@@ -255,9 +255,8 @@ class TransformerLayer(keras.layers.Layer):
         attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
         hidden = self.attention_norm(hidden + attended)
         rows, length = rows_of(hidden)
-        fed = ops.reshape(self.outer(self.inner(rows)), (-1, length, hidden.shape[-1]))
-        fed = self.feedforward_dropout(fed, training=training)
-        return self.feedforward_norm(hidden + fed)
+        fed = self.feedforward_dropout(self.outer(self.inner(rows)), training=training)
+        return ops.reshape(self.feedforward_norm(rows + fed), (-1, length, hidden.shape[-1]))
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""
@@ -286,7 +285,7 @@ class TransformerLayer(keras.layers.Layer):
 
 
 def rows_of(hidden):
-    """Returns hidden states as rows (B * S, H), of which TensorFlow fuses products and biases, and S."""
+    """Returns hidden states as rows (B * S, H), of which TensorFlow fuses products, biases and what is added, and S."""
     return ops.reshape(hidden, (-1, hidden.shape[-1])), ops.shape(hidden)[1]
 
 

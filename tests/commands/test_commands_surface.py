@@ -37,7 +37,7 @@ SURFACE = {
     "--target --task --text_columns --vocabulary",
     "export": "--evaluate --max_seq_length --output --precision --preset --top_k --version",
     "serve": "--batching_parameters_file --file_system_poll_wait_seconds --grpc_port --host --max_request_bytes "
-    "--max_waiting --model --model_config_file --no_batching --no_warmup --port --workers",
+    "--max_waiting --model --model_config_file --no_batching --no_warmup --packed_weights --port --workers",
     "tokenize": "--cased --graph --input --output --vocabulary",
     "inspect": "path",
 }

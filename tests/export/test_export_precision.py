@@ -78,15 +78,14 @@ def test_signatures_have_the_types_of_float32(kind: str, presets: dict[str, Path
     assert "bfloat16" in floats
 
 
-@pytest.mark.parametrize(("precision", "merged"), [("float32", True), ("int8", True), ("bfloat16", False)])
-def test_layers_are_arranged_for_inference_but_in_bfloat16(
-    precision: str, merged: bool, presets: dict[str, Path]
-) -> None:
+@pytest.mark.parametrize(("precision", "near"), [("float32", 1e-5), ("int8", 1e-5), ("bfloat16", 2**-5)])
+def test_layers_are_arranged_for_inference(precision: str, near: float, presets: dict[str, Path]) -> None:
     as_trained, arranged = (
         load_in_precision(presets["classifier"], precision, arranged=arranged).model for arranged in (False, True)
     )
-    np.testing.assert_allclose(as_trained(INPUTS_OF_TEXTS), arranged(INPUTS_OF_TEXTS), rtol=1e-5, atol=1e-5)
-    assert (len(arranged.weights) < len(as_trained.weights)) == merged
+    found, expected = (np.asarray(model(INPUTS_OF_TEXTS), np.float32) for model in (arranged, as_trained))
+    np.testing.assert_allclose(found, expected, rtol=near, atol=near)
+    assert len(arranged.weights) < len(as_trained.weights)
 
 
 def test_the_exported_graph_is_arranged(exported: Callable[[str], Path], presets: dict[str, Path]) -> None:
@@ -132,7 +131,7 @@ def test_an_export_holds_its_own_answers_and_how_far_they_are(
     folder = export_preset(presets["pretrainer"], tmp_path, precision=precision)
     card = json.loads((folder / MODEL_CARD).read_text(encoding="utf-8"))
     assert card["precision"] == precision
-    assert card["tolerance"] == {"bfloat16": 2**-5, "int8": 1e-5}[precision]
+    assert card["tolerance"] == {"bfloat16": 2**-3, "int8": 1e-5}[precision]
     cases = [record(signatures_of(load_in_precision(presets["pretrainer"], p))) for p in (precision, "float32")]
     assert card["difference_to_float32"].keys() == card["signatures"].keys()
     for name, expected in differences(*cases).items():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
+import platform
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from export_presets import KINDS
 
 from bert_tf.export import runtime
+from bert_tf.models import load_preset
 
 SERVED = """
 import sys
@@ -28,11 +33,32 @@ assert tf.keras.layers.Dense is keras.layers.Dense
 assert tensorflow_text.WhitespaceTokenizer().tokenize(["a b"]).to_list() == [[b"a", b"b"]]
 """
 
+FUSED = """
+import sys
+from bert_tf.export.runtime import prefer_onednn, register_text_operations
+prefer_onednn()
+import tensorflow as tf
+register_text_operations()
+v1, seen = tf.compat.v1, tf.compat.v1.RunMetadata()
+with v1.Session(graph=tf.Graph()) as session:
+    signature = v1.saved_model.load(session, ["serve"], sys.argv[1]).signature_def["serving_default"]
+    outputs = [info.name for info in signature.outputs.values()]
+    options = v1.RunOptions(output_partition_graphs=True)
+    session.run(outputs, {signature.inputs["text"].name: ["the cat sat"]}, options, seen)
+graphs = [graph for graph in seen.partition_graphs]
+nodes = [node for graph in graphs for part in (graph, *graph.library.function) for node in (
+    part.node if hasattr(part, "node") else part.node_def)]
+print([[str(name, "ascii") for name in node.attr["fused_ops"].list.s] for node in nodes if "fused_ops" in node.attr])
+"""
+
+
+def ran(chosen: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | chosen
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
+
 
 def served(folder: Path, chosen: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | chosen
-    command = [sys.executable, "-c", SERVED, str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return ran(chosen, "-c", SERVED, str(folder))
 
 
 def test_a_version_is_served_without_keras_which_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
@@ -47,6 +73,37 @@ def test_onednn_computes_unless_the_environment_decides_otherwise(
     done = served(exported("classifier"), {"TF_CPP_MIN_LOG_LEVEL": "0"} | chosen)
     assert done.returncode == 0, done.stderr
     assert ("oneDNN custom operations are on" in done.stderr) == used
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="what oneDNN fuses elsewhere is not known")
+def test_products_activations_and_residuals_are_fused(
+    exported: Callable[[str], Path], presets: dict[str, Path]
+) -> None:
+    done = ran({}, "-c", FUSED, str(exported("classifier")))
+    assert done.returncode == 0, done.stderr
+    fused = Counter(map(tuple, ast.literal_eval(done.stdout)))
+    layers = load_preset(presets["classifier"]).config.num_layers
+    assert fused["BiasAdd", "GeluApproximate"] == layers
+    assert fused["BiasAdd", "Add"] == layers
+
+
+@pytest.mark.parametrize("kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
+def test_answers_with_packed_weights_are_those_without(exported: Callable[[str], Path], kind: str) -> None:
+    command = ["-c", "import sys; from bert_tf.export.runtime import keep_packed_weights; keep_packed_weights(); "
+               "from bert_tf.export.verify import main; sys.exit(main(sys.argv[1:]))", str(exported(kind))]  # fmt: skip
+    done = ran({"TF_ENABLE_ONEDNN_OPTS": "1"}, *command)
+    assert done.returncode == 0, done.stderr
+
+
+def test_weights_are_packed_where_asked_for_and_the_environment_does_not_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "0")
+    runtime.keep_packed_weights()
+    assert os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] == "0"
+    monkeypatch.delenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS")
+    runtime.keep_packed_weights()
+    assert os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] == "1"
 
 
 def test_only_modules_not_yet_imported_are_hidden_and_only_for_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

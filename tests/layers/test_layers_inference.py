@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf.layers.inference import MergedAttention, arrange_for_inference
+from bert_tf.layers.activations import gelu_approximate
+from bert_tf.layers.inference import MergedAttention, arrange_for_inference, fused_gelu_approximate
 from bert_tf.layers.transformer import HeadProjection, SelfAttention
 from bert_tf.models import BertBackbone, BertTextClassifier
 
@@ -81,6 +82,15 @@ def test_what_replaces_layers_is_quantized_alike_and_what_was_replaced_is_gone()
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     shapes = [tuple(weight.shape) for weight in model.weights if weight.dtype == "int8"]
     assert sorted(shapes) == sorted([(256, 13, 64), (4, 64, 256), (256, 528), (528, 256)] * 2 + [(256, 256)])
+
+
+def test_the_fused_activation_is_the_one_that_was_trained():
+    inputs = np.linspace(-6, 6, 101, dtype=np.float32)
+    np.testing.assert_allclose(fused_gelu_approximate(inputs), gelu_approximate(inputs), rtol=1e-5, atol=1e-6)
+    model = BertBackbone(SMALL)
+    arrange_for_inference(model)
+    activations = [layer.activation for layer in model._flatten_layers() if layer.name.endswith("intermediate_dense")]
+    assert activations == [fused_gelu_approximate] * 2
 
 
 def test_an_arranged_layer_is_not_trained():
