@@ -9,8 +9,8 @@ infinitely late.
     python -m benchmarks.load --address 127.0.0.1:8500 --protocol grpc --model encoder --slo 200
 
 The second finds the highest rate at which the 95th percentile stays under 200 ms. The server is another process, TF
-Serving or `bert-tf serve`. Texts are those of `benchmarks.serving` (`vocab.txt` of its made-up vocabulary), or lines of
-a file (`--texts`).
+Serving or `bert-tf serve`. Texts are those of `benchmarks.serving` (`vocab.txt` of its made-up vocabulary), others of
+its words in many lengths (`--mixed`), or lines of a file (`--texts`).
 """
 
 from __future__ import annotations
@@ -217,7 +217,10 @@ def run(args: argparse.Namespace) -> list[Load]:
     """Measures what is asked for and returns every load, in order of rates."""
     host, _, port = args.address.rpartition(":")
     target = Target(host, int(port), args.model, args.signature, args.input_name)
-    texts = args.texts.read_text(encoding="utf-8").splitlines() if args.texts else requests.texts(args.length)
+    if args.texts:
+        texts = args.texts.read_text(encoding="utf-8").splitlines()
+    else:
+        texts = requests.mixed_texts() if args.mixed else requests.texts(args.length)
     generator = Generator(
         lambda: CLIENTS[args.protocol](target), texts, batch_size=args.batch_size, seconds=args.seconds,
         warmup=args.warmup, timeout=args.timeout, seed=args.seed,
@@ -257,8 +260,10 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--name", default="server", help="of what is measured, for title and file")
     parser.add_argument("--signature", default="serving_default")
     parser.add_argument("--input_name", default="text", help="the signature's input of texts")
-    parser.add_argument("--texts", type=Path, help="a text a line; default: those of benchmarks.serving")
-    parser.add_argument("--length", type=int, default=requests.LENGTH, help="tokens of a text, without --texts")
+    texts = parser.add_mutually_exclusive_group()
+    texts.add_argument("--texts", type=Path, help="a text a line; default: those of benchmarks.serving")
+    texts.add_argument("--mixed", action="store_true", help="texts of 6 to 128 tokens, about 30 in the mean")
+    texts.add_argument("--length", type=int, default=requests.LENGTH, help="tokens of every text")
     parser.add_argument("--batch_size", type=int, default=1, help="texts of a request")
     parser.add_argument("--rates", type=float, nargs="+", help="requests a second; default: search")
     parser.add_argument("--slo", type=float, default=200.0, help="milliseconds that p95 is to stay under")

@@ -20,6 +20,9 @@ _SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnpqrstvwxz" for vowe
 _TEXTS = 64
 # Of so many words one is of two pieces, about as in English.
 _OF_TWO_PIECES = 6
+# Tokens of mixed texts: an exponential distribution above the shortest, which the longest cuts off.
+_SHORTEST, _MEAN, _LONGEST = 6, 30, 128
+_MIXED_TEXTS = 512
 
 
 def vocabulary() -> list[str]:
@@ -39,11 +42,26 @@ def texts(length: int = LENGTH, count: int = _TEXTS, seed: int = 0) -> list[str]
         count: of texts.
         seed: of the choice of words.
     """
+    return _texts([length] * count, random.Random(seed))
+
+
+def mixed_texts(count: int = _MIXED_TEXTS, seed: int = 0) -> list[str]:
+    """Returns texts of 6 to 128 tokens, [CLS] and [SEP] counted, about 30 in the mean: many short ones, few long ones.
+
+    Args:
+        count: of texts.
+        seed: of the lengths and of the choice of words.
+    """
+    rng = random.Random(seed)
+    drawn = [_SHORTEST + int(rng.expovariate(1 / (_MEAN - _SHORTEST))) for _ in range(count)]
+    return _texts([min(length, _LONGEST) for length in drawn], rng)
+
+
+def _texts(lengths: Sequence[int], rng: random.Random) -> list[str]:
     words = [piece for piece in vocabulary() if piece.isalpha()]
     # A fourth syllable makes a word that is no piece: its longest beginning is the word of three, its rest the ending.
     stems = [word for word in words if len(word) == 6]
-    rng = random.Random(seed)
-    return [_text(length - 2, words, stems, rng) for _ in range(count)]
+    return [_text(length - 2, words, stems, rng) for length in lengths]
 
 
 def _text(pieces: int, words: Sequence[str], stems: Sequence[str], rng: random.Random) -> str:

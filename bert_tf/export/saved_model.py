@@ -81,11 +81,8 @@ def export_preset(
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _cleared(model_dir, version)
-        cases, as_trained = record(signatures), record(signatures_in(FLOAT32))
-        check_arrangement(cases if precision == FLOAT32 else record(signatures_in(FLOAT32, arranged=True)), as_trained)
-        card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures)
-        if precision != FLOAT32:
-            card["difference_to_float32"] = differences(cases, as_trained)
+        cases, found = _recorded(signatures, signatures_in, precision)
+        card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | found
         with _staged(model_dir, number) as staging:
             _fill(staging, signatures, cases, card, evaluate)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
@@ -97,6 +94,18 @@ def _signatures_in(
 ) -> Signatures:
     preset = load_in_precision(preset_dir, precision, arranged=arranged)
     return signatures_of(preset, max_sequence_length=length, top_k=top_k)
+
+
+def _recorded(
+    signatures: Signatures, signatures_in: Callable[..., Signatures], precision: str
+) -> tuple[list[Case], dict[str, Any]]:
+    """Returns what is answered as it is exported, and what the card says of it, held against the model as trained."""
+    cases, as_trained = record(signatures), record(signatures_in(FLOAT32))
+    if precision == FLOAT32:
+        check_arrangement(cases, as_trained)
+        return cases, {}
+    check_arrangement(record(signatures_in(FLOAT32, arranged=True)), as_trained)
+    return cases, {"difference_to_float32": differences(cases, as_trained)}
 
 
 def _cleared(model_dir: Path, version: int | None) -> int:

@@ -20,6 +20,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from benchmarks import load
 from benchmarks.clients import CLIENTS, Client, RequestError, RestClient, Target
+from benchmarks.contenders import requests
 
 
 def test_arrivals_are_random_and_the_same_again() -> None:
@@ -236,6 +237,12 @@ def test_rates_are_measured_and_told(rest: int, tmp_path: Path, capsys: pytest.C
     assert all([row["text"] for row in body["instances"]] == ["cat", "bad"] for _, body, _ in Rest.asked)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(rows) == 3 and rows[1].startswith("| 40.0 |")
+
+
+def test_mixed_texts_are_asked(rest: int, tmp_path: Path) -> None:
+    measured(rest, tmp_path / "out", "--rates", "80", "--mixed")
+    asked = [row["text"] for _, body, _ in Rest.asked for row in body["instances"]]
+    assert asked and set(asked) <= set(requests.mixed_texts())
 
 
 def test_a_search_tells_what_it_found(rest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,16 @@ def test_every_text_makes_a_full_row_without_unknown_words(tmp_path: Path) -> No
     assert 1.1 < 126 * len(texts) / words < 1.3
 
 
+def test_mixed_texts_are_of_the_lengths_they_are_said_to_be(tmp_path: Path) -> None:
+    requests.write(tmp_path, 128)
+    rows = BertTokenizer(load_vocabulary(tmp_path / "vocab.txt")).tokenize(requests.mixed_texts())
+    lengths = np.diff(rows.row_splits) + 2
+    assert (lengths.min(), lengths.max()) == (6, 128)
+    assert 28 < lengths.mean() < 32
+    assert np.median(lengths) < 26
+    assert requests.mixed_texts(seed=1) != requests.mixed_texts() == requests.mixed_texts()
+
+
 def test_batches_go_round() -> None:
     batches = requests.endless(["a", "b", "c"], 2)
     assert [next(batches) for _ in range(3)] == [["a", "b"], ["c", "a"], ["b", "c"]]
