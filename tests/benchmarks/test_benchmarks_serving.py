@@ -80,7 +80,8 @@ def test_sides_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(serving, "make_preset", lambda size, work: work)
     monkeypatch.setattr(serving, "export", export)
     found, left_out = serving.sides(serving.arguments([]), tmp_path)
-    assert list(found) == ["bert_tf float32", "bert_tf bfloat16"]
+    assert list(found) == ["bert_tf float32", "bert_tf bfloat16", "bert_tf bfloat16, packed weights"]
+    assert found["bert_tf bfloat16, packed weights"] == [*found["bert_tf bfloat16"], "--packed_weights"]
     assert f"--model={tmp_path / 'float32' / '1'}" in found["bert_tf float32"]
     assert left_out == {"bert_tf int8": "no int8 here"} | dict.fromkeys(serving.PEERS, "no --torch_python")
 
