@@ -22,6 +22,8 @@ _METHODS = (
     "ModelService/HandleReloadConfigRequest",
 )
 _TIMEOUT_SECONDS = 60
+# Those that move megabytes, one in fifty.
+_HEAVY, _HEAVY_SHARE = ("too large", "many values"), 0.02
 _CODES = {
     "INVALID_ARGUMENT",
     "NOT_FOUND",
@@ -54,6 +56,7 @@ class HostileClient:
             "no text": self._no_text,
             "ids": self._ids,
             "too large": self._too_large,
+            "many values": self._many_values,
             "paths": self._paths,
             "half a body": self._half,
             "no HTTP": self._no_http,
@@ -63,9 +66,8 @@ class HostileClient:
 
     def send(self) -> tuple[str, str, bool]:
         """Sends one; returns its kind, what came of it, and whether that has TF Serving's form."""
-        # Those that move megabytes, one in fifty.
-        heavy = self._random.random() < 0.02
-        kind = "too large" if heavy else self._random.choice([name for name in self._kinds if name != "too large"])
+        heavy = self._random.random() < _HEAVY_SHARE
+        kind = self._random.choice(_HEAVY if heavy else [name for name in self._kinds if name not in _HEAVY])
         return kind, *self._kinds[kind]()
 
     def _post(self, body: bytes, path: str | None = None, method: str = "POST") -> tuple[str, bool]:
@@ -132,6 +134,11 @@ class HostileClient:
     def _too_large(self) -> tuple[str, bool]:
         size = self._random.choice([2**20, 17 * 2**20])
         return self._post(b'{"instances": ["' + b"a " * (size // 2) + b'"]}', f"/v1/models/{self._model}:predict")
+
+    def _many_values(self) -> tuple[str, bool]:
+        value, count = self._random.choice([b"[]", b"0", b'""', b"{}"]), self._random.choice([2**17, 2**22])
+        form = self._random.choice([b'{"instances": [%s]}', b'{"inputs": [[%s]]}', b'{"examples": [%s]}'])
+        return self._post(form % b",".join([value] * count))
 
     def _paths(self) -> tuple[str, bool]:
         paths = ["/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2f:predict", "/v1/models", "/etc/passwd", "//"]

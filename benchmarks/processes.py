@@ -127,10 +127,15 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def proportional_bytes(process: int) -> int:
-    """Returns the memory of a process, what it shares with others divided among them; 0 where it has ended."""
+def proportional_bytes(process: int, kind: str = "Pss") -> int:
+    """Returns the memory of a process, what it shares with others divided among them; 0 where it has ended.
+
+    Args:
+        process: its number.
+        kind: `Pss` for all; `Pss_Anon` for what it made itself, without libraries, whose shares follow other processes.
+    """
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith(f"{kind}:"):
                 return int(line.split()[1]) << 10
     return 0

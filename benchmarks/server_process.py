@@ -35,8 +35,8 @@ class Server:
     seconds: float
 
     def memory(self) -> int:
-        """Returns the bytes that all of its processes hold, what they share counted once."""
-        return sum(map(proportional_bytes, (self.process.pid, *descendants(self.process.pid))))
+        """Returns the bytes that its processes made, without libraries and other files; what they share counts once."""
+        return sum(proportional_bytes(one, "Pss_Anon") for one in (self.process.pid, *descendants(self.process.pid)))
 
 
 @contextlib.contextmanager

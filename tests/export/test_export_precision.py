@@ -14,12 +14,12 @@ from export_presets import KINDS, VOCABULARY
 
 from bert_tf.export.metadata import MODEL_CARD, signature_shapes
 from bert_tf.export.precision import load_in_precision
-from bert_tf.export.recording import differences, record
+from bert_tf.export.recording import Case, differences, record
 from bert_tf.export.samples import comparison_samples
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
 from bert_tf.layers.inference import arrange_for_inference
-from bert_tf.models import load_preset
+from bert_tf.models import Preset, load_preset
 
 IDS = np.random.default_rng(0).integers(0, len(VOCABULARY), (3, 9)).astype(np.int32)
 INPUTS = {
@@ -132,16 +132,45 @@ def test_an_export_holds_its_own_answers_and_how_far_they_are(
     card = json.loads((folder / MODEL_CARD).read_text(encoding="utf-8"))
     assert card["precision"] == precision
     assert card["tolerance"] == {"bfloat16": 2**-5, "int8": 1e-5}[precision]
-    cases = [record(signatures_of(load_in_precision(presets["pretrainer"], p))) for p in (precision, "float32")]
+    as_exported, as_trained, reference = (
+        answers(presets["pretrainer"], *how) for how in ((precision, True), (precision, False), ("float32", False))
+    )
     assert card["difference_to_float32"].keys() == card["signatures"].keys()
-    for name, expected in differences(*cases).items():
+    assert card["difference_to_float32"] == differences(as_exported, reference)
+    for name, expected in differences(as_trained, reference).items():
         found = card["difference_to_float32"][name]
-        assert found["other"] == expected["other"]
         assert found["max_abs_difference"] == pytest.approx(expected["max_abs_difference"], abs=2 * card["tolerance"])
         assert found["max_abs_difference"] > 1e-3
     assert signature_shapes(folder)["serving_default"]["outputs"]["scores"] == "float [-1, -1, 5]"
     dtypes = {dtype for _, dtype in stored_dtypes(folder)}
     assert tf.as_dtype(precision) in dtypes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("precision", "near"), [("int8", 1e-5), ("bfloat16", 2**-5)])
+def test_tokens_keep_their_scores_where_layers_are_arranged(
+    precision: str, near: float, presets: dict[str, Path]
+) -> None:
+    found, expected = (
+        scores_of_tokens(load_in_precision(presets["pretrainer"], precision, arranged=arranged))
+        for arranged in (True, False)
+    )
+    np.testing.assert_allclose(found, expected, rtol=near, atol=near)
+    assert np.ptp(expected, axis=1).min() > 1
+
+
+def scores_of_tokens(preset: Preset) -> np.ndarray:
+    """Returns the logarithms of the scores of the vocabulary's tokens [3, V], for three masks."""
+    signatures = signatures_of(preset, top_k=len(VOCABULARY))
+    answer = signatures.endpoints["serving_default"].function(tf.constant(["cat [MASK] dog", "[MASK] tree [MASK]"]))
+    tokens, scores = (answer[name].numpy().reshape(-1, len(VOCABULARY)) for name in ("tokens", "scores"))
+    masks = [dict(zip(*mask, strict=True)) for mask in zip(tokens, scores, strict=True) if all(mask[0])]
+    assert len(masks) == 3
+    return np.log([[mask[token.encode()] for token in VOCABULARY.tokens] for mask in masks])
+
+
+def answers(preset: Path, precision: str, arranged: bool) -> list[Case]:
+    return record(signatures_of(load_in_precision(preset, precision, arranged=arranged)))
 
 
 def stored_dtypes(folder: Path) -> list[tuple[str, tf.DType]]:

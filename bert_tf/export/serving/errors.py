@@ -7,6 +7,7 @@ services return), so that a client cannot tell the servers apart.
 from __future__ import annotations
 
 import re
+import traceback
 from concurrent.futures import CancelledError
 
 import grpc
@@ -68,6 +69,22 @@ def serving_error(error: BaseException) -> ServingError:
     if isinstance(error, CancelledError):
         return ServingError("the request was cancelled", grpc.StatusCode.CANCELLED)
     return ServingError(f"internal error: {type(error).__name__}", grpc.StatusCode.INTERNAL)
+
+
+def let_go(error: BaseException | None) -> None:
+    """Frees what the functions that an error passed were working on, once nothing is to be learnt from it any more.
+
+    Such a function may hold the error, or a future that has it, and the error holds the function. Python would keep the
+    request until it looks for cycles, and beside TensorFlow's many objects it seldom does.
+
+    Args:
+        error: has been told and logged; its causes are treated likewise.
+    """
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        cause = error.__cause__ or error.__context__
+        error.__cause__ = error.__context__ = None
+        error = cause
 
 
 def is_our_fault(error: ServingError) -> bool:

@@ -12,6 +12,7 @@ from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb
 from bert_tf.export.metadata import CLASSIFY_INPUTS
 from bert_tf.export.serving.batching import Arrays
 from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.tensors import check_rows
 
 CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
 
@@ -28,6 +29,7 @@ def serialized_examples(examples: input_pb2.Input) -> Arrays:
     listed = getattr(examples, kind).examples if kind else []
     if not listed:
         raise ServingError("Input is empty.")
+    check_rows(len(listed))
     # The bytes of two messages, one after the other, are those of both merged.
     context = examples.example_list_with_context.context.SerializeToString() if "context" in kind else b""
     serialized = np.empty(len(listed), object)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -26,7 +27,7 @@ from tensorflow_serving.apis import (
 
 from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
 from bert_tf.export.serving.batching import Arrays
-from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.errors import ServingError, let_go
 from bert_tf.export.serving.loaded_version import Specs
 from bert_tf.export.serving.service import GRPC, Service, Target, unknown_signature
 from bert_tf.export.serving.tensors import array_of, check_names, tensor_proto
@@ -60,6 +61,7 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
         maximum_concurrent_rpcs=options.max_requests,
+        interceptors=[_Reader()],
         options=[
             ("grpc.max_receive_message_length", options.max_message_bytes),
             # The size of an answer is bounded by its number of values.
@@ -69,6 +71,27 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(service), server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(_Models(service), server)
     return server
+
+
+class _Reader(grpc.ServerInterceptor):
+    """Reads requests where they are answered: grpcio (1.85) keeps a call for ever whose message it could not read."""
+
+    def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        handler = continuation(handler_call_details)
+        # None for a method that there is not.
+        if handler is None or handler.unary_unary is None:
+            return handler
+        read, method = handler.request_deserializer, handler.unary_unary
+
+        def answer(message: bytes, context: grpc.ServicerContext) -> Any:
+            try:
+                request = read(message)
+            except DecodeError:
+                # In grpcio's words.
+                context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
+            return method(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 
 
 class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -104,8 +127,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         with _counted(self._service, spec.name, context, "MultiInference"):
             if not request.tasks:
                 raise ServingError("Inference request must have at least one task")
-            if len({task.model_spec.name for task in request.tasks}) != 1:
-                raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+            _check_tasks(request.tasks)
             results = [self._inferred(task, request, context) for task in request.tasks]
             return inference_pb2.MultiInferenceResponse(results=results)
 
@@ -167,6 +189,21 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
             raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
 
 
+def _check_tasks(tasks: Iterable[inference_pb2.InferenceTask]) -> None:
+    """Refuses tasks as TF Serving does (servables/tensorflow/multi_inference.cc). Raises ServingError."""
+    names, signatures = set(), set()
+    for task in tasks:
+        names.add(task.model_spec.name)
+        if "" in names:
+            raise ServingError("Found ModelSpec with an empty model name.")
+        if len(names) > 1:
+            raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        signature = Target(task.model_spec.name, signature=task.model_spec.signature_name).signature_name
+        if signature in signatures:
+            raise ServingError(f"Duplicate evaluation of signature: {signature}")
+        signatures.add(signature)
+
+
 @contextlib.contextmanager
 def _counted(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
     """Answers what a block refuses by its code and message."""
@@ -174,6 +211,7 @@ def _counted(service: Service, name: str, context: grpc.ServicerContext, api: st
         with service.request(name, api, GRPC):
             yield
     except ServingError as error:
+        let_go(error)
         context.abort(error.code, str(error))
 
 

@@ -22,9 +22,8 @@ from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations
 from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
 from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.tensors import check_rows
 
-# Memory follows rows, and one request of the largest size could hold millions of them.
-MAX_ROWS = 128
 # Numbers and strings in an answer; as Python objects and JSON they take some 60 bytes each.
 MAX_ANSWER_VALUES = 2**22
 
@@ -93,8 +92,7 @@ class LoadedVersion:
             tf.errors.OpError: for what the graph refuses.
         """
         rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
-        if max(rows) > MAX_ROWS:
-            raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {max(rows)}")
+        check_rows(max(rows))
         # What has no common number of rows cannot be joined; the graph says what is wrong with it.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)

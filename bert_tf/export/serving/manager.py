@@ -84,7 +84,6 @@ class ModelManager:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        gc.unfreeze()
         for serving in self._serving.values():
             for version in serving.values():
                 version.close()
@@ -141,7 +140,6 @@ class ModelManager:
 
     def poll(self) -> None:
         """Looks at the folders once: loads what is new, then unloads what is not wanted any more."""
-        before = self._numbers()
         for model in self._models.values():
             wanted = model.wanted(versions(model.base_path))
             for version in wanted:
@@ -157,12 +155,9 @@ class ModelManager:
                 }
             for version in gone:
                 self._unload(model.name, version)
-        if self._numbers() != before:
-            _freeze_what_stays()
-
-    def _numbers(self) -> dict[str, set[int]]:
-        with self._lock:
-            return {name: set(serving) for name, serving in self._serving.items()}
+            if gone:
+                # A model is full of cycles, and beside TensorFlow's many objects Python seldom looks for any.
+                gc.collect()
 
     def _watch(self) -> None:
         while not self._stopping.wait(self._poll_seconds):
@@ -211,20 +206,6 @@ class ModelManager:
         if label not in labels:
             raise ServingError(f"Unrecognized servable version label: {label}")
         return labels[label]
-
-
-def _freeze_what_stays() -> None:
-    """Takes all objects that live now out of the garbage collector's rounds, which are short and frequent from then on.
-
-    Cycles of objects, as errors and the frames that they passed are, hold what requests brought until they are looked
-    for: when a quarter as many objects have come as there were before. Beside TensorFlow's that is seldom, and bodies
-    of megabytes wait for it (`benchmarks.soak` shows the memory).
-    """
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    # It is this one that tells the collector how few objects are left to it.
-    gc.collect()
 
 
 def _looks(folder: Path) -> tuple[int, int] | None:

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from bert_tf.export.plain import float32_digits
 from bert_tf.export.serving import metrics, rest_json
-from bert_tf.export.serving.errors import ServingError, serving_error
+from bert_tf.export.serving.errors import ServingError, let_go, serving_error
 from bert_tf.export.serving.page import page
 from bert_tf.export.serving.service import REST, Service, Target, unknown_signature_of_rest
 
@@ -30,6 +30,8 @@ _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _ASK = re.compile(_MODEL + ":(?P<verb>predict|classify|regress)", re.IGNORECASE)
 _DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
+# Of nginx; HTTP itself has no status for it.
+_CLIENT_GONE = 499
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 19
 
@@ -47,7 +49,7 @@ class RestOptions:
     """
 
     max_request_bytes: int = 16 * 2**20
-    max_waiting_bytes: int = 256 * 2**20
+    max_waiting_bytes: int = 64 * 2**20
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
     threads: int = 64
@@ -130,15 +132,14 @@ class _Surface:
     async def models(self, request: Request) -> Response:
         held = _Held()
         try:
-            content = await self._answer(request, held)
+            return _json(await self._answer(request, held))
         except ClientDisconnect:
-            raise
+            # Nobody is there to read it.
+            return Response(status_code=_CLIENT_GONE)
         except Exception as error:
-            told = serving_error(error)
-            return _json(json.dumps({"error": str(told)}).encode(), told.http_status)
+            return _refusal(error)
         finally:
             self._bodies.release(held)
-        return _json(content)
 
     async def _answer(self, request: Request, held: _Held) -> bytes:
         path = request.url.path
@@ -169,6 +170,12 @@ class _Surface:
 
 def _json(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
+
+
+def _refusal(error: Exception) -> Response:
+    told = serving_error(error)
+    let_go(told)
+    return _json(json.dumps({"error": str(told)}).encode(), told.http_status)
 
 
 def _target(found: re.Match[str], signature: str = "", timeout: float | None = None) -> Target:

@@ -21,11 +21,13 @@ from tensorflow_serving.apis import input_pb2
 
 from bert_tf.export.plain import plain
 from bert_tf.export.serving.errors import ServingError
-from bert_tf.export.serving.tensors import check_names
+from bert_tf.export.serving.tensors import check_names, check_rows
 
 ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
 EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"
 _SHOWN = 120
+# Each of them may stand for a value, which takes some 60 bytes in Python; the longest rows of ids have a third as many.
+_MARKS, _MAX_MARKS = (b",", b"[", b"{"), 2**20
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -57,6 +59,7 @@ class Request:
         values = document[keys[0]]
         if keys[0] == ROW_KEY and (not isinstance(values, list) or not values):
             raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_shown(values)}")
+        check_rows(len(values) if keys[0] == ROW_KEY else 0)
         return cls(signature, keys[0] == ROW_KEY, values)
 
     def arrays(self, specs: Specs) -> dict[str, np.ndarray]:
@@ -122,6 +125,7 @@ def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
     rows = document.get(EXAMPLES_KEY)
     if not isinstance(rows, list) or not rows:
         raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_shown(rows)}")
+    check_rows(len(rows))
     found = input_pb2.Input()
     listed: Any = found.example_list
     if CONTEXT_KEY in document:
@@ -139,6 +143,8 @@ def results_json(results: Sequence[Any]) -> bytes:
 
 def _document(body: bytes) -> tuple[dict[str, Any], str]:
     """Returns the object that a body holds, and the signature it names."""
+    if (marks := sum(map(body.count, _MARKS))) > _MAX_MARKS:
+        raise ServingError(f"a request must have at most {_MAX_MARKS} commas and opening brackets. Received: {marks}")
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -191,6 +197,7 @@ def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
     leaves: list[Any] = []
     try:
         shape = _shape(value)
+        check_rows(*shape[:1])
         _flatten(value, shape, lambda leaf: leaves.append(convert(leaf, name)), name)
     except RecursionError as error:
         raise ServingError(f"input {name}: lists nested too deeply") from error

@@ -13,6 +13,10 @@ from bert_tf.export.serving.errors import ServingError
 
 # A message of a few bytes may declare any shape.
 MAX_VALUES = 2**22
+# Memory follows rows, and one request of the largest size could hold millions of them.
+MAX_ROWS = 128
+# Values that a message may declare without holding them: as many as `MAX_ROWS` rows of 1,024 tokens have.
+MAX_REPEATED = 2**17
 # TensorFlow knows 254; nothing here has more than three.
 MAX_RANK = 8
 # Where a TensorProto keeps values of a type.
@@ -52,7 +56,18 @@ def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> n
     if max(size, *shape, 0) > MAX_VALUES or len(shape) > MAX_RANK:
         rule = f"it must have at most {MAX_RANK} dimensions and {MAX_VALUES} values"
         raise _unparsed(name, f"{rule}. Received: {shape[:MAX_RANK]}")
-    return _filled(_values(proto, dtype, name), size, dtype).reshape(shape)
+    check_rows(*shape[:1])
+    values = _values(proto, dtype, size, name)
+    if size - len(values) > MAX_REPEATED:
+        rule = f"at most {MAX_REPEATED} values may be left out"
+        raise _unparsed(name, f"{rule}. Received: {len(values)} values of the shape {shape}")
+    return _filled(values, size, dtype).reshape(shape)
+
+
+def check_rows(rows: int = 0) -> None:
+    """Refuses a request of too many rows. Raises ServingError."""
+    if rows > MAX_ROWS:
+        raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {rows}")
 
 
 def check_names(received: Collection[str], expected: Collection[str]) -> None:
@@ -82,12 +97,12 @@ def tensor_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
     return proto
 
 
-def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, name: str) -> np.ndarray:
+def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, size: int, name: str) -> np.ndarray:
     if proto.tensor_content and dtype != tf.string:
         if len(proto.tensor_content) % dtype.size:
             raise _unparsed(name, f"tensor_content has {len(proto.tensor_content)} bytes, of {dtype.size} each")
         return np.frombuffer(proto.tensor_content, dtype.as_numpy_dtype)
-    listed = getattr(proto, _FIELDS[dtype])
+    listed = getattr(proto, _FIELDS[dtype])[:size]
     values = np.empty(len(listed), object if dtype == tf.string else dtype.as_numpy_dtype)
     values[:] = listed
     return values
@@ -97,8 +112,10 @@ def _filled(values: np.ndarray, size: int, dtype: tf.DType) -> np.ndarray:
     if len(values) >= size:
         return values[:size]
     nothing = b"" if dtype == tf.string else 0
-    filled = np.full(size, values[-1] if len(values) else nothing, values.dtype)
+    filled = np.empty(size, values.dtype)
     filled[: len(values)] = values
+    # An array of one value: numpy copies a string for each place that it is given to by itself.
+    filled[len(values) :] = values[-1:] if len(values) else nothing
     return filled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from export_presets import LABELS
+from garbage import nothing_left_in_cycles
 from starlette.testclient import TestClient
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
@@ -18,6 +20,7 @@ from tensorflow_serving.apis import (
     get_model_status_pb2,
     inference_pb2,
     model_management_pb2,
+    model_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
@@ -95,13 +98,48 @@ def test_classify_regress_and_both_at_once(prediction: Any) -> None:
     np.testing.assert_allclose([one.value for one in numbers], expected, atol=1e-6)
     multi = examples(inference_pb2.MultiInferenceRequest(), TEXTS)
     multi.tasks.add(model_spec=classify.model_spec, method_name="tensorflow/serving/classify")
-    multi.tasks.add(model_spec=classify.model_spec, method_name="tensorflow/serving/classify")
-    results = prediction.MultiInference(multi, timeout=60).results
-    assert [result.classification_result for result in results] == [classes.result] * 2
-    multi.tasks[1].method_name = "tensorflow/serving/predict"
+    [result] = prediction.MultiInference(multi, timeout=60).results
+    assert result.classification_result == classes.result
+
+
+@pytest.mark.parametrize(
+    ("spec", "method", "code", "message"),
+    [
+        ({}, "predict", grpc.StatusCode.UNIMPLEMENTED, "Unsupported signature method_name"),
+        ({"name": ""}, "classify", grpc.StatusCode.INVALID_ARGUMENT, "Found ModelSpec with an empty model name."),
+        ({"name": "regression"}, "regress", grpc.StatusCode.INVALID_ARGUMENT, "must access the same model name"),
+        (
+            {"signature_name": "classify"},
+            "classify",
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Duplicate evaluation of signature: classify",
+        ),
+    ],
+)
+def test_tasks_that_do_not_go_together_are_refused(
+    spec: dict[str, str], method: str, code: grpc.StatusCode, message: str, prediction: Any
+) -> None:
+    multi = examples(inference_pb2.MultiInferenceRequest(), TEXTS)
+    for changed, name in (({"signature_name": "classify"}, "classify"), (spec, method)):
+        task = multi.tasks.add(method_name=f"tensorflow/serving/{name}")
+        task.model_spec.MergeFrom(model_pb2.ModelSpec(**({"name": "classifier"} | changed)))
     with pytest.raises(grpc.RpcError) as refused:
         prediction.MultiInference(multi, timeout=60)
-    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert (refused.value.code(), message in refused.value.details()) == (code, True), refused.value
+
+
+def test_an_input_of_too_many_examples_is_refused(prediction: Any) -> None:
+    classify = examples(classification_pb2.ClassificationRequest(), ["a"] * 129)
+    classify.model_spec.name, classify.model_spec.signature_name = "classifier", "classify"
+    with pytest.raises(grpc.RpcError, match="at most 128 rows. Received: 129"):
+        prediction.Classify(classify, timeout=60)
+
+
+def test_values_beyond_the_shape_are_not_read(prediction: Any) -> None:
+    proto = tf.make_tensor_proto(np.array(["cat", "a", "b"], object))
+    proto.tensor_shape.dim[0].size = 1
+    answer = prediction.Predict(predict_request(text=proto), timeout=60)
+    assert answer.outputs == prediction.Predict(predict_request(text=["cat"]), timeout=60).outputs
 
 
 def test_metadata_and_status(prediction: Any, models: Any, rest: TestClient) -> None:
@@ -129,6 +167,12 @@ def _tensor(**fields: Any) -> Any:
             proto.tensor_shape.unknown_rank = value
         else:
             setattr(proto, name, value)
+    return proto
+
+
+def _short(array: np.ndarray) -> Any:
+    proto = tf.make_tensor_proto(array)
+    del proto.string_val[1:]
     return proto
 
 
@@ -160,6 +204,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], grpc.StatusCode, str]] = {
     "nothing of a bomb": (_ids(token_ids=_tensor(sizes=[0, 2**62])), INVALID, "it must have at most 8 dimensions and"),
     "half a value": (_ids(token_ids=_tensor(tensor_content=b"abc")), INVALID, "tensor_content has 3 bytes, of 4 each"),
     "negative id": (_ids(token_ids=np.array([[2, -5, 3]], np.int32)), INVALID, "token_ids must lie in 0..25"),
+    "too much left out": (
+        lambda: predict_request(text=_short(np.array([["a"] * 2**18], object))),
+        INVALID,
+        "text: at most 131072 values may be left out. Received: 1 values of the shape [1, 262144]",
+    ),
+    "rows of a bomb": (_ids(token_ids=_tensor(sizes=[2**20, 3])), INVALID, "at most 128 rows. Received: 1048576"),
     "too many rows": (lambda: predict_request(text=["a"] * 129), INVALID, "at most 128 rows. Received: 129"),
     "too large": (lambda: predict_request(text=["a" * 20001]), grpc.StatusCode.RESOURCE_EXHAUSTED, "larger than max"),
 }
@@ -167,9 +217,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], grpc.StatusCode, str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_wrong_with_a_request_is_said(case: str, prediction: Any) -> None:
-    request, code, message = REFUSED[case]
-    with pytest.raises(grpc.RpcError) as refused:
-        prediction.Predict(request(), timeout=60)
+    make, code, message = REFUSED[case]
+    request = make()
+    with nothing_left_in_cycles(), pytest.raises(grpc.RpcError) as refused:
+        prediction.Predict(request, timeout=60)
     assert refused.value.code() == code, refused.value
     assert message in refused.value.details()
     assert prediction.Predict(predict_request(text=["still there"]), timeout=60).outputs
@@ -187,8 +238,7 @@ def test_a_filter_of_nothing_is_refused(wanted: list[str], message: str, predict
 
 
 def test_values_that_are_missing_repeat_the_last(prediction: Any) -> None:
-    proto = tf.make_tensor_proto(np.array(["cat", "cat", "cat"], object))
-    del proto.string_val[1:]
+    proto = _short(np.array(["cat", "cat", "cat"], object))
     whole = prediction.Predict(predict_request(text=["cat"] * 3), timeout=60)
     short = prediction.Predict(predict_request(text=proto), timeout=60)
     assert short.outputs == whole.outputs
@@ -199,6 +249,23 @@ def test_a_message_that_is_none_is_refused(channel: grpc.Channel) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         raw(b"\xff\xff\xff", timeout=60)
     assert refused.value.code() == grpc.StatusCode.INTERNAL
+    assert refused.value.details() == "Exception deserializing request!"
+
+
+def test_a_message_that_is_none_is_forgotten(channel: grpc.Channel) -> None:
+    raw = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    before = _calls()
+    for _ in range(20):
+        with pytest.raises(grpc.RpcError):
+            raw(b"\xff\xff\xff", timeout=60)
+    # The last ones may still be ending.
+    assert _calls() - before < 10
+
+
+def _calls() -> int:
+    """Returns how many calls grpcio's servers of this process know of."""
+    gc.collect()
+    return sum(type(found).__name__ == "_RPCState" for found in gc.get_objects())
 
 
 def test_a_deadline_is_kept(prediction: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 from export_presets import LABELS
+from garbage import nothing_left_in_cycles
 from starlette.testclient import TestClient
 
 from bert_tf.export.serving import loaded_version
@@ -139,6 +140,7 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         400,
         "No signature was found with the name: x",
     ),
+    ("POST", f"{MODEL}:classify", {"examples": [{}] * 129}, 400, "at most 128 rows. Received: 129"),
     ("POST", f"{MODEL}:classify", {"examples": ["a"]}, 400, "Example must be JSON object but got 'a'"),
     ("POST", f"{MODEL}:classify", {"examples": [{"text": ["a", 1]}]}, 400, "Unexpected element type in feature: text"),
     ("POST", f"{MODEL}:classify", {"examples": [{"text": [True]}]}, 400, "Feature: text has element with unexpected"),
@@ -153,7 +155,8 @@ def test_what_is_wrong_with_a_request_is_said(
     method: str, path: str, body: Any, status: int, message: str, rest: TestClient
 ) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body)
-    answer = rest.request(method, path, content=None if body is None else content)
+    with nothing_left_in_cycles():
+        answer = rest.request(method, path, content=None if body is None else content)
     assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text
     assert set(answer.json()) == {"error"}
     assert "[Op:" not in answer.json()["error"]
@@ -218,6 +221,20 @@ def test_bodies_that_are_too_slow_or_too_many(
     asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == status
     assert message in json.loads(sent[1]["body"])["error"]
+
+
+def test_a_client_that_goes_away_half_way_is_no_failure(service: Service) -> None:
+    app, sent = create_app(service, RestOptions()), []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": PREDICT, "headers": [], "query_string": b""}
+    asyncio.run(app(scope, receive, send))
+    assert (sent[0]["status"], sent[1]["body"]) == (499, b"")
 
 
 def test_readiness_models_metrics_and_the_page(rest: TestClient) -> None:

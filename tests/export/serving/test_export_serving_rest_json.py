@@ -49,6 +49,8 @@ def test_bodies_become_arrays(body: Any, specs: Any, expected: dict[str, Any]) -
         (b"[" * 100000, "JSON Parse error"),
         (b'{"instances": [' + b"9" * 5000 + b"]}", "JSON Parse error"),
         (b"[1]", "expected a JSON object. Received: [1]"),
+        (b'{"instances": [' + b"0," * 2**20 + b"0]}", "at most 1048576 commas and opening brackets. Received: 1048578"),
+        (b'{"instances": [' + b"[]," * 128 + b"[]]}", "a request must have at most 128 rows. Received: 129"),
         (b"{}", "Missing 'inputs' or 'instances' key"),
         (b'{"instances": ["a"], "inputs": ["a"]}', "expected only one of"),
         (b'{"instances": []}', "'instances' must be a list of at least one element. Received: []"),
@@ -80,6 +82,7 @@ def test_bodies_that_are_no_request_are_refused(body: bytes, message: str) -> No
         ({"inputs": {"ids": [[2**31]], "mask": [[1]]}}, IDS, "Received: 2147483648"),
         ({"inputs": {"ids": [[1, 2], [3]], "mask": [[1]]}}, IDS, "input ids: rows of unequal shape"),
         ({"inputs": {"ids": [["1"]], "mask": [[1]]}}, IDS, "Received: '1'"),
+        ({"inputs": ["a"] * 129}, TEXT, "a request must have at most 128 rows. Received: 129"),
         ({"inputs": "x" * 5000 + "\ud800"}, TEXT, "…"),
     ],
 )

@@ -1,0 +1,25 @@
+"""What Python's reference counts leave to the garbage collector."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import types
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def nothing_left_in_cycles() -> Iterator[None]:
+    """Checks that none of the server's functions that a block ran has to be found by the garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        codes = [found.f_code for found in gc.garbage if isinstance(found, types.FrameType)]
+        assert [code.co_qualname for code in codes if "/bert_tf/export/" in code.co_filename] == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
