@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import keras
-
-from bert_tf.layers.inference import arrange_for_inference
-from bert_tf.layers.transformer import HeadProjection
+from bert_tf.layers.inference import arrange_for_inference, quantize_weights
 from bert_tf.models import Preset, load_preset
 
 FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
@@ -16,7 +13,6 @@ PRECISIONS = (FLOAT32, BFLOAT16, INT8)
 # another order of a sum, as of another processor, changes the last digits. In bfloat16 it may round any hidden value to
 # its neighbour, 2^-8 of it away, and some layers carry that on. With weights in int8, sums are float32.
 TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
-_WITH_KERNELS = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
 def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool = False) -> Preset:
@@ -27,9 +23,6 @@ def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool 
     | float32 | float32 | float32 |
     | bfloat16 | bfloat16 | bfloat16; softmax, normalization and the logits of heads float32 |
     | int8 | kernels and the token table int8, a scale for each output or token; the rest float32 | float32 |
-
-    Activations are not quantized: TensorFlow's products of int8 for the CPU are slower than those of float32, and
-    weights alone lose less.
 
     Args:
         preset_dir: any kind of preset.
@@ -45,6 +38,5 @@ def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool 
     if arranged:
         arrange_for_inference(preset.model)
     if precision == INT8:
-        weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
-        preset.model.quantize(INT8, config=weights_alone, filters=lambda layer: isinstance(layer, _WITH_KERNELS))
+        quantize_weights(preset.model)
     return preset

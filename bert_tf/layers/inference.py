@@ -1,12 +1,13 @@
 """Transformer layers as they are served: the same function, of fewer operations, their kernels laid out for the cache.
 
-Nothing here is trained or saved; `arrange_for_inference` changes a model in memory.
+Nothing here is trained or saved; `arrange_for_inference` and `quantize_weights` change a model in memory.
 
 Shape legend: B batch, S sequence, H hidden, N heads, D = H / N, F inner width of the feed-forward network.
 """
 
 from __future__ import annotations
 
+import gc
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ from bert_tf.layers.transformer import HeadProjection, SelfAttention, Transforme
 _ALIASED_BYTES = 1024
 # One line of the cache.
 _SPARE_UNITS = 16
+_QUANTIZED = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
 class MergedAttention(keras.layers.Layer):
@@ -114,6 +116,25 @@ def arrange_for_inference(model: keras.Model) -> None:
         if _is_aliased(inner):
             _replace(layer, "inner", _widened(layer.inner, width, inner + _SPARE_UNITS))
             _replace(layer, "outer", _widened(layer.outer, inner + _SPARE_UNITS, width))
+
+
+def quantize_weights(model: keras.Model) -> None:
+    """Keeps kernels and the token table as int8, a scale for each output or token; computes in float32 as before.
+
+    Activations are not quantized: TensorFlow's products of int8 for the CPU are slower than those of float32, and
+    weights alone lose less.
+
+    Args:
+        model: in float32, its weights loaded, arranged for inference or not.
+    """
+    weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+    # Keras has a garbage collection after every layer, each of which takes as long as there are objects: most of the
+    # time this would take. They need not look at what lived before.
+    gc.freeze()
+    try:
+        model.quantize("int8", config=weights_alone, filters=lambda layer: isinstance(layer, _QUANTIZED))
+    finally:
+        gc.unfreeze()
 
 
 def _transformer_layers(model: keras.Model) -> list[TransformerLayer]:
