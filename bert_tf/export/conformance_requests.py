@@ -16,6 +16,7 @@ from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    model_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
@@ -218,6 +219,7 @@ class GrpcServer:
 def bad_grpc_requests(server: GrpcServer) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yields requests that a server must refuse: what is wrong with each, and what asks and compares."""
     predict, codes = server.prediction.Predict, grpc.StatusCode
+    nameless = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(signature_name="serving_default"))
     unknown = server.about(predict_pb2.PredictRequest())
     unknown.model_spec.name = str(_NOT_THERE)
     version = server.about(predict_pb2.PredictRequest())
@@ -230,6 +232,7 @@ def bad_grpc_requests(server: GrpcServer) -> Iterator[tuple[str, Callable[[], st
     metadata = server.prediction.GetModelMetadata
     cases: list[tuple[str, Callable[..., Any], Any, grpc.StatusCode, str]] = [
         ("no model", predict, predict_pb2.PredictRequest(), codes.INVALID_ARGUMENT, "Missing ModelSpec"),
+        ("no name", predict, nameless, codes.INVALID_ARGUMENT, "ModelSpec has no name specified."),
         ("unknown model", predict, unknown, codes.NOT_FOUND, "Servable not found for request: "),
         ("unknown version", predict, version, codes.NOT_FOUND, f"Specific({server.name}, {_NOT_THERE})"),
         ("unknown label", predict, label, codes.INVALID_ARGUMENT, "Unrecognized servable version label: none"),

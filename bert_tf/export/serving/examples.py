@@ -5,11 +5,17 @@ Rules and messages are those of TF Serving (servables/tensorflow/classifier.cc, 
 
 from __future__ import annotations
 
-import numpy as np
-from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
 
-from bert_tf.export.metadata import CLASSIFY_INPUTS
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, regression_pb2
+
+from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS, REGRESS
 from bert_tf.export.serving.batching import Arrays
 from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.tensors import check_rows
@@ -37,27 +43,17 @@ def serialized_examples(examples: input_pb2.Input) -> Arrays:
     return {CLASSIFY_INPUTS: serialized}
 
 
-def check_signature(definition: meta_graph_pb2.SignatureDef, kind: str, outputs: set[str], most: int) -> None:
-    """Refuses a signature that does not answer requests of a kind.
-
-    Args:
-        definition: of the signature.
-        kind: `classification` or `regression`.
-        outputs: names of which it must have at least one.
-        most: outputs it may have.
-
-    Raises:
-        ServingError: where it does not.
-    """
+def check_signature(definition: meta_graph_pb2.SignatureDef, method: ExampleMethod) -> None:
+    """Refuses a signature that does not answer requests of a method. Raises ServingError."""
     if len(definition.inputs) != 1:
         raise ServingError("Expected one input Tensor.")
-    if not 1 <= len(definition.outputs) <= most:
-        expected = "one output Tensor." if most == 1 else f"one or two output Tensors, found {len(definition.outputs)}"
-        raise ServingError(f"Expected {expected}")
+    if not 1 <= len(definition.outputs) <= len(method.outputs):
+        several = f"one or two output Tensors, found {len(definition.outputs)}"
+        raise ServingError(f"Expected {'one output Tensor.' if len(method.outputs) == 1 else several}")
     if CLASSIFY_INPUTS not in definition.inputs:
-        raise ServingError(f"No {kind} inputs found in SignatureDef: {_named(definition)}")
-    if not outputs & set(definition.outputs):
-        raise ServingError(f"No {kind} outputs found in SignatureDef: {_named(definition)}")
+        raise ServingError(f"No {method.kind} inputs found in SignatureDef: {_named(definition)}")
+    if not method.outputs & set(definition.outputs):
+        raise ServingError(f"No {method.kind} outputs found in SignatureDef: {_named(definition)}")
 
 
 def classification_result(outputs: Arrays) -> classification_pb2.ClassificationResult:
@@ -82,6 +78,63 @@ def regression_result(outputs: Arrays) -> regression_pb2.RegressionResult:
     for value in outputs[OUTPUTS].reshape(-1):
         result.regressions.add(value=float(value))
     return result
+
+
+@dataclass(frozen=True)
+class ExampleMethod:
+    """What one of the methods on examples asks of a signature, and makes of its answer.
+
+    Args:
+        kind: as messages call it.
+        outputs: names of those a signature may have, at least one of them.
+        result: makes a message of them.
+    """
+
+    kind: str
+    outputs: Set[str]
+    result: Callable[[Arrays], Any]
+
+
+# By the names that requests and signatures call them by.
+EXAMPLE_METHODS = {
+    METHODS[CLASSIFY]: ExampleMethod("classification", {CLASSES, SCORES}, classification_result),
+    METHODS[REGRESS]: ExampleMethod("regression", {OUTPUTS}, regression_result),
+}
+
+
+def checked_tasks(
+    tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, meta_graph_pb2.SignatureDef]
+) -> dict[str, ExampleMethod]:
+    """Refuses tasks that do not go together or that a model has no signature for (multi_inference.cc).
+
+    Args:
+        tasks: of one request.
+        signatures: of the model.
+
+    Returns:
+        The method of each task by its signature, in order.
+
+    Raises:
+        ServingError: for the first task that is wrong.
+    """
+    found: dict[str, ExampleMethod] = {}
+    for task in tasks:
+        spec = task.model_spec
+        name = spec.signature_name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        if not spec.name:
+            raise ServingError("Found ModelSpec with an empty model name.")
+        if spec.name != tasks[0].model_spec.name:
+            raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        if name in found:
+            raise ServingError(f"Duplicate evaluation of signature: {name}")
+        if name not in signatures:
+            raise ServingError(f"Requested signature not found in model graph: {name}")
+        if task.method_name not in EXAMPLE_METHODS:
+            message = f"Unsupported signature method_name: {task.method_name}"
+            raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+        found[name] = EXAMPLE_METHODS[task.method_name]
+        check_signature(signatures[name], found[name])
+    return found
 
 
 def _named(definition: meta_graph_pb2.SignatureDef) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,6 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
 from bert_tf.export.serving.batching import Arrays
 from bert_tf.export.serving.errors import ServingError, let_go
 from bert_tf.export.serving.loaded_version import Specs
@@ -127,9 +126,16 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         with _counted(self._service, spec.name, context, "MultiInference"):
             if not request.tasks:
                 raise ServingError("Inference request must have at least one task")
-            _check_tasks(request.tasks)
-            results = [self._inferred(task, request, context) for task in request.tasks]
-            return inference_pb2.MultiInferenceResponse(results=results)
+            target = _target(spec, context)
+            version, answers = self._service.infer(target, request.tasks, request.input)
+            response = inference_pb2.MultiInferenceResponse()
+            for signature, answer in answers:
+                result = response.results.add(model_spec=_spec(target, version, signature))
+                if isinstance(answer, classification_pb2.ClassificationResult):
+                    result.classification_result.CopyFrom(answer)
+                else:
+                    result.regression_result.CopyFrom(answer)
+            return response
 
     def GetModelMetadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
@@ -145,25 +151,6 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
             definitions = get_model_metadata_pb2.SignatureDefMap(signature_def=signatures)
             response.metadata[SIGNATURE_DEF].Pack(definitions)
             return response
-
-    def _inferred(
-        self,
-        task: inference_pb2.InferenceTask,
-        request: inference_pb2.MultiInferenceRequest,
-        context: grpc.ServicerContext,
-    ) -> inference_pb2.InferenceResult:
-        target = _target(task.model_spec, context)
-        method = {METHODS[name]: name for name in METHODS}.get(task.method_name)
-        if method == CLASSIFY:
-            version, classes = self._service.classify(target, request.input)
-            spec = _spec(target, version, target.signature_name)
-            return inference_pb2.InferenceResult(model_spec=spec, classification_result=classes)
-        if method == REGRESS:
-            version, numbers = self._service.regress(target, request.input)
-            spec = _spec(target, version, target.signature_name)
-            return inference_pb2.InferenceResult(model_spec=spec, regression_result=numbers)
-        message = f"Unsupported signature method_name: {task.method_name}"
-        raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
 
 
 class _Models(model_service_pb2_grpc.ModelServiceServicer):
@@ -187,21 +174,6 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
         with _counted(self._service, "", context, "HandleReloadConfigRequest"):
             message = "this server serves what it was started with"
             raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
-
-
-def _check_tasks(tasks: Iterable[inference_pb2.InferenceTask]) -> None:
-    """Refuses tasks as TF Serving does (servables/tensorflow/multi_inference.cc). Raises ServingError."""
-    names, signatures = set(), set()
-    for task in tasks:
-        names.add(task.model_spec.name)
-        if "" in names:
-            raise ServingError("Found ModelSpec with an empty model name.")
-        if len(names) > 1:
-            raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
-        signature = Target(task.model_spec.name, signature=task.model_spec.signature_name).signature_name
-        if signature in signatures:
-            raise ServingError(f"Duplicate evaluation of signature: {signature}")
-        signatures.add(signature)
 
 
 @contextlib.contextmanager

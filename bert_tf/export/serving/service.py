@@ -6,23 +6,17 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
+from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, regression_pb2
 
+from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
 from bert_tf.export.serving.batching import Arrays
 from bert_tf.export.serving.errors import ServingError, is_our_fault, serving_error
-from bert_tf.export.serving.examples import (
-    CLASSES,
-    OUTPUTS,
-    SCORES,
-    check_signature,
-    classification_result,
-    regression_result,
-    serialized_examples,
-)
+from bert_tf.export.serving.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples
 from bert_tf.export.serving.loaded_version import LoadedVersion, Specs
 from bert_tf.export.serving.manager import ModelManager, VersionState
 from bert_tf.export.serving.metrics import Metrics
@@ -141,8 +135,7 @@ class Service:
         Raises:
             ServingError, tf.errors.OpError: as `predict`.
         """
-        answer = self._examples(target, examples, "classification", {CLASSES, SCORES}, 2)
-        return answer.version, classification_result(answer.outputs)
+        return self._examples(target, examples, METHODS[CLASSIFY])
 
     def regress(self, target: Target, examples: input_pb2.Input) -> tuple[int, regression_pb2.RegressionResult]:
         """Answers a regress request: the version, and a number for each example.
@@ -150,8 +143,31 @@ class Service:
         Raises:
             ServingError, tf.errors.OpError: as `predict`.
         """
-        answer = self._examples(target, examples, "regression", {OUTPUTS}, 1)
-        return answer.version, regression_result(answer.outputs)
+        return self._examples(target, examples, METHODS[REGRESS])
+
+    def infer(
+        self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
+    ) -> tuple[int, list[tuple[str, Any]]]:
+        """Answers several classify and regress tasks on the same examples, all by one version.
+
+        Args:
+            target: which model and version.
+            tasks: at least one.
+            examples: of the request.
+
+        Returns:
+            The version, and of each task the signature and a ClassificationResult or RegressionResult.
+
+        Raises:
+            ServingError: for whatever is wrong with a task, before any is answered.
+            tf.errors.OpError: as `predict`.
+        """
+        with self._leased(target) as version:
+            methods = checked_tasks(tasks, version.signature_defs)
+            inputs = serialized_examples(examples)
+            return version.version, [
+                (name, method.result(version.answer(name, inputs, target.timeout))) for name, method in methods.items()
+            ]
 
     def metadata(self, target: Target) -> tuple[int, dict[str, meta_graph_pb2.SignatureDef]]:
         """Returns a version and its signatures. Raises ServingError where there is none."""
@@ -171,16 +187,18 @@ class Service:
         """Returns the states of a model's versions. Raises ServingError where there is none."""
         return self.manager.status(target.name, target.version, target.label)
 
-    def _examples(self, target: Target, examples: input_pb2.Input, kind: str, outputs: set[str], most: int) -> Answer:
-        name = target.signature_name
+    def _examples(self, target: Target, examples: input_pb2.Input, method_name: str) -> tuple[int, Any]:
+        name, method = target.signature_name, EXAMPLE_METHODS[method_name]
         with self._leased(target) as version:
             if name not in version.signatures:
                 raise ServingError(f"No signature was found with the name: {name}")
-            check_signature(version.signature_defs[name], kind, outputs, most)
+            check_signature(version.signature_defs[name], method)
             answered = version.answer(name, serialized_examples(examples), target.timeout)
-            return Answer(version.version, name, answered)
+            return version.version, method.result(answered)
 
     def _leased(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
+        if not target.name:
+            raise ServingError("ModelSpec has no name specified.")
         return self.manager.lease(target.name, target.version, target.label)
 
 

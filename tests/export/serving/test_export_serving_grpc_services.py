@@ -109,6 +109,13 @@ def test_classify_regress_and_both_at_once(prediction: Any) -> None:
         ({"name": ""}, "classify", grpc.StatusCode.INVALID_ARGUMENT, "Found ModelSpec with an empty model name."),
         ({"name": "regression"}, "regress", grpc.StatusCode.INVALID_ARGUMENT, "must access the same model name"),
         (
+            {"signature_name": "none"},
+            "regress",
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Requested signature not found in model graph: none",
+        ),
+        ({}, "regress", grpc.StatusCode.INVALID_ARGUMENT, "Expected one output Tensor."),
+        (
             {"signature_name": "classify"},
             "classify",
             grpc.StatusCode.INVALID_ARGUMENT,
@@ -187,6 +194,7 @@ def _ids(**changed: Any) -> Callable[[], predict_pb2.PredictRequest]:
 INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
 REFUSED: dict[str, tuple[Callable[[], Any], grpc.StatusCode, str]] = {
     "no model": (predict_pb2.PredictRequest, INVALID, "Missing ModelSpec"),
+    "no model name": (lambda: predict_request("", text=["a"]), INVALID, "ModelSpec has no name specified."),
     "other model": (lambda: predict_request("x", text=["a"]), NOT_FOUND, "Servable not found for request: Latest(x)"),
     "other signature": (
         lambda: predict_request(signature="x", text=["a"]),
