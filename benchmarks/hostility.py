@@ -6,6 +6,8 @@ import http.client
 import json
 import random
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -62,6 +64,7 @@ class HostileClient:
             "no HTTP": self._no_http,
             "fuzzed protobuf": self._fuzzed,
             "tensors": self._tensors,
+            "no message": self._no_message,
         }
 
     def send(self) -> tuple[str, str, bool]:
@@ -169,6 +172,20 @@ class HostileClient:
             unread = error.code() == grpc.StatusCode.INTERNAL and "deserializ" in (error.details() or "")
             return error.code().name, unread or error.code().name in _CODES
         return "OK", True
+
+    def _no_message(self) -> tuple[str, bool]:
+        return self._open(self._random.choice(_METHODS))
+
+    def _open(self, method: str) -> tuple[str, bool]:
+        ended = threading.Event()
+
+        def never() -> Iterator[bytes]:
+            ended.wait()
+            yield from ()
+
+        call = self._channel.stream_unary(f"/tensorflow.serving.{method}").future(never())
+        call.add_done_callback(lambda _: ended.set())
+        return "left open by us", True
 
     def _request(self) -> predict_pb2.PredictRequest:
         request = predict_pb2.PredictRequest()

@@ -2,9 +2,9 @@
 
 Starts `bert-tf serve`, asks it good questions from several threads for --minutes, and sends --hostile requests that no
 server should have to take: random and deep JSON, mis-shaped and mis-typed tensors, ids out of range, bytes that are no
-text, bodies that are too large, hold millions of values or stop half-way, and fuzzed protobufs. Nothing may crash,
-every good answer must be the one that was given at the start, every refusal must have TF Serving's form, and memory
-must not grow. Exit status 1 where that does not hold.
+text, bodies that are too large, hold millions of values or stop half-way, fuzzed protobufs and calls without any
+message. Nothing may crash, every good answer must be the one that was given at the start, every refusal must have TF
+Serving's form, and memory must not grow. Exit status 1 where that does not hold.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def sent(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, byt
 
         return keep
 
-    for name in ("_post", "_raw", "_call"):
+    for name in ("_post", "_raw", "_call", "_open"):
         monkeypatch.setattr(client, name, kept(name))
     for _ in range(60):
         assert client.send()[1:] == ("kept", True)
@@ -32,7 +32,7 @@ def test_requests_are_a_function_of_the_seed(monkeypatch: pytest.MonkeyPatch) ->
     first = sent(1, monkeypatch)
     assert sent(1, monkeypatch) == first
     assert sent(2, monkeypatch) != first
-    assert {kind for kind, *_ in first} == {"_post", "_raw", "_call"}
+    assert {kind for kind, *_ in first} == {"_post", "_raw", "_call", "_open"}
 
 
 @pytest.mark.parametrize(

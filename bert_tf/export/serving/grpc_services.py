@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -27,6 +26,7 @@ from tensorflow_serving.apis import (
 
 from bert_tf.export.serving.batching import Arrays
 from bert_tf.export.serving.errors import ServingError, let_go
+from bert_tf.export.serving.grpc_reader import RequestReader
 from bert_tf.export.serving.loaded_version import Specs
 from bert_tf.export.serving.service import GRPC, Service, Target, unknown_signature
 from bert_tf.export.serving.tensors import array_of, check_names, tensor_proto
@@ -42,11 +42,13 @@ class GrpcOptions:
     Args:
         max_message_bytes: larger requests are refused with RESOURCE_EXHAUSTED.
         max_requests: requests under way; more are refused with RESOURCE_EXHAUSTED.
+        message_seconds: a request whose message takes longer to come is cancelled.
         threads: requests that are answered at once.
     """
 
     max_message_bytes: int = 16 * 2**20
     max_requests: int = 512
+    message_seconds: float = 30.0
     threads: int = 64
 
 
@@ -60,7 +62,7 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
         maximum_concurrent_rpcs=options.max_requests,
-        interceptors=[_Reader()],
+        interceptors=[RequestReader(service.waiting, options.message_seconds)],
         options=[
             ("grpc.max_receive_message_length", options.max_message_bytes),
             # The size of an answer is bounded by its number of values.
@@ -70,27 +72,6 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(service), server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(_Models(service), server)
     return server
-
-
-class _Reader(grpc.ServerInterceptor):
-    """Reads requests where they are answered: grpcio (1.85) keeps a call for ever whose message it could not read."""
-
-    def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        handler = continuation(handler_call_details)
-        # None for a method that there is not.
-        if handler is None or handler.unary_unary is None:
-            return handler
-        read, method = handler.request_deserializer, handler.unary_unary
-
-        def answer(message: bytes, context: grpc.ServicerContext) -> Any:
-            try:
-                request = read(message)
-            except DecodeError:
-                # In grpcio's words.
-                context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
-            return method(request, context)
-
-        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 
 
 class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -42,57 +42,15 @@ class RestOptions:
 
     Args:
         max_request_bytes: larger bodies are answered by status 413.
-        max_waiting_bytes: bodies of all requests together; what comes beyond is answered by status 503.
         body_seconds: a body that takes longer to arrive is answered by status 408.
         answer_seconds: a request that takes longer is answered by status 504.
         threads: requests that are read, waited for and written at once.
     """
 
     max_request_bytes: int = 16 * 2**20
-    max_waiting_bytes: int = 64 * 2**20
     body_seconds: float = 30.0
     answer_seconds: float = 30.0
     threads: int = 64
-
-
-@dataclass
-class _Held:
-    """Bytes of one body that have arrived."""
-
-    size: int = 0
-
-
-class _Bodies:
-    """Reads bodies, and knows how many bytes of them there are."""
-
-    def __init__(self, options: RestOptions) -> None:
-        self._options = options
-        self._waiting = 0
-
-    async def of(self, request: Request, held: _Held) -> bytes:
-        """Returns a body; `held` counts the bytes that are to be given back by `release`."""
-        try:
-            async with asyncio.timeout(self._options.body_seconds):
-                return b"".join([part async for part in self._parts(request, held)])
-        except TimeoutError as error:
-            message = f"the body must arrive within {self._options.body_seconds:g} seconds"
-            raise ServingError(message, grpc.StatusCode.DEADLINE_EXCEEDED, http_status=408) from error
-
-    async def _parts(self, request: Request, held: _Held) -> AsyncIterator[bytes]:
-        async for part in request.stream():
-            held.size += len(part)
-            self._waiting += len(part)
-            if held.size > self._options.max_request_bytes:
-                message = f"a request must have at most {self._options.max_request_bytes} bytes"
-                raise ServingError(message, http_status=413)
-            if self._waiting > self._options.max_waiting_bytes:
-                message = f"requests of more than {self._options.max_waiting_bytes} bytes wait already"
-                raise ServingError(message, grpc.StatusCode.UNAVAILABLE)
-            yield part
-
-    def release(self, held: _Held) -> None:
-        """Says that a body is needed no more."""
-        self._waiting -= held.size
 
 
 def create_app(
@@ -126,25 +84,22 @@ class _Surface:
     def __init__(self, service: Service, options: RestOptions) -> None:
         self._service = service
         self._options = options
-        self._bodies = _Bodies(options)
         self._threads = ThreadPoolExecutor(options.threads, "rest")
 
     async def models(self, request: Request) -> Response:
-        held = _Held()
         try:
-            return _json(await self._answer(request, held))
+            with self._service.waiting.request() as arrived:
+                return _json(await self._answer(request, arrived))
         except ClientDisconnect:
             # Nobody is there to read it.
             return Response(status_code=_CLIENT_GONE)
         except Exception as error:
             return _refusal(error)
-        finally:
-            self._bodies.release(held)
 
-    async def _answer(self, request: Request, held: _Held) -> bytes:
+    async def _answer(self, request: Request, arrived: Callable[[int], None]) -> bytes:
         path = request.url.path
         if request.method == "POST" and (found := _ASK.fullmatch(path)):
-            body = await self._bodies.of(request, held)
+            body = await _body(request, arrived, self._options)
             return await self._in_thread(_asked, self._service, found, body, self._options.answer_seconds)
         if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
             # At once, however many requests wait: servers are watched by their status.
@@ -184,6 +139,24 @@ def _target(found: re.Match[str], signature: str = "", timeout: float | None = N
     if version is not None and version > _INT64_MAX:
         raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
     return Target(found["name"], version, found["label"], signature, timeout)
+
+
+async def _body(request: Request, arrived: Callable[[int], None], options: RestOptions) -> bytes:
+    """Returns the body of a request; `arrived` counts its bytes. Raises ServingError where it is too large or slow."""
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(options.body_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > options.max_request_bytes:
+                    message = f"a request must have at most {options.max_request_bytes} bytes"
+                    raise ServingError(message, http_status=413)
+                arrived(len(part))
+                parts.append(part)
+    except TimeoutError as error:
+        message = f"the body must arrive within {options.body_seconds:g} seconds"
+        raise ServingError(message, grpc.StatusCode.DEADLINE_EXCEEDED, http_status=408) from error
+    return b"".join(parts)
 
 
 def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float) -> bytes:

@@ -31,6 +31,7 @@ from bert_tf.export.serving.manager import ModelManager
 from bert_tf.export.serving.metrics import Metrics
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.service import Service
+from bert_tf.export.serving.waiting import WaitingBytes
 from bert_tf.export.versions import latest_version, versions
 from bert_tf.export.warmup import read_warmup, request_of
 
@@ -51,6 +52,7 @@ class ServerOptions:
         batching: how requests are joined.
         poll_seconds: how often new versions are looked for; 0 does so at the start only.
         warm_up: whether a version's warm-up requests are played before it serves.
+        max_waiting_bytes: requests of all clients together; what comes beyond is refused (503, UNAVAILABLE).
         rest: bounds of REST.
         grpc: bounds of gRPC.
     """
@@ -62,6 +64,7 @@ class ServerOptions:
     batching: BatchingOptions = field(default_factory=BatchingOptions)
     poll_seconds: float = 1.0
     warm_up: bool = True
+    max_waiting_bytes: int = 64 * 2**20
     rest: RestOptions = field(default_factory=RestOptions)
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
 
@@ -106,7 +109,7 @@ def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Ite
         return version
 
     with ModelManager(models, load, options.poll_seconds) as manager:
-        yield Service(manager, metrics)
+        yield Service(manager, metrics, WaitingBytes(options.max_waiting_bytes))
 
 
 def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | None = None) -> None:

@@ -20,6 +20,7 @@ from bert_tf.export.serving.examples import EXAMPLE_METHODS, check_signature, ch
 from bert_tf.export.serving.loaded_version import LoadedVersion, Specs
 from bert_tf.export.serving.manager import ModelManager, VersionState
 from bert_tf.export.serving.metrics import Metrics
+from bert_tf.export.serving.waiting import WaitingBytes
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +72,13 @@ class Service:
     Args:
         manager: has the models.
         metrics: counts.
+        waiting: bounds what all surfaces hold of requests.
     """
 
-    def __init__(self, manager: ModelManager, metrics: Metrics) -> None:
+    def __init__(self, manager: ModelManager, metrics: Metrics, waiting: WaitingBytes) -> None:
         self.manager = manager
         self.metrics = metrics
+        self.waiting = waiting
 
     @contextlib.contextmanager
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from bert_tf.export.serving import loaded_version
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.service import Service
+from bert_tf.export.serving.waiting import WaitingBytes
 
 MODEL = "/v1/models/classifier"
 PREDICT = f"{MODEL}:predict"
@@ -197,16 +198,15 @@ async def _slow(first: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("options", "body", "status", "message"),
+    ("body", "status", "message"),
     [
-        (RestOptions(body_seconds=0.05), _slow(b"{"), 408, "the body must arrive within 0.05 seconds"),
-        (RestOptions(max_waiting_bytes=5), b'{"instances": []}', 503, "requests of more than 5 bytes wait already"),
+        (_slow(b"{"), 408, "the body must arrive within 0.05 seconds"),
+        (b'{"instances": []}', 503, "requests of more than 5 bytes wait already"),
     ],
 )
-def test_bodies_that_are_too_slow_or_too_many(
-    options: RestOptions, body: Any, status: int, message: str, service: Service
-) -> None:
-    app = create_app(service, options)
+def test_bodies_that_are_too_slow_or_too_many(body: Any, status: int, message: str, service: Service) -> None:
+    waiting = WaitingBytes(5)
+    app = create_app(Service(service.manager, service.metrics, waiting), RestOptions(body_seconds=0.05))
     sent = []
 
     async def receive() -> dict[str, Any]:
@@ -218,7 +218,9 @@ def test_bodies_that_are_too_slow_or_too_many(
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": PREDICT, "headers": [], "query_string": b""}
-    asyncio.run(app(scope, receive, send))
+    with waiting.request() as other:
+        other(1)
+        asyncio.run(app(scope, receive, send))
     assert sent[0]["status"] == status
     assert message in json.loads(sent[1]["body"])["error"]
 

@@ -1,0 +1,74 @@
+"""Messages that do not come, or are too many, keep nobody else from being answered."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from garbage import nothing_left_in_cycles
+from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
+
+from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.export.serving.service import Service
+from bert_tf.export.serving.waiting import WaitingBytes
+
+STATUS = "/tensorflow.serving.ModelService/GetModelStatus"
+
+
+@pytest.fixture
+def waiting() -> WaitingBytes:
+    return WaitingBytes(10)
+
+
+@pytest.fixture
+def narrow(service: Service, waiting: WaitingBytes) -> Iterator[grpc.Channel]:
+    """A channel to a server of one thread."""
+    server = create_grpc_server(
+        Service(service.manager, service.metrics, waiting), GrpcOptions(threads=1, message_seconds=0.2)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
+        yield opened
+    server.stop(None).wait()
+
+
+def ask(channel: grpc.Channel) -> int:
+    """Returns the number of versions of a model."""
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = "classifier"
+    response = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=60)
+    return len(response.model_version_status)
+
+
+def test_a_message_that_does_not_come_is_not_waited_for(narrow: grpc.Channel) -> None:
+    ended = threading.Event()
+
+    def never() -> Iterator[bytes]:
+        ended.wait()
+        yield b""
+
+    with nothing_left_in_cycles():
+        calls = [narrow.stream_unary(STATUS).future(never()) for _ in range(3)]
+        assert ask(narrow) == 1
+        codes = {call.exception(60).code() for call in calls}
+        ended.set()
+    assert codes == {grpc.StatusCode.CANCELLED}
+
+
+def test_a_call_of_no_message_is_refused(narrow: grpc.Channel) -> None:
+    with pytest.raises(grpc.RpcError, match="a request must have a message") as refused:
+        narrow.stream_unary(STATUS)(iter(()), timeout=60)
+    assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_messages_beyond_what_may_wait_are_refused(narrow: grpc.Channel, waiting: WaitingBytes) -> None:
+    with waiting.request() as other:
+        other(1)
+        with pytest.raises(grpc.RpcError, match="requests of more than 10 bytes wait already") as refused:
+            ask(narrow)
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    # Longer than ten bytes, but alone.
+    assert ask(narrow) == 1
