@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -42,9 +42,7 @@ class RequestReader(grpc.ServerInterceptor):
         def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
             with self._waiting.request() as arrived:
                 try:
-                    message = self._awaited(messages, context)
-                    arrived(len(message))
-                    request = read(message)
+                    request = self._read(messages, context, arrived, read)
                 except ServingError as error:
                     context.abort(error.code, str(error))
                 except DecodeError:
@@ -53,6 +51,18 @@ class RequestReader(grpc.ServerInterceptor):
                 return method(request, context)
 
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
+
+    def _read(
+        self,
+        messages: Iterator[bytes],
+        context: grpc.ServicerContext,
+        arrived: Callable[[int], None],
+        read: Callable[[bytes], Any],
+    ) -> Any:
+        # A function of its own, so that the bytes are gone while the request is answered.
+        message = self._awaited(messages, context)
+        arrived(len(message))
+        return read(message)
 
     def _awaited(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         self._patience.begin(context)
@@ -77,7 +87,7 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # Call -> when it must be done; all have the same time, so that the first ends first.
+        # Call -> when it must be done.
         self._ends: dict[Any, float] = {}
         self._lock = threading.Lock()
         self._watched = False
