@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bert_tf.export.comparison import RECORDING, Case, Tensors, compare_outputs, read_recording
 from bert_tf.export.conformance_requests import GrpcServer, RestServer, bad_grpc_requests, bad_rest_requests
 from bert_tf.export.metadata import METHODS, signature_defs
-from bert_tf.export.verify import RECORDING, Tensors, compare, read_recording, recorded_tolerance
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,10 @@ def checks(folder: Path, rest: RestServer | None, grpc: GrpcServer | None) -> It
         grpc: where gRPC answers; None leaves it out.
     """
     signatures = set(signature_defs(folder)) - {"__saved_model_init_op"}
-    tolerance = recorded_tolerance(folder / RECORDING)
-    for number, (signature, inputs, expected) in enumerate(read_recording(folder / RECORDING)):
-        for way, ask in _ways(signature, inputs, rest, grpc):
-            yield Check(
-                f"{way} {signature}, recording {number}", _compared(ask, signature, inputs, expected, tolerance)
-            )
+    cases, _ = read_recording(folder / RECORDING)
+    for number, case in enumerate(cases):
+        for way, ask in _ways(case.signature, case.inputs, rest, grpc):
+            yield Check(f"{way} {case.signature}, recording {number}", _compared(ask, case))
     if rest is not None:
         yield Check("REST status", rest.status)
         yield Check("REST metadata", lambda: rest.metadata(signatures))
@@ -83,18 +81,15 @@ def _ways(
             yield f"gRPC {method}", grpc.examples
 
 
-def _compared(ask: Ask, signature: str, inputs: Tensors, expected: Tensors, tolerance: float) -> Callable[[], str]:
+def _compared(ask: Ask, case: Case) -> Callable[[], str]:
     def run() -> str:
-        found = ask(signature, inputs)
+        found, expected = ask(case.signature, case.inputs), case.outputs
         # An empty list of JSON has neither the shape nor the type of what it stands for.
         shaped = {
             name: expected[name] if name in expected and expected[name].size == array.size == 0 else array
             for name, array in found.items()
         }
-        wrong = {
-            name: compare(shaped.get(name), expected.get(name), tolerance)[1] for name in found.keys() | expected.keys()
-        }
-        return "; ".join(f"{name}: {reason}" for name, reason in sorted(wrong.items()) if reason)
+        return "; ".join(f"{name}: {fault}" for name, _, fault in compare_outputs(shaped, case) if fault)
 
     return run
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bert_tf.export.tolerances import BFLOAT16, FLOAT32, INT8
 from bert_tf.layers.inference import arrange_for_inference, quantize_weights
 from bert_tf.models import Preset, load_preset
 
-FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
 PRECISIONS = (FLOAT32, BFLOAT16, INT8)
-# How far the answers of an exported model may be from those of the model it was made of, relative above 1. In float32
-# another order of a sum, as of another processor, changes the last digits. In bfloat16 it may round any hidden value to
-# its neighbour, 2^-8 of it away, and some layers carry that on. With weights in int8, sums are float32.
-TOLERANCES = {FLOAT32: 1e-5, BFLOAT16: 2.0**-5, INT8: 1e-5}
 
 
 def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool = False) -> Preset:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.schema import MASK_POSITIONS
+from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, TOKEN_IDS
+from bert_tf.export.comparison import Tensors
 from bert_tf.export.kinds.base import EXAMPLES, SHORTEST_SEQUENCE, Signatures
 from bert_tf.export.kinds.choices import CHOICES
 from bert_tf.export.kinds.encoder import LAYERS
 from bert_tf.export.metadata import CLASSIFY_INPUTS
-from bert_tf.export.verify import Tensors
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # N, where a preset takes any number of choices.
@@ -65,8 +65,9 @@ def _samples(signatures: Signatures, texts: list[str], texts_of_ids: list[str]) 
     samples[EXAMPLES] = samples[CLASSIFY_INPUTS] = _examples(samples)
     encoded = signatures.encode(tf.constant(texts_of_ids), keep_mask_token=True)
     samples |= {name: tensor.numpy() for name, tensor in encoded.items()}
-    batch, length = samples["token_ids"].shape
-    samples[MASK_POSITIONS] = np.tile(np.array([1, length - 1], np.int32), (batch, 1))
+    batch = len(samples[TOKEN_IDS])
+    # The first and the last token of the text; what a model answers at padding has no meaning.
+    samples[MASK_POSITIONS] = np.stack([np.ones(batch, np.int32), samples[PADDING_MASK].sum(axis=1) - 1], axis=1)
     # Each of them once, the last one from the end.
     samples[LAYERS] = np.tile(np.arange(-1, signatures.preset.config.num_layers, dtype=np.int32), (batch, 1))
     return samples

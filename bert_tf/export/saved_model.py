@@ -21,14 +21,15 @@ from keras.export import ExportArchive
 from bert_tf.config import save_json, to_dict
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.data.staging import only_writer
+from bert_tf.export.comparison import RECORDING, Case, write_recording
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
 from bert_tf.export.operations import text_operations
-from bert_tf.export.precision import FLOAT32, TOLERANCES, load_in_precision
-from bert_tf.export.recording import Case, check_arrangement, differences, record
+from bert_tf.export.precision import load_in_precision
+from bert_tf.export.recording import check_arrangement, differences, record
 from bert_tf.export.samples import warmup_sample
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.verify import RECORDING, write_recording
+from bert_tf.export.tolerances import FLOAT32, relative_tolerance
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
 from bert_tf.export.warmup import write_warmup
 from bert_tf.text.vocabulary import save_vocabulary
@@ -100,11 +101,11 @@ def _recorded(
     signatures: Signatures, signatures_in: Callable[..., Signatures], precision: str
 ) -> tuple[list[Case], dict[str, Any]]:
     """Returns what is answered as it is exported, and what the card says of it, held against the model as trained."""
-    cases, as_trained = record(signatures), record(signatures_in(FLOAT32))
+    cases, as_trained = record(signatures, precision), record(signatures_in(FLOAT32), FLOAT32)
     if precision == FLOAT32:
         check_arrangement(cases, as_trained)
         return cases, {}
-    check_arrangement(record(signatures_in(FLOAT32, arranged=True)), as_trained)
+    check_arrangement(record(signatures_in(FLOAT32, arranged=True), FLOAT32), as_trained)
     return cases, {"difference_to_float32": differences(cases, as_trained)}
 
 
@@ -135,7 +136,8 @@ def _fill(
 ) -> None:
     """Writes a version and what is known of it, all of which is true."""
     _write(signatures, staging)
-    write_recording(staging / RECORDING, cases, TOLERANCES[card["precision"]])
+    relative = relative_tolerance(card["precision"], signatures.preset.config)
+    write_recording(staging / RECORDING, cases, relative)
     card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
     card |= _verified(staging)
     if evaluate is not None:
@@ -194,6 +196,7 @@ def _model_card(signatures: Signatures) -> dict[str, Any]:
         "kind": preset.kind,
         "model": to_dict(preset.config),
         "labels": signatures.labels,
+        "tag_scheme": signatures.tag_scheme,
         "lowercase": preset.lowercase,
         "max_sequence_length": signatures.max_sequence_length,
         "top_k": signatures.top_k,

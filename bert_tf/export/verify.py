@@ -9,31 +9,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 from google.protobuf.message import DecodeError
 
+from bert_tf.export.comparison import RECORDING, Tensors, compare_outputs, read_recording
 from bert_tf.export.metadata import WARMUP
-
-TOLERANCE = 1e-5
-RECORDING = Path("assets.extra") / "recorded.npz"
-
-_LENGTHS, _BYTES, _TOLERANCE = "lengths", "bytes", "tolerance"
-
-Tensors = dict[str, np.ndarray]
 
 
 class Verdict(NamedTuple):
-    """What is known of a SavedModel after `verify`.
+    """Result of `verify`.
 
     Args:
-        max_abs_difference: the largest by signature.
-        tolerance: what was allowed, relative above 1.
+        max_abs_difference: the largest by signature, of the values that are compared.
+        tolerance: rounding error that was allowed, relative to the largest value of an output.
         warmup_requests: how many were played.
         failures: a line for whatever is wrong.
     """
@@ -44,85 +36,32 @@ class Verdict(NamedTuple):
     failures: list[str]
 
 
-def write_recording(path: Path, cases: list[tuple[str, Tensors, Tensors]], tolerance: float = TOLERANCE) -> None:
-    """Writes what signatures were given and answered.
-
-    Args:
-        path: the .npz file.
-        cases: name of the signature, inputs and outputs by name; strings as bytes.
-        tolerance: how far numbers may be from these, relative above 1.
-    """
-    arrays: dict[str, Any] = {_TOLERANCE: np.float64(tolerance)}
-    for number, (signature, inputs, outputs) in enumerate(cases):
-        for side, tensors in (("inputs", inputs), ("outputs", outputs)):
-            for name, value in tensors.items():
-                key = f"{number}/{signature}/{side}/{name}"
-                arrays |= _of_bytes(key, value) if value.dtype == object else {key: value}
-    np.savez_compressed(path, **arrays)
-
-
-def read_recording(path: Path) -> Iterator[tuple[str, Tensors, Tensors]]:
-    """Yields what `write_recording` was given."""
-    cases: dict[tuple[int, str], dict[str, Tensors]] = {}
-    with np.load(path) as file:
-        arrays = dict(file)
-    for key, value in arrays.items():
-        if key == _TOLERANCE:
-            continue
-        number, signature, side, name, *part = key.split("/")
-        if part not in ([], [_LENGTHS]):
-            continue
-        sides = cases.setdefault((int(number), signature), {"inputs": {}, "outputs": {}})
-        sides[side][name] = _strings(value, arrays[key.removesuffix(_LENGTHS) + _BYTES]) if part else value
-    for (_, signature), sides in cases.items():
-        yield signature, sides["inputs"], sides["outputs"]
-
-
-def recorded_tolerance(path: Path) -> float:
-    """Returns how far numbers may be from those of a recording, relative above 1."""
-    with np.load(path) as file:
-        return float(file[_TOLERANCE]) if _TOLERANCE in file else TOLERANCE
-
-
-def _of_bytes(key: str, strings: np.ndarray) -> Tensors:
-    """Returns strings as two arrays of numbers; numpy's own drop the zeros that a string ends with."""
-    lengths = np.array([len(string) for string in strings.reshape(-1)], np.int64).reshape(strings.shape)
-    joined = np.frombuffer(b"".join(strings.reshape(-1)), np.uint8)
-    return {f"{key}/{_LENGTHS}": lengths, f"{key}/{_BYTES}": joined}
-
-
-def _strings(lengths: np.ndarray, joined: np.ndarray) -> np.ndarray:
-    ends = np.cumsum(lengths)
-    whole = joined.tobytes()
-    found = np.empty(lengths.size, object)
-    found[:] = [whole[end - length : end] for end, length in zip(ends, lengths.reshape(-1), strict=True)]
-    return found.reshape(lengths.shape)
-
-
 def verify(folder: Path, recording: Path) -> Verdict:
     """Plays the warm-up requests of a SavedModel, and compares its answers with recorded ones.
 
     Args:
         folder: holds saved_model.pb.
-        recording: from `write_recording`.
+        recording: from `comparison.write_recording`.
 
     Returns:
         The verdict. A failure is every request that is not answered and every output that differs by more than the
-        recording's tolerance or, for strings and shapes, at all.
+        recorded tolerances.
+
+    Raises:
+        ValueError: for a recording without tolerances.
     """
     signatures = tf.saved_model.load(str(folder)).signatures
     played, failures = _played(signatures, folder)
-    tolerance = recorded_tolerance(recording)
+    cases, tolerance = read_recording(recording)
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
     missing = set(signatures)
-    for name, inputs, expected in read_recording(recording):
+    for case in cases:
+        name = case.signature
         if name not in signatures:
             failures.append(f"signature `{name}`: not in the SavedModel")
             continue
         missing.discard(name)
-        answer = _answer(signatures, name, inputs)
-        for output in sorted(expected.keys() | answer.keys()):
-            difference, failure = compare(answer.get(output), expected.get(output), tolerance)
+        for output, difference, failure in compare_outputs(_answer(signatures, name, case.inputs), case):
             largest[name] = max(largest[name], difference)
             if failure:
                 failures.append(f"signature `{name}`, output `{output}`: {failure}")
@@ -155,29 +94,6 @@ def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
     except (ValueError, DecodeError, tf.errors.OpError) as error:
         failures.append(f"{WARMUP}: unreadable after {number} requests: {error}")
     return number, failures
-
-
-def compare(found: np.ndarray | None, expected: np.ndarray | None, tolerance: float) -> tuple[float, str]:
-    """Compares an output with the recorded one.
-
-    Args:
-        found, expected: strings as objects of bytes; None where there is none.
-        tolerance: for numbers, relative above 1.
-
-    Returns:
-        The largest absolute difference of numbers, and what is wrong; empty where nothing is.
-    """
-    if found is None or expected is None:
-        return 0.0, "missing from the SavedModel" if found is None else "was not recorded"
-    if found.shape != expected.shape:
-        return 0.0, f"shape {found.shape}, expected {expected.shape}"
-    if found.dtype == object:
-        different = int(np.sum(found != expected))
-        return 0.0, f"{different} of {found.size} strings differ" if different else ""
-    difference = np.abs(found.astype(np.float64) - expected)
-    same = (difference <= tolerance * np.maximum(1.0, np.abs(expected))) | (np.isnan(found) & np.isnan(expected))
-    largest = float(np.max(difference, initial=0.0, where=~np.isnan(difference)))
-    return largest, "" if same.all() else f"differs by up to {largest:.3g}, allowed are {tolerance:g}"
 
 
 def main(arguments: list[str]) -> int:

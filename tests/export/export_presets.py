@@ -34,6 +34,20 @@ TASKS = {
 }
 
 
+def make_model(kind: str, config: BertConfig) -> keras.Model:
+    """Returns a model of one of `KINDS`."""
+    backbone = BertBackbone(config)
+    models = {
+        "backbone": lambda: backbone,
+        "pretrainer": lambda: BertPretrainer(backbone),
+        "regression": lambda: BertTextClassifier(backbone, 1),
+        "spans": lambda: BertSpanPredictor(backbone),
+        "entities": lambda: BertTokenClassifier(backbone, len(TAGS)),
+        "choices": lambda: BertMultipleChoice(backbone),
+    }
+    return models.get(kind, lambda: BertTextClassifier(backbone, len(LABELS)))()
+
+
 def make_preset(kind: str, directory: Path) -> Path:
     """Writes a preset of one of `KINDS`, its weights large enough for answers to differ."""
     keras.utils.set_random_seed(KINDS.index(kind))
@@ -46,15 +60,5 @@ def make_preset(kind: str, directory: Path) -> Path:
         max_sequence_length=MAX_LENGTH,
         initializer_range=0.5,
     )
-    backbone = BertBackbone(config)
-    models = {
-        "backbone": lambda: backbone,
-        "pretrainer": lambda: BertPretrainer(backbone),
-        "regression": lambda: BertTextClassifier(backbone, 1),
-        "spans": lambda: BertSpanPredictor(backbone),
-        "entities": lambda: BertTokenClassifier(backbone, len(TAGS)),
-        "choices": lambda: BertMultipleChoice(backbone),
-    }
-    model = models.get(kind, lambda: BertTextClassifier(backbone, len(LABELS)))()
-    save_preset(model, directory, VOCABULARY, True, TASKS.get(kind), {"steps": 7})
+    save_preset(make_model(kind, config), directory, VOCABULARY, True, TASKS.get(kind), {"steps": 7})
     return directory

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.export.comparison import RECORDING, compare_outputs, read_recording
+
 TEXT_LIBRARIES = ("_fast_bert_normalizer.so", "_fast_wordpiece_tokenizer.so", "_trimmer_ops.so")
 # TF_DataType (tensorflow/c/tf_datatype.h).
 STRING = 7
@@ -132,44 +134,20 @@ def string_at(address: int) -> bytes:
     return ctypes.string_at(third if size & 3 == LARGE else second, size >> 2)
 
 
-def recorded(folder: Path) -> tuple[dict[tuple[str, str], dict[str, dict[str, np.ndarray]]], float]:
-    """Returns (number, signature) -> `inputs` and `outputs` -> name -> array, and the tolerance."""
-    cases: dict[tuple[str, str], dict[str, dict[str, np.ndarray]]] = {}
-    with np.load(folder / "assets.extra" / "recorded.npz") as file:
-        arrays = dict(file)
-    tolerance = float(arrays.pop("tolerance"))
-    for key, value in arrays.items():
-        number, signature, side, name, *part = key.split("/")
-        if part == ["bytes"]:
-            continue
-        if part == ["lengths"]:
-            ends, whole = np.cumsum(value), arrays[f"{number}/{signature}/{side}/{name}/bytes"].tobytes()
-            strings = np.empty(value.size, object)
-            strings[:] = [whole[end - size : end] for end, size in zip(ends, value.reshape(-1), strict=True)]
-            value = strings.reshape(value.shape)
-        cases.setdefault((number, signature), {"inputs": {}, "outputs": {}})[side][name] = value
-    return cases, tolerance
-
-
 def main(folder: Path, names: Path) -> int:
     session, of_signature = Session(folder), json.loads(names.read_text(encoding="utf-8"))
-    cases, tolerance = recorded(folder)
+    cases, _ = read_recording(folder / RECORDING)
     failures = 0
-    for (number, signature), sides in cases.items():
-        tensors = of_signature[signature]
-        inputs = {tensors["inputs"][name]: value for name, value in sides["inputs"].items()}
-        found = session.run(inputs, [tensors["outputs"][name] for name in sides["outputs"]])
-        for answer, (name, expected) in zip(found, sides["outputs"].items(), strict=True):
-            same = answer.shape == expected.shape and answer.dtype == expected.dtype
-            if same and expected.dtype == object:
-                same = bool((answer == expected).all())
-            elif same:
-                same = np.allclose(answer, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-            if not same:
+    for case in cases:
+        tensors = of_signature[case.signature]
+        inputs = {tensors["inputs"][name]: value for name, value in case.inputs.items()}
+        found = session.run(inputs, [tensors["outputs"][name] for name in case.outputs])
+        for name, _, fault in compare_outputs(dict(zip(case.outputs, found, strict=True)), case):
+            if fault:
                 failures += 1
-                print(f"{number} {signature} {name}: {answer!r}, expected {expected!r}", file=sys.stderr)
+                print(f"{case.signature} {name}: {fault}", file=sys.stderr)
     assert "tensorflow" not in sys.modules
-    print(json.dumps({"signatures": sorted({name for _, name in cases}), "cases": len(cases)}))
+    print(json.dumps({"signatures": sorted({case.signature for case in cases}), "cases": len(cases)}))
     return 1 if failures else 0
 
 

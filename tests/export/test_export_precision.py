@@ -12,12 +12,14 @@ import pytest
 import tensorflow as tf
 from export_presets import KINDS, VOCABULARY
 
+from bert_tf.export.comparison import Case
 from bert_tf.export.metadata import MODEL_CARD, signature_shapes
 from bert_tf.export.precision import load_in_precision
-from bert_tf.export.recording import Case, differences, record
+from bert_tf.export.recording import differences, record
 from bert_tf.export.samples import comparison_samples
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
+from bert_tf.export.tolerances import relative_tolerance
 from bert_tf.layers.inference import arrange_for_inference
 from bert_tf.models import Preset, load_preset
 
@@ -109,9 +111,10 @@ def test_what_an_arrangement_answers_is_held_against_the_model_as_trained(
     assert not list((tmp_path / "model").glob("[!.]*"))
 
 
-def test_differences_are_of_figures_and_of_all_else() -> None:
-    def case(numbers: Any, labels: Any, scores: Any) -> list[Any]:
-        return [("s", {}, {"x": np.float32(numbers), "l": np.array(labels, object), "n": np.float32(scores)})]
+def test_differences_are_of_numbers_and_of_all_else() -> None:
+    def case(numbers: Any, labels: Any, scores: Any) -> list[Case]:
+        outputs = {"x": np.float32(numbers), "l": np.array(labels, object), "n": np.float32(scores)}
+        return [Case("s", {}, outputs, {"x": np.array([0, 1.0]), "l": np.array(0.0), "n": np.array(0.0)})]
 
     found = differences(case([1, 2], [b"a"], [1]) * 2, case([1, 2.5], [b"a"], [1]) + case([1, 2], [b"b"], [1, 2]))
     assert found == {"s": {"max_abs_difference": 0.5, "other": ["l", "n"]}}
@@ -131,7 +134,7 @@ def test_an_export_holds_its_own_answers_and_how_far_they_are(
     folder = export_preset(presets["pretrainer"], tmp_path, precision=precision)
     card = json.loads((folder / MODEL_CARD).read_text(encoding="utf-8"))
     assert card["precision"] == precision
-    assert card["tolerance"] == {"bfloat16": 2**-5, "int8": 1e-5}[precision]
+    assert card["tolerance"] == relative_tolerance(precision, load_preset(presets["pretrainer"]).config)
     as_exported, as_trained, reference = (
         answers(presets["pretrainer"], *how) for how in ((precision, True), (precision, False), ("float32", False))
     )
@@ -170,7 +173,7 @@ def scores_of_tokens(preset: Preset) -> np.ndarray:
 
 
 def answers(preset: Path, precision: str, arranged: bool) -> list[Case]:
-    return record(signatures_of(load_in_precision(preset, precision, arranged=arranged)))
+    return record(signatures_of(load_in_precision(preset, precision, arranged=arranged)), precision)
 
 
 def stored_dtypes(folder: Path) -> list[tuple[str, tf.DType]]:

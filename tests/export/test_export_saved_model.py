@@ -14,7 +14,7 @@ import tensorflow as tf
 from export_presets import KINDS, LABELS, MAX_LENGTH, TASKS, VOCABULARY, WORDS
 
 from bert_tf.config import ConfigError
-from bert_tf.export import saved_model, verify
+from bert_tf.export import saved_model
 from bert_tf.export.metadata import read_meta_graph, signature_defs
 from bert_tf.export.precision import load_in_precision
 from bert_tf.export.recording import record
@@ -79,7 +79,7 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     requests = [request_of(log)[0] for log in read_warmup(folder)]
     assert set(requests) == set(signatures) and card["warmup_requests"] == len(requests) == len(signatures)
     assert set(card["signatures"]) == set(signatures) == set(card["max_abs_difference"])
-    assert all(0 <= difference < verify.TOLERANCE for difference in card["max_abs_difference"].values())
+    assert all(0 <= difference < 1e-5 for difference in card["max_abs_difference"].values())
     texts = {"pair_classifier": ["text", "text_pair"], "spans": ["context", "question"], "choices": ["choices", "text"]}
     assert list(card["signatures"]["serving_default"]["inputs"]) == texts.get(kind, ["text"])
     methods = {name: definition["method_name"] for name, definition in signature_defs(folder).items()}
@@ -196,13 +196,13 @@ def test_the_next_free_version_is_taken_and_stale_staging_removed(
 def test_a_model_that_answers_differently_is_not_exported(
     presets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def perturbed(signatures: Any) -> Any:
-        cases = record(signatures)
-        cases[0][2]["probabilities"][1, 0] += 1e-3
+    def perturbed(*args: Any) -> Any:
+        cases = record(*args)
+        cases[0].outputs["probabilities"][1, 0] += 1e-3
         return cases
 
     monkeypatch.setattr(saved_model, "record", perturbed)
-    with pytest.raises(RuntimeError, match="`serving_default`, output `probabilities`: differs by up to 0.001"):
+    with pytest.raises(RuntimeError, match="`serving_default`, output `probabilities`: differs by 0.00"):
         export_preset(presets["classifier"], tmp_path / "m")
     assert list((tmp_path / "m").iterdir()) == []
 
@@ -222,7 +222,7 @@ def test_an_interrupted_export_leaves_nothing(
     monkeypatch.setattr(saved_model, "_write", written)
     monkeypatch.setattr(saved_model, "signature_shapes", lambda staging: {})
     monkeypatch.setattr(saved_model, "text_operations", lambda staging: [])
-    monkeypatch.setattr(saved_model, "record", lambda signatures: [])
+    monkeypatch.setattr(saved_model, "record", lambda *args: [])
     monkeypatch.setattr(saved_model, "_verified", lambda staging: {})
     monkeypatch.setattr(saved_model, broken, interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -283,37 +283,3 @@ def test_a_model_directory_that_is_something_else_is_refused(presets: dict[str, 
         export_preset(presets["backbone"], tmp_path / "file")
     with pytest.raises(ConfigError, match="nowhere"):
         export_preset(tmp_path / "nowhere", tmp_path / "m")
-
-
-def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
-    inputs = {"text": np.array([b"a", "é".encode(), b""], dtype=object), "ids": np.zeros((0, 4), np.int32)}
-    cases = [("b", inputs, {"x": np.ones(3, np.float32)}), ("a", {"text": inputs["text"][:0]}, {"x": np.ones(1)})]
-    verify.write_recording(tmp_path / "r.npz", cases)
-    read = list(verify.read_recording(tmp_path / "r.npz"))
-    assert [name for name, _, _ in read] == ["b", "a"]
-    for (_, *sides), (_, *expected_sides) in zip(read, cases, strict=True):
-        for side, expected in zip(sides, expected_sides, strict=True):
-            assert {name: (value.tolist(), value.dtype) for name, value in side.items()} == {
-                name: (value.tolist(), value.dtype) for name, value in expected.items()
-            }
-
-
-@pytest.mark.parametrize(
-    ("found", "expected", "failure"),
-    [
-        (np.float32([1, 2]), np.float32([1, 2 + 1e-6]), ""),
-        (np.float32([1, 2]), np.float32([1, 2.001]), "differs by up to 0.001"),
-        (np.float32([1e4]), np.float32([1e4 + 0.01]), ""),
-        (np.float32([np.nan]), np.float32([np.nan]), ""),
-        (np.float32([np.nan]), np.float32([1]), "differs"),
-        (np.float32([[1]]), np.float32([1]), "shape (1, 1), expected (1,)"),
-        (np.array([b"a", b"b"], object), np.array([b"a", b"c"], object), "1 of 2 strings differ"),
-        (np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32), ""),
-        (None, np.float32([1]), "missing"),
-        (np.float32([1]), None, "was not recorded"),
-    ],
-)
-def test_outputs_are_compared(found: Any, expected: Any, failure: str) -> None:
-    _, message = verify.compare(None if found is None else np.array(found), expected, verify.TOLERANCE)
-    assert message.startswith(failure)
-    assert bool(message) == bool(failure)

@@ -60,8 +60,26 @@ class Signatures(ABC):
     labels: list[str] | None = None
     """Names of the classes, where there are any."""
 
+    tag_scheme: str | None = None
+    """Scheme of the tags of words, where there are any."""
+
     texts: tuple[str, ...] = ()
     """Names of the inputs of `serving_default`."""
+
+    by_token: tuple[str, ...] = ()
+    """Outputs of `ids` with values for every token, [B, S, ...]; those of padding have no meaning."""
+
+    logits: tuple[str, ...] = ()
+    """Outputs of `ids` from which probabilities are computed."""
+
+    probabilities: tuple[str, ...] = ()
+    """Outputs that are a softmax of scores, or a mean of some."""
+
+    logits_of_score: int = 1
+    """Number of logits that are added up for a score."""
+
+    score_differences: tuple[str, ...] = ()
+    """Outputs that are the difference of two scores."""
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         self.max_sequence_length = _sequence_length(preset, max_sequence_length)
@@ -109,6 +127,23 @@ class Signatures(ABC):
             outputs: of the row, by name.
         """
         return {name: plain(values) for name, values in outputs.items()}
+
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns the predictions that a rounding error may change, because two scores are almost equal.
+
+        Args:
+            signature: name of the signature.
+            samples: its inputs, and those of all other signatures, by name.
+            outputs: its answer.
+            logit_error: the largest error of a logit.
+
+        Returns:
+            By output, bool arrays that broadcast to it; outputs without such predictions may be missing.
+        """
+        del signature, samples, outputs, logit_error
+        return {}
 
     def answer_examples(self, examples: tf.Tensor) -> Outputs:
         """Answers `serve_examples`: what `serving_default` answers to the texts of serialized tf.Examples [B]."""

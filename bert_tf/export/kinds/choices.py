@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.schema import TOKEN_IDS
@@ -15,6 +16,7 @@ from bert_tf.export.checks import checked_choices
 from bert_tf.export.kinds.base import Outputs, Signatures
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+from bert_tf.export.tolerances import is_tie
 
 CHOICES = "choices"
 
@@ -27,6 +29,8 @@ class ChoiceSignatures(Signatures):
     """
 
     texts = (TEXT, CHOICES)
+    logits = ("logits",)
+    probabilities = ("probabilities",)
 
     @property
     def text_inputs(self) -> tuple[tf.TensorSpec, ...]:
@@ -51,6 +55,12 @@ class ChoiceSignatures(Signatures):
         rows = self.encode(tf.repeat(text, shape[1]), tf.reshape(choices, [-1]))
         probabilities = tf.nn.softmax(tf.reshape(in_parts(self._logits, rows, 1, ROWS_AT_ONCE), shape))
         return {"choice": tf.argmax(probabilities, axis=-1, output_type=tf.int32), "probabilities": probabilities}
+
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns the choices whose two largest probabilities are tied."""
+        return {"choice": is_tie(outputs["probabilities"], logit_error)} if "choice" in outputs else {}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the logit of every row."""

@@ -28,6 +28,7 @@ class EncoderSignatures(Signatures):
     """
 
     texts = (TEXT,)
+    by_token: tuple[str, ...] = ("sequence_output",)
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:

@@ -19,9 +19,13 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
+from bert_tf.export.tolerances import is_tie
 from bert_tf.models import Preset
 
 _OUTSIDE = "O"
+# How tags are written; `bert_tf.tasks.ner_tags` describes the schemes.
+_SCHEMES = ("IO", "IOB1", "IOB2", "IOBES")
+WORDS_SIGNATURE = "words"
 
 
 class _Tagged(NamedTuple):
@@ -33,6 +37,7 @@ class _Tagged(NamedTuple):
         probabilities: (W,) float32, of that class.
         begins: (W,) bool, whether an entity begins.
         inside: (W,) bool, whether it is of an entity.
+        touches: (W,) bool, whether the word before it is of an entity of the same type in the same text.
     """
 
     words: words.TextWords
@@ -40,6 +45,7 @@ class _Tagged(NamedTuple):
     probabilities: tf.Tensor
     begins: tf.Tensor
     inside: tf.Tensor
+    touches: tf.Tensor
 
 
 class EntitySignatures(Signatures):
@@ -53,13 +59,17 @@ class EntitySignatures(Signatures):
     | scores | float32, the mean probability of the classes of its words; 0 pads |
 
     The text is split into words by `words.split`. `words` does the same for text whose words have spaces between, as
-    `predict` reads them, and gives further outputs [B, most words of a text]: words, tags in IOB2, probabilities.
+    `predict` reads them, and gives further outputs [B, most words of a text]: words, tags in the scheme of the
+    preset (`tag_scheme` of the model card), probabilities.
 
     Raises:
-        ConfigError: for labels that are not O and B- and I- of types.
+        ConfigError: for labels that are not O and B- and I- of types, and for an unknown scheme.
     """
 
     texts = (TEXT,)
+    by_token = ("logits",)
+    logits = ("logits",)
+    probabilities = ("scores", "probabilities")
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
@@ -68,6 +78,11 @@ class EntitySignatures(Signatures):
             if name != _OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:]):
                 raise ConfigError(f"task.json: `labels` must be O, or B- or I- and a type. Received: {name!r}")
         self.labels = self._names = names
+        self.tag_scheme = (preset.task or {}).get("scheme") or "IOB2"
+        if self.tag_scheme not in _SCHEMES:
+            raise ConfigError(
+                f"task.json: `scheme` must be one of {', '.join(_SCHEMES)}. Received: {self.tag_scheme!r}"
+            )
         self._types = [name[2:] for name in names]
         self._begins = [name.startswith("B-") for name in names]
         kinds = sorted(set(self._types))
@@ -76,7 +91,7 @@ class EntitySignatures(Signatures):
     @property
     def endpoints(self) -> dict[str, Endpoint]:
         """Those of all kinds, and `words`."""
-        return {**super().endpoints, "words": Endpoint(self._answer_words, self.text_inputs)}
+        return {**super().endpoints, WORDS_SIGNATURE: Endpoint(self._answer_words, self.text_inputs)}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the entities of texts."""
@@ -90,6 +105,19 @@ class EntitySignatures(Signatures):
         found = [dict(zip(names.values(), one, strict=True)) for one in columns]
         return {"entities": [one for one in found if one["start"] >= 0]}
 
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns all entities and tags of texts in which the two most probable classes of some word are tied."""
+        depend = [name for name in ("entities", "types", "starts", "ends", "scores", "tags") if name in outputs]
+        if not depend or not len(outputs["entities"]):
+            return {}
+        found = words.split(tf.constant(samples[TEXT]), at_spaces_only=signature == WORDS_SIGNATURE)
+        tied = is_tie(self._probabilities(found).numpy(), logit_error)
+        text_of_word = np.repeat(np.arange(len(samples[TEXT])), np.diff(found.row_splits.numpy()))
+        tied_words = np.bincount(text_of_word, weights=tied, minlength=len(samples[TEXT]))
+        return dict.fromkeys(depend, (tied_words > 0)[:, np.newaxis])
+
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the logits of all tokens [B, S, C]."""
         return {"logits": self.run(self.checked(*ids))}
@@ -98,14 +126,22 @@ class EntitySignatures(Signatures):
         (text,) = checked_texts({TEXT: text})
         tagged = self._tagged(words.split(text, at_spaces_only=True))
         of_type = tf.gather(tf.constant(self._types), tagged.classes)
-        letters = tf.where(tagged.begins, "B-", "I-")
         columns = {
             "words": tagged.words.strings,
-            "tags": tf.where(tagged.inside, letters + of_type, _OUTSIDE),
+            "tags": tf.where(tagged.inside, self._letters(tagged) + "-" + of_type, _OUTSIDE),
             "probabilities": tagged.probabilities,
         }
         splits = tagged.words.row_splits
         return self._entities(text, tagged) | {name: _by_text(values, splits) for name, values in columns.items()}
+
+    def _letters(self, tagged: _Tagged) -> tf.Tensor:
+        """Returns the letters that the scheme gives to words of entities, (W,)."""
+        begins, inside = tagged.begins, tagged.inside
+        if self.tag_scheme == "IOBES":
+            goes_on = tf.concat([inside & ~begins, [False]], 0)[1:]
+            return tf.where(begins, tf.where(goes_on, "B", "S"), tf.where(goes_on, "I", "E"))
+        marked = {"IO": tf.zeros_like(begins), "IOB1": begins & tagged.touches, "IOB2": begins}[self.tag_scheme]
+        return tf.where(marked, "B", "I")
 
     def _tagged(self, found: words.TextWords) -> _Tagged:
         """Returns the classes of words; an entity begins where conlleval says so of any sequence of tags."""
@@ -115,8 +151,9 @@ class EntitySignatures(Signatures):
         numbers = tf.gather(tf.constant(self._type_numbers), classes)
         inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
         before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
-        apart = is_first | ~inside_before | (numbers != before) | tf.gather(tf.constant(self._begins), classes)
-        return _Tagged(found, classes, tf.reduce_max(probabilities, axis=-1), inside & apart, inside)
+        touches = ~is_first & inside_before & (numbers == before)
+        begins = inside & (~touches | tf.gather(tf.constant(self._begins), classes))
+        return _Tagged(found, classes, tf.reduce_max(probabilities, axis=-1), begins, inside, touches)
 
     def _probabilities(self, found: words.TextWords) -> tf.Tensor:
         """Returns the probabilities of the classes of words, (W, C), by the first piece of each."""

@@ -16,6 +16,7 @@ from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_ID
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
 from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, plain
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
+from bert_tf.export.tolerances import close
 from bert_tf.models import Preset
 
 
@@ -31,6 +32,9 @@ class PretrainerSignatures(EncoderSignatures):
     Raises:
         ConfigError: for a model without masked language model, and for more candidates than word pieces.
     """
+
+    logits = (MLM_LOGITS,)
+    probabilities = ("scores",)
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None, top_k: int = 5) -> None:
         super().__init__(preset, max_sequence_length)
@@ -52,6 +56,11 @@ class PretrainerSignatures(EncoderSignatures):
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the most probable word pieces for each [MASK]; what pads a text with fewer masks is empty."""
+        assert self.top_k is not None
+        return self._best_pieces(inputs, self.top_k)
+
+    def _best_pieces(self, inputs: tuple[tf.Tensor, ...], count: int) -> Outputs:
+        """Returns the `count` most probable word pieces for each [MASK]."""
         (column,) = checked_texts(dict(zip(self.texts, inputs, strict=True)))
         encoded = self.encode(column, keep_mask_token=True)
         is_mask = tf.equal(encoded[TOKEN_IDS], self.vocabulary.mask_id)
@@ -59,10 +68,25 @@ class PretrainerSignatures(EncoderSignatures):
         found = tf.ragged.boolean_mask(columns, is_mask)
         positions = checked_mask_count(found.to_tensor(), TEXT)
         logits = self.run({**encoded, MASK_POSITIONS: positions})[MLM_LOGITS]
-        scores, candidates = tf.math.top_k(tf.nn.softmax(logits), self.top_k)
+        scores, candidates = tf.math.top_k(tf.nn.softmax(logits), count)
         present = tf.sequence_mask(found.row_lengths(), tf.shape(positions)[1])[..., tf.newaxis]
         tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
         return {"tokens": tf.where(present, tokens, ""), "scores": tf.where(present, scores, 0.0)}
+
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns the pieces that are tied with the next more or the next less probable one."""
+        if "tokens" not in outputs or not len(outputs["tokens"]):
+            return {}
+        count = outputs["tokens"].shape[-1]
+        texts = tf.constant(samples[TEXT])
+        # One more than is given shows whether the last one is tied.
+        wider = self._best_pieces((texts,), min(count + 1, len(self.vocabulary)))["scores"].numpy()
+        tied = close(wider[..., :-1], wider[..., 1:], logit_error)
+        after = np.pad(tied, [(0, 0), (0, 0), (0, max(0, count - tied.shape[-1]))])
+        before = np.pad(tied, [(0, 0), (0, 0), (1, 0)])[..., :count]
+        return {"tokens": after | before}
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns `masks`: for each [MASK] its candidates, each with `token` and `score`."""

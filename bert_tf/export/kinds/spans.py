@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.export.checks import checked_row_count, checked_texts
-from bert_tf.export.kinds import span_windows
+from bert_tf.export.kinds import span_ties, span_windows
 from bert_tf.export.kinds.base import Outputs, Signatures, plain, task_field
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
 from bert_tf.models import Preset
@@ -74,6 +74,10 @@ class SpanSignatures(Signatures):
     """
 
     texts = (QUESTION, CONTEXT)
+    by_token = logits = (START_LOGITS, END_LOGITS)
+    probabilities = ("probability", "n_best_probabilities")
+    logits_of_score = 2
+    score_differences = ("null_odds",)
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
@@ -126,6 +130,14 @@ class SpanSignatures(Signatures):
 
         numbers = tf.range(tf.size(counts))
         return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
+
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns the answers that are tied with another one, and the places of texts that occur more than once."""
+        if "answer" not in outputs or not len(outputs["answer"]):
+            return {}
+        return span_ties.open_answers(samples[CONTEXT], outputs, self.logits_of_score * logit_error, self._threshold)
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns the answer, and under `n_best` those beside it."""

@@ -18,6 +18,7 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
+from bert_tf.export.tolerances import is_tie
 from bert_tf.models import Preset
 
 TEXT_PAIR = "text_pair"
@@ -65,6 +66,9 @@ class ClassifierSignatures(TextSignatures):
     `classify` gives the same by TF Serving's names: classes [B, C] and scores [B, C] for serialized tf.Examples.
     """
 
+    logits = ("logits",)
+    probabilities = ("probabilities", "scores")
+
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
         self._names = class_labels(preset)
@@ -92,6 +96,15 @@ class ClassifierSignatures(TextSignatures):
         """Returns `label`, and `probabilities` by the names of the classes."""
         named = dict(zip(self._names, plain(outputs["probabilities"]), strict=True))
         return {"label": plain(outputs["label"]), "probabilities": named}
+
+    def open_values(
+        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
+    ) -> dict[str, np.ndarray]:
+        """Returns the labels of texts whose two most probable classes are tied."""
+        if "label" not in outputs:
+            return {}
+        # The mean over windows is taken of probabilities, of which each may be off by twice the error of a logit.
+        return {"label": is_tie(outputs["probabilities"], logit_error * (2 if self._reads_windows else 1))}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns logits and probabilities."""

@@ -1,0 +1,166 @@
+"""Recorded answers of an exported model, and the comparison of other answers with them. Needs NumPy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+RECORDING = Path("assets.extra") / "recorded.npz"
+
+_LENGTHS, _BYTES = "lengths", "bytes"
+_SIDES = ("inputs", "outputs", "tolerances")
+_RELATIVE = "relative_tolerance"
+# The value that pads an output with fewer columns: no string, no probability, no position.
+_FILLERS: dict[str, Any] = {"O": b"", "f": 0.0, "i": -1}
+
+Tensors = dict[str, np.ndarray]
+
+
+class Case(NamedTuple):
+    """One request to a signature, the recorded answer, and the difference that another answer may have from it.
+
+    Args:
+        signature: name of the signature.
+        inputs: arrays by name; strings are objects of bytes.
+        outputs: arrays by name.
+        tolerances: for each output a float array that broadcasts to it: the largest absolute difference of a number;
+            0 for strings and integers that must be equal; infinity for values that are not compared.
+    """
+
+    signature: str
+    inputs: Tensors
+    outputs: Tensors
+    tolerances: Tensors
+
+
+def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float) -> None:
+    """Writes recorded requests and answers.
+
+    Args:
+        path: the .npz file.
+        cases: what is recorded.
+        relative_tolerance: rounding error relative to the largest value of an output, from which the tolerances of
+            `cases` were derived; kept for reports.
+    """
+    arrays: dict[str, Any] = {_RELATIVE: np.float64(relative_tolerance)}
+    for number, (signature, *sides) in enumerate(cases):
+        for side, tensors in zip(_SIDES, sides, strict=True):
+            for name, value in tensors.items():
+                key = f"{number}/{signature}/{side}/{name}"
+                arrays |= _of_bytes(key, value) if value.dtype == object else {key: value}
+    np.savez_compressed(path, **arrays)
+
+
+def read_recording(path: Path) -> tuple[list[Case], float]:
+    """Returns the cases and the relative tolerance that `write_recording` was given.
+
+    Raises:
+        ValueError: for a recording without tolerances, as versions before 0.2 wrote it.
+    """
+    with np.load(path) as file:
+        arrays = dict(file)
+    if _RELATIVE not in arrays:
+        raise ValueError(
+            f"{path}: must hold `{_RELATIVE}`; an older version of bert_tf wrote it. "
+            f"Run `bert-tf export` again to make a version that can be verified."
+        )
+    relative_tolerance = float(arrays.pop(_RELATIVE))
+    cases: dict[tuple[int, str], dict[str, Tensors]] = {}
+    for key, value in arrays.items():
+        number, signature, side, name, *part = key.split("/")
+        if part not in ([], [_LENGTHS]):
+            continue
+        sides = cases.setdefault((int(number), signature), {side: {} for side in _SIDES})
+        sides[side][name] = _strings(value, arrays[key.removesuffix(_LENGTHS) + _BYTES]) if part else value
+    return [Case(signature, **sides) for (_, signature), sides in cases.items()], relative_tolerance
+
+
+def compare_outputs(found: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
+    """Compares all outputs of an answer with a recorded case.
+
+    Args:
+        found: the answer's outputs by name.
+        case: the recorded case.
+
+    Yields:
+        For each output its name, the largest absolute difference, and the fault as `compare` describes it.
+    """
+    for name in sorted(found.keys() | case.outputs.keys()):
+        yield name, *compare(found.get(name), case.outputs.get(name), case.tolerances.get(name))
+
+
+def compare(
+    found: np.ndarray | None, expected: np.ndarray | None, tolerance: np.ndarray | float | None = 0.0
+) -> tuple[float, str]:
+    """Compares an output with the recorded one.
+
+    Outputs that hold a list for each row may have more or fewer columns where a recorded prediction is a tie: the
+    shorter one is padded.
+
+    Args:
+        found, expected: strings as objects of bytes; None where the output is missing.
+        tolerance: as in `Case`. None counts as 0.
+
+    Returns:
+        The largest absolute difference of the numbers that are compared, and a description of the fault; empty where
+        there is none.
+    """
+    if found is None or expected is None:
+        return 0.0, "missing from the SavedModel" if found is None else "was not recorded"
+    allowed = np.broadcast_to(np.asarray(0.0 if tolerance is None else tolerance), expected.shape)
+    if found.shape != expected.shape:
+        if not _differ_in_ties_only(found.shape, expected.shape, allowed):
+            return 0.0, f"shape {found.shape}, expected {expected.shape}"
+        found, expected, allowed = _padded_alike(found, expected, allowed)
+    if found.dtype == object or expected.dtype == object:
+        wrong = (found != expected) & (allowed == 0)
+        return 0.0, f"{np.sum(wrong)} of {found.size} strings differ" if wrong.any() else ""
+    difference = np.abs(found.astype(np.float64) - expected)
+    compared = np.isfinite(difference) & ~np.isinf(allowed)
+    largest = float(np.max(difference, initial=0.0, where=compared))
+    right = (difference <= allowed) | np.isinf(allowed) | (np.isnan(found) & np.isnan(expected))
+    if right.all():
+        return largest, ""
+    worst = np.argmax(np.where(right, -1.0, np.nan_to_num(difference - allowed, nan=np.inf, posinf=np.inf)))
+    return largest, f"differs by {difference.flat[worst]:.3g}, allowed is {allowed.flat[worst]:.3g}"
+
+
+def _differ_in_ties_only(found: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
+    """Returns True if shapes have as many rows, and lists as long as those of some row that is not compared."""
+    same_rows = len(found) == len(expected) == 2 and found[0] == expected[0]
+    return same_rows and bool(np.isinf(allowed).any())
+
+
+def _padded_alike(
+    found: np.ndarray, expected: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the arrays with as many columns as the longer of `found` and `expected` has.
+
+    Columns that are added must hold nothing but filler in rows that are compared.
+    """
+    columns = max(found.shape[1], expected.shape[1])
+    row_is_open = np.isinf(allowed).any(axis=1)
+    added = np.where(row_is_open, np.inf, 0.0)[:, np.newaxis].repeat(columns - allowed.shape[1], axis=1)
+    filler = _FILLERS[expected.dtype.kind]
+    found, expected = (
+        np.pad(values, [(0, 0), (0, columns - values.shape[1])], constant_values=filler) for values in (found, expected)
+    )
+    return found, expected, np.concatenate([allowed, added], axis=1)
+
+
+def _of_bytes(key: str, strings: np.ndarray) -> Tensors:
+    """Returns strings as two arrays of numbers. NumPy's own string arrays drop trailing zero bytes."""
+    lengths = np.array([len(string) for string in strings.reshape(-1)], np.int64).reshape(strings.shape)
+    joined = np.frombuffer(b"".join(strings.reshape(-1)), np.uint8)
+    return {f"{key}/{_LENGTHS}": lengths, f"{key}/{_BYTES}": joined}
+
+
+def _strings(lengths: np.ndarray, joined: np.ndarray) -> np.ndarray:
+    ends = np.cumsum(lengths)
+    whole = joined.tobytes()
+    strings = np.empty(lengths.size, object)
+    strings[:] = [whole[end - length : end] for end, length in zip(ends, lengths.reshape(-1), strict=True)]
+    return strings.reshape(lengths.shape)

@@ -1,0 +1,77 @@
+"""`python deep_recordings.py FOLDER`: records answers of deep models with weights of the size that training gives them.
+
+Every kind of preset has 6 layers; some have 12 and 24. Logits reach 10 and more, and rows hold 2 to 24 tokens, padded.
+For each model FOLDER gets the recorded answers of the layers as they are exported, in each precision; in float32 also
+those of the layers as trained (`trained`), and of an export of which one layer computes something else (`broken`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+from export_presets import KINDS, MAX_LENGTH, TASKS, VOCABULARY, make_model
+
+from bert_tf.config import BertConfig
+from bert_tf.export.comparison import write_recording
+from bert_tf.export.precision import PRECISIONS, load_in_precision
+from bert_tf.export.recording import record
+from bert_tf.export.signatures import signatures_of
+from bert_tf.export.tolerances import relative_tolerance
+from bert_tf.layers.transformer import TransformerLayer
+from bert_tf.models import save_preset
+
+MODELS = [(kind, 6) for kind in KINDS] + [("entities", 12), ("spans", 12), ("backbone", 24), ("choices", 24)]
+# Standard deviation of the logits, whose largest are then well above 10.
+LOGIT_SIZE = 8.0
+
+
+def save_deep_preset(kind: str, layers: int, directory: Path) -> Path:
+    """Writes a preset whose hidden states and logits have the sizes of a trained model's."""
+    config = BertConfig(
+        vocabulary_size=len(VOCABULARY), hidden_dim=64, num_layers=layers, num_heads=4, intermediate_dim=256,
+        max_sequence_length=MAX_LENGTH,
+    )  # fmt: skip
+    model, rng = make_model(kind, config), np.random.default_rng(layers)
+    for weight in model.weights:
+        shape, name = tuple(weight.shape), weight.path
+        if name.endswith("gamma"):
+            values = np.exp(rng.normal(size=shape, scale=0.3))
+        elif "embedding" in name or name.endswith(("beta", "bias")):
+            values = rng.normal(size=shape, scale=0.1)
+        else:
+            inputs = np.prod(shape[:2]) if "attention_output" in name else shape[0]
+            is_head = "layer" not in name and shape[-1] != config.hidden_dim
+            values = rng.normal(size=shape, scale=(LOGIT_SIZE if is_head else 1.0) / np.sqrt(inputs))
+        weight.assign(values)
+    save_preset(model, directory, VOCABULARY, True, TASKS.get(kind), {})
+    return directory
+
+
+def break_a_layer(model: keras.Model) -> None:
+    """Takes away what the feed-forward network of the middle layer adds."""
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, TransformerLayer)]
+    kernel = layers[len(layers) // 2].outer.weights[0]
+    kernel.assign(keras.ops.zeros_like(kernel))
+
+
+def main(folder: Path) -> None:
+    for kind, layers in MODELS:
+        preset = save_deep_preset(kind, layers, folder / f"{kind}-{layers}")
+        for precision in PRECISIONS if layers == 6 else PRECISIONS[:2]:
+            signatures = signatures_of(load_in_precision(preset, precision, arranged=True))
+            relative = relative_tolerance(precision, signatures.preset.config)
+            name = f"{kind}-{layers}-{precision}"
+            write_recording(folder / f"{name}.npz", record(signatures, precision), relative)
+            if kind in ("backbone", "entities"):
+                break_a_layer(signatures.model)
+                write_recording(folder / f"{name}-broken.npz", record(signatures, precision), relative)
+            if precision == "float32":
+                trained = record(signatures_of(load_in_precision(preset, precision)), precision)
+                write_recording(folder / f"{name}-trained.npz", trained, relative)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
