@@ -69,10 +69,12 @@ class ReadSettings:
     Args:
         max_document_bytes: longer documents (bytes of UTF-8) are left out with the reason `over_long`.
         text_field: the field (jsonl) or column (parquet) that holds the text.
+        language: ISO 639-1 code (wikipedia), for dumps that do not name their language.
     """
 
     max_document_bytes: int = 10_000_000
     text_field: str = "text"
+    language: str = ""
 
 
 class Format(ABC):
