@@ -188,10 +188,10 @@ def reader_of(format: str, language: str, settings: ReadSettings) -> Format:
 
     Args:
         format: a key of `FORMATS`.
-        language: of the input; `none` stands for an unknown one.
-        settings: what all formats are told, but for the language.
+        language: of the input, or `none`.
+        settings: what all formats are told.
     """
-    return FORMATS[format](dataclasses.replace(settings, language="" if language == "none" else language))
+    return FORMATS[format](settings, "" if language == "none" else language)
 
 
 class ReadCorpus(beam.PTransform):

@@ -69,12 +69,10 @@ class ReadSettings:
     Args:
         max_document_bytes: longer documents (bytes of UTF-8) are left out with the reason `over_long`.
         text_field: the field (jsonl) or column (parquet) that holds the text.
-        language: ISO 639-1 code (wikipedia), for dumps that do not name their language.
     """
 
     max_document_bytes: int = 10_000_000
     text_field: str = "text"
-    language: str = ""
 
 
 class Format(ABC):
@@ -82,13 +80,15 @@ class Format(ABC):
 
     Args:
         settings: what all formats are told.
+        language: ISO 639-1 code of the text, empty if unknown.
     """
 
     # Estimated bytes of text in a byte on disk by suffix; the empty suffix is for all others.
     text_per_byte: ClassVar[dict[str, float]] = {"": 1.0}
 
-    def __init__(self, settings: ReadSettings) -> None:
+    def __init__(self, settings: ReadSettings, language: str = "") -> None:
         self.settings = settings
+        self.language = language
 
     def split(self, file: InputFile) -> Iterable[Part]:
         """Yields the parts of `file` that can be read on their own: here one, the whole."""

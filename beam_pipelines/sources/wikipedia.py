@@ -38,11 +38,12 @@ _WIKITEXT_BYTES = 4 << 20
 class Wikipedia(Format):
     """One document for each article: pages of other namespaces, redirects, disambiguations and empty ones are left out.
 
-    Templates are read as those of the wiki's language, which the head of the dump names.
+    Templates are read as those of the language of the wiki, which the head of a dump names.
 
     Args:
-        settings: `language` is that of dumps whose head names none. Pages whose passages are longer than
-            `max_document_bytes`, or whose XML is more than twice as long, are left out with the reason `over_long`.
+        settings: pages whose passages are longer than `max_document_bytes`, or whose XML is more than twice as long,
+            are left out with the reason `over_long`.
+        language: that of dumps whose head names none.
     """
 
     # Measured on a part of the English dump without talk pages, rounded up.
@@ -60,7 +61,7 @@ class Wikipedia(Format):
         if is_index(part.path):
             return
         site = site_info_of(chunks_of(Part(part.path)))
-        names = WikiNames().with_local(site.namespaces, site.language or self.settings.language)
+        names = WikiNames().with_local(site.namespaces, site.language or self.language)
         longest = 2 * self.settings.max_document_bytes + _WIKITEXT_BYTES
         for page in pages_of(part.path, chunks_of(part), _extent(part), longest):
             yield self._document(part, page, names)

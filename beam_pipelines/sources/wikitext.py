@@ -39,6 +39,7 @@ _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 
 _TABLE_MARK = re.compile(r"^[ \t:*#\x01]*+(?:(\{\|)|(\|\}(?!\}))|==.*==[ \t]*$)", re.M)
 _TABLE_ROW = re.compile(r"^[ \t:*#\x01]*+[|!].*$", re.M)
+_LINE_END = re.compile(r"\n")
 _PARAGRAPH_END = re.compile(r"\n[ \t\x01]*+(?=\n)")
 _HTML_TABLE = re.compile(r"<table(?![\w-])(?:[^<]++|<(?!/?table(?![\w-])))*+</table\s*>", re.I)
 # Cells of a table that is not closed; one that is not closed itself ends with its paragraph.
@@ -215,11 +216,13 @@ def _without_wiki_tables(text: str) -> str:
 
 def _end_of_rows(text: str, begin: int, limit: int) -> int:
     """Returns the end of the paragraph that holds the last row of a table that is not closed before `limit`."""
-    last = begin
+    last = -1
     for row in _TABLE_ROW.finditer(text, begin, limit):
         last = row.end()
-    end = _PARAGRAPH_END.search(text, last, limit)
-    return end.start() if end else limit
+    end = _PARAGRAPH_END.search(text, last, limit) if last >= 0 else _LINE_END.search(text, begin, limit)
+    if end:
+        return end.start()
+    return limit - 1 if text[limit - 1] == "\n" else limit
 
 
 def _without_html_blocks(text: str) -> str:

@@ -30,7 +30,7 @@ TEMPLATES = merged(
     show(
         "1",
         """
-        carece de fontes; fmtn; formatnum; versalete; citação; quote; ilc; link; sem fonte; quem?; quando?; nowrap
+        carece de fontes; fmtn; formatnum; versalete; citação; ilc; link; sem fonte; quem?; quando?; nowrap
         """,
     ),
     show("2 1", "lang; língua"),
