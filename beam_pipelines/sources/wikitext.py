@@ -188,23 +188,17 @@ def _without_wiki_tables(text: str) -> str:
     """Cuts out tables with all they hold; of one that is not closed before the next heading, its rows."""
     begins: list[int] = []
     cuts: list[tuple[int, int]] = []
-
-    def cut(begin: int, end: int) -> None:
-        while cuts and cuts[-1][0] >= begin:
-            cuts.pop()
-        cuts.append((begin, end))
-
     for mark in _TABLE_MARK.finditer(text):
         if mark[1]:
             begins.append(mark.start())
         elif not mark[2]:
-            if begins:
-                cut(begins[0], _end_of_rows(text, begins[0], mark.start()))
+            _cut_rows(text, begins, mark.start(), cuts)
             begins.clear()
         elif begins:
-            cut(begins.pop(), mark.end())
-    if begins:
-        cut(begins[0], _end_of_rows(text, begins[0], len(text)))
+            begin = begins.pop()
+            _pop_from(cuts, begin)
+            cuts.append((begin, mark.end()))
+    _cut_rows(text, begins, len(text), cuts)
     pieces = []
     position = 0
     for begin, end in cuts:
@@ -214,15 +208,35 @@ def _without_wiki_tables(text: str) -> str:
     return HOLE.join(pieces)
 
 
-def _end_of_rows(text: str, begin: int, limit: int) -> int:
-    """Returns the end of the paragraph that holds the last row of a table that is not closed before `limit`."""
-    last = -1
-    for row in _TABLE_ROW.finditer(text, begin, limit):
-        last = row.end()
-    end = _PARAGRAPH_END.search(text, last, limit) if last >= 0 else _LINE_END.search(text, begin, limit)
-    if end:
-        return end.start()
-    return limit - 1 if text[limit - 1] == "\n" else limit
+def _cut_rows(text: str, begins: list[int], limit: int, cuts: list[tuple[int, int]]) -> None:
+    """Adds a cut for tables that are not closed, up to the end of the paragraph that holds their last row.
+
+    Args:
+        text: of the page.
+        begins: where the tables begin, none or more.
+        limit: where the next heading begins, or the text ends.
+        cuts: those of closed tables, in order. Their rows are none of the others.
+    """
+    if not begins:
+        return
+    inner = _pop_from(cuts, begins[0])
+    last = position = begins[0]
+    for begin, end in [*inner, (limit, limit)]:
+        for row in _TABLE_ROW.finditer(text, position, begin):
+            last = row.end()
+        position = end
+    mark = (_LINE_END if last == begins[0] else _PARAGRAPH_END).search(text, last, limit)
+    end = mark.start() if mark else limit - text.endswith("\n", 0, limit)
+    cuts.append((begins[0], end))
+    cuts += [cut for cut in inner if cut[0] >= end]
+
+
+def _pop_from(cuts: list[tuple[int, int]], begin: int) -> list[tuple[int, int]]:
+    """Removes the cuts that begin at `begin` or later, and returns them in order."""
+    popped = []
+    while cuts and cuts[-1][0] >= begin:
+        popped.append(cuts.pop())
+    return popped[::-1]
 
 
 def _without_html_blocks(text: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from beam_pipelines.sources.wiki_templates import TemplateTables
-from beam_pipelines.sources.wiki_templates.renderers import parse_arguments
+from beam_pipelines.sources.wiki_templates.renderers import parse_arguments, show_nothing
 
 # Marks where something was dropped, so that brackets and spaces around it can be tidied up. It is no character of XML;
 # neither is NUL, but that ends the text for mwparserfromhell.
@@ -36,11 +36,10 @@ _TEMPLATES_AFTER = re.compile(r"\{\{[^{}]*(?:\}\}|$)")
 # What stands directly before words of a sentence: blanks, opening brackets and quotes, apostrophes, dashes, and the
 # marks of HTML and arguments. Notes and references follow their word or punctuation without a space.
 _BEFORE_WORDS = frozenset(" \t\xa0\u3000([（«„“‘’\"'「『|=>/-–—")
-_CONTINUATION = re.compile(r"\s*+[a-zß-öø-ÿ,;:.)]")
-# Arguments that are no words: names of files, addresses, colours, parts of markup, transcriptions of sounds, short
-# codes (ITA, DE-BE), keys with a value (type:city), and what contains no word.
+# Arguments that are no words: names of files, addresses, colours, transcriptions of sounds, short codes (ITA, DE-BE),
+# and keys with a value (type:city).
 _NO_PROSE = re.compile(
-    r"\.[A-Za-z]\w{2,3}$|://|^#|[=<>{}]|[ˈˌː]|^[/\[](?!\[)|^[A-Z]{1,3}\d*$|^[A-Z]{2,3}-[A-Z]{2,3}$|^\w{1,20}:\S"
+    r"\.[A-Za-z]\w{2,3}$|://|^#|[ˈˌː]|^[/\[](?!\[)|^[A-Z]{1,3}\d*$|^[A-Z]{2,3}-[A-Z]{2,3}$|^\w{1,20}:\S"
 )
 
 
@@ -79,7 +78,7 @@ def template_text(content: str, tables: TemplateTables, page: str = "", span: tu
     if title[:10].lower() == "formatnum:":
         return title[10:].strip() or HOLE
     render = tables.find(title)
-    if len(content) > _MAX_CHARACTERS:
+    if render is show_nothing or len(content) > _MAX_CHARACTERS:
         return HOLE
     if render:
         return render(title, parse_arguments(rest)) or HOLE
@@ -100,8 +99,8 @@ def _is_in_sentence(page: str, span: tuple[int, int], content: str) -> bool:
     if _LETTER.search(_PREFIXED_LINK.sub("", _TEMPLATES_BEFORE.sub("", before))):
         return True
     # At the beginning of a line most templates are notices; those that the sentence goes on after are words.
-    after = _PREFIXED_LINK.sub("", _TEMPLATES_AFTER.sub("", after))
-    return _CONTINUATION.match(after) is not None and _LETTER.search(after) is not None
+    after = _PREFIXED_LINK.sub("", _TEMPLATES_AFTER.sub("", after)).lstrip()
+    return (after[:1].islower() or after.startswith(tuple(",;:.)"))) and _LETTER.search(after) is not None
 
 
 def _is_attached(before: str, content: str) -> bool:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from wiki_samples import END, HEAD, page, write_dump
+
+from beam_pipelines.sources.corpus import reader_of
+from beam_pipelines.sources.documents import Part, ReadSettings
 from beam_pipelines.sources.wiki_names import WikiNames
 from beam_pipelines.sources.wiki_templates import LANGUAGES, tables_of
 from beam_pipelines.sources.wikitext import passages
@@ -141,6 +146,7 @@ def test_italian_words_that_are_wrapped_stay() -> None:
         ("Una {{ignoto|parola|nota}} qui.", "Una parola qui."),
         ("L'{{ignoto|isola}} ''{{ignoto|isola}}'' ({{ignoto|isola}} bella).", "L'isola isola (isola bella)."),
         ("{{ignoto|Una parola}}, che segue.", "Una parola, che segue."), ("Una {{ignoto|[[casa|case]]}}.", "Una case."),
+        ("Una {{x|10<sup>6</sup> parole}}.", "Una 10^6 parole."), ("{{x|Слово}}, ещё.", "Слово, ещё."),
         ("Una {{a|casa}} {{b|bianca}}.", "Una casa bianca."), ("词语{{未知|中文词语}}在这里。", "词语中文词语在这里。"),
         # Notes follow their word without a space, asides are a pair of brackets.
         ("Una frase.{{ignoto|nota}} Altra{{ignoto|nota}}.", "Una frase. Altra."),
@@ -160,3 +166,23 @@ def test_italian_words_that_are_wrapped_stay() -> None:
 )  # fmt: skip
 def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: str) -> None:
     assert cleaned(wikitext) == wanted
+
+
+@pytest.mark.parametrize(
+    ("attribute", "database", "language", "wanted"),
+    [
+        (' xml:lang="fr"', "itwiki", "it", "Au XIXe siècle mot."),
+        ("", "frwiki", "it", "Au XIXe siècle mot."),
+        ("", "zh_yuewiki", "fr", "Au mot."),
+        ("", "wiki", "fr", "Au XIXe siècle mot."),
+        (' xml:lang="it"', "itwiki", "fr", "Au mot."),
+        ("", "", "", "Au mot."),
+    ],
+)
+def test_templates_are_those_of_the_wiki_that_the_head_names(
+    tmp_path: Path, attribute: str, database: str, language: str, wanted: str
+) -> None:
+    head = HEAD.decode().replace(' xml:lang="ltg"', attribute).replace("ltgwiki", database).encode()
+    path = write_dump(tmp_path / "wiki.xml", head + page(1, "Au {{s|XIX}} mot.") + END)
+    found = list(reader_of("wikipedia", language or "none", ReadSettings()).read(Part(str(path))))
+    assert found[0].paragraphs == (wanted,)

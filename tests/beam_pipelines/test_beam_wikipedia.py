@@ -17,7 +17,6 @@ from wiki_samples import END, HEAD, articles, dump, page, parts_of, read, write_
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources import dump_files, lines
-from beam_pipelines.sources.corpus import reader_of
 from beam_pipelines.sources.documents import MALFORMED, OVER_LONG, UNDECODABLE, Part, RawDocument, ReadSettings
 from beam_pipelines.sources.dump_pages import Extent, PageBytes, pages_of
 from beam_pipelines.sources.wikipedia import Wikipedia
@@ -369,26 +368,6 @@ def test_every_part_knows_the_names_of_its_wiki(tmp_path: Path, monkeypatch: pyt
     for path in (tmp_path / PLAIN, tmp_path / MULTISTREAM):
         assert len(parts_of(path)) > 3
         assert [found.paragraphs for found in read(path)] == [(f"Text {number}.",) for number in range(1, 9)]
-
-
-@pytest.mark.parametrize(
-    ("attribute", "database", "language", "wanted"),
-    [
-        (' xml:lang="fr"', "itwiki", "it", "Au XIXe siècle mot."),
-        ("", "frwiki", "it", "Au XIXe siècle mot."),
-        ("", "zh_yuewiki", "fr", "Au mot."),
-        ("", "wiki", "fr", "Au XIXe siècle mot."),
-        (' xml:lang="it"', "itwiki", "fr", "Au mot."),
-        ("", "", "", "Au mot."),
-    ],
-)
-def test_templates_are_those_of_the_wiki_that_the_head_names(
-    tmp_path: Path, attribute: str, database: str, language: str, wanted: str
-) -> None:
-    head = HEAD.decode().replace(' xml:lang="ltg"', attribute).replace("ltgwiki", database).encode()
-    path = write_dump(tmp_path / PLAIN, head + page(1, "Au {{s|XIX}} mot.") + END)
-    found = list(reader_of("wikipedia", language or "none", ReadSettings()).read(Part(str(path))))
-    assert found[0].paragraphs == (wanted,)
 
 
 def test_documents_that_are_too_long(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def test_constructs(wikitext: str, wanted: str) -> None:
         ("One.\n{| class=x\n|-\n| cell\nmore\n\nof it\n! head\n| last\nof all\n\nTwo.", "One.\nTwo."),
         ("{|\n| a\n{|\n| b\n|}\nstill a\n\nand\n|-\n| c\n\nText.", "Text."),
         ("{| class=x\nOne.\n\nTwo.", "One.\nTwo."),
+        ("{|\n| a\nb\n\nOne.\n\n{|\n| c\n\nd\n|}\n\nTwo.", "One.\nTwo."),
         ("One.\n<table><tr><td>cell\nmore\n\n<td>two\nlines</td></tr>\n\nTwo.", "One.\nTwo."),
         ("One <small>two.\n\nThree</small>.", "One two.\nThree."),
         ("One }} two ]] three.", "One two three."),

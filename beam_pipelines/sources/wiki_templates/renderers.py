@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 # Arguments by name, positional ones by number from "1" on; "last" is the last positional one that is not blank.
 Arguments = dict[str, str]
@@ -161,7 +161,7 @@ def fraction(_: str, arguments: Arguments) -> str:
     return " ".join([*words[:-2], "/".join(words[-2:])])
 
 
-def merged(*tables: Iterable[tuple[str, Renderer]] | Templates) -> Templates:
+def merged(*tables: Mapping[str, Renderer]) -> Templates:
     """Returns one table; of entries with one name the last one counts."""
     result: Templates = {}
     for table in tables:
