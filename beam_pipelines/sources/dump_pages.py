@@ -214,9 +214,8 @@ def site_info_of(chunks: Iterable[bytes]) -> SiteInfo:
             break
     text = head.partition(b"</siteinfo>")[0].partition(b"<page>")[0].decode(errors="replace")
     namespaces = [(int(number), html.unescape(name)) for number, name in _NAMESPACE.findall(text)]
-    return SiteInfo(
-        next((found[1].lower() for form in (_LANGUAGE, _DATABASE) if (found := form.search(text))), ""), namespaces
-    )
+    language = _LANGUAGE.search(text) or _DATABASE.search(text)
+    return SiteInfo(language[1].lower() if language else "", namespaces)
 
 
 def parsed_page(content: bytes) -> Page:

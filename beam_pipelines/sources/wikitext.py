@@ -3,7 +3,7 @@
 What surrounds passages is taken away first, by expressions that match in linear time, innermost first, each over the
 whole page; the parser is slower by two orders of magnitude, and its time is not bounded on hostile pages.
 `wikitext_inline` then makes plain text of each paragraph that is left. A construct that is never closed, or not before
-the next heading, takes no more with it than the rest of its line.
+the next heading, takes no more with it than the rest of its line; a table takes its rows.
 
 Constructs: https://www.mediawiki.org/wiki/Help:Formatting and the pages it leads to.
 """

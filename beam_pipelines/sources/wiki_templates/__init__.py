@@ -1,4 +1,4 @@
-"""What templates show, by the language of the wiki.
+"""Tables of the text that templates show, by the language of the wiki.
 
 The tables of a language extend, and where they differ replace, those of `core`. Sources: the documentation pages of
 the templates on the wikis, and the uses in their articles. Names are in lower case, words separated by one space.

@@ -49,7 +49,7 @@ TEMPLATES = merged(
         "1",
         """
         var; sc; sc1; sc2; smallcaps2; nq; née; flag; flagu; flagcountry; country; railgauge; track gauge; tt; rom;
-        le; proper name; "; ''; emphasis; bold; italics correction; format price; formatnum; not typo; as written;
+        le; proper name; "; ''; emphasis; bold; italics correction; format price; formatnum; not typo;
         notatypo; lang2; start date; end date; film date; text; allcaps; no wrap; nowrap text; nwr; mono
         """,
     ),
@@ -81,9 +81,9 @@ TEMPLATES = merged(
         better source needed; full; full citation needed; unreliable source; unreliable source?; update inline;
         update after; disputed inline; not in citation given; weasel-inline; pov-inline; synthesis-inline;
         undue-inline; quantify; refimprove; about; for; other uses; redirect; distinguish; hatnote; main article;
-        more; further information; cite quran; bibleref; bibleverse; nbay; pop density; ec number;
+        more; further information; cite quran; bibleref; bibleverse; pop density; ec number;
         sister project links; in lang; subject bar; death date; birth date; death date and age; birth date and age;
-        colorbox; color box; hidden; flagathlete; us county navigation box
+        colorbox; color box; hidden; flagathlete
         """
     ),
 )
