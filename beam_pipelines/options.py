@@ -59,7 +59,8 @@ class CorpusOptions(PipelineOptions):
         parser.add_argument(
             "--language",
             default="en",
-            help="ISO 639-1 codes, one for each input or one for all; none keeps one sentence a line",
+            help="ISO 639-1 codes, one for each input or one for all; none keeps one sentence a line. Templates of "
+            "wikipedia are those of the language that a dump names, or else of this one",
         )
         parser.add_argument(
             "--weights", default="1", help="how often documents are used, one number for each input or one for all"

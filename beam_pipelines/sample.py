@@ -16,7 +16,7 @@ import pyarrow.parquet
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_pipelines.sources.corpus import FORMATS, Corpus
+from beam_pipelines.sources.corpus import Corpus, reader_of
 from beam_pipelines.sources.documents import Format, InputFile, Part, RawDocument, ReadSettings
 from beam_pipelines.sources.jsonl import Jsonl
 from beam_pipelines.sources.lines import COMPRESSED
@@ -77,7 +77,7 @@ def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE
         size = sum(file.size for file in files)
         share = sum(map(corpus.text_bytes_of, files)) / max(corpus.text_bytes, 1)
         places = max(1, round(_PLACES * share))
-        reader = _SourceReader(FORMATS[own.format](settings), source, files, part * size / places)
+        reader = _SourceReader(reader_of(own.format, own.language, settings), source, files, part * size / places)
         units += reader.read(places)
     return units
 

@@ -183,6 +183,17 @@ def _matches(pattern: str) -> list[InputFile]:
     return files
 
 
+def reader_of(format: str, language: str, settings: ReadSettings) -> Format:
+    """Builds the reader of an input.
+
+    Args:
+        format: a key of `FORMATS`.
+        language: of the input, or `none`.
+        settings: what all formats are told.
+    """
+    return FORMATS[format](settings, "" if language == "none" else language)
+
+
 class ReadCorpus(beam.PTransform):
     """Reads every document of a corpus, as batches of RawDocument.
 
@@ -199,14 +210,17 @@ class ReadCorpus(beam.PTransform):
         self._progress = progress
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """One reading transform for each format there is."""
+        """One reading transform for each format and language there is."""
         batches = [
-            pipeline | f"Read_{name}" >> ReadDocuments(FORMATS[name](self._settings), files, self._progress)
-            for name, files in self._by_format()
+            pipeline
+            | f"Read_{'_'.join(kind)}" >> ReadDocuments(reader_of(*kind, self._settings), files, self._progress)
+            for kind, files in self._by_kind()
         ]
         return batches[0] if len(batches) == 1 else batches | "AllFormats" >> beam.Flatten()
 
-    def _by_format(self) -> Sequence[tuple[str, list[InputFile]]]:
-        inputs = self._corpus.inputs
-        names = sorted({inputs[file.source].format for file in self._corpus.files})
-        return [(name, [f for f in self._corpus.files if inputs[f.source].format == name]) for name in names]
+    def _by_kind(self) -> Sequence[tuple[tuple[str, str], list[InputFile]]]:
+        kinds: dict[tuple[str, str], list[InputFile]] = {}
+        for file in self._corpus.files:
+            source = self._corpus.inputs[file.source]
+            kinds.setdefault((source.format, source.language), []).append(file)
+        return sorted(kinds.items())

@@ -80,13 +80,15 @@ class Format(ABC):
 
     Args:
         settings: what all formats are told.
+        language: ISO 639-1 code of the text, empty if unknown.
     """
 
     # Estimated bytes of text in a byte on disk by suffix; the empty suffix is for all others.
     text_per_byte: ClassVar[dict[str, float]] = {"": 1.0}
 
-    def __init__(self, settings: ReadSettings) -> None:
+    def __init__(self, settings: ReadSettings, language: str = "") -> None:
         self.settings = settings
+        self.language = language
 
     def split(self, file: InputFile) -> Iterable[Part]:
         """Yields the parts of `file` that can be read on their own: here one, the whole."""

@@ -28,6 +28,9 @@ _HEAD = re.compile(
 )
 _TITLE = re.compile(rb"<title>([^<]{1,1000})</title>")
 _ID = re.compile(rb"<id>(\d{1,20})</id>")
+# The language of the wiki: an attribute in all but very old dumps, and the beginning of the database's name.
+_LANGUAGE = re.compile(r'<mediawiki\s[^<>]*\bxml:lang="([A-Za-z]{2,12}(?:-[A-Za-z\d]{1,12})*)"')
+_DATABASE = re.compile(r"<dbname>([a-z]{2,12})(?:_[a-z_]{1,20})?wik[a-z]{1,12}</dbname>")
 _NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^<>]*>([^<]+)</namespace>')
 
 
@@ -41,6 +44,13 @@ class PageBytes(NamedTuple):
     offset: int
     content: bytes
     fault: str = ""
+
+
+class SiteInfo(NamedTuple):
+    """The wiki of a dump: code of its language, empty if not given, and numbers and names of its namespaces."""
+
+    language: str
+    namespaces: list[tuple[int, str]]
 
 
 class Page(NamedTuple):
@@ -195,15 +205,17 @@ def place_of(content: bytes, offset: int) -> str:
     return f"page {number[1].decode()} ({html.unescape(title[1].decode(errors='replace'))})"
 
 
-def namespaces_of(chunks: Iterable[bytes]) -> list[tuple[int, str]]:
-    """Returns the numbers and names of the namespaces that the head of a dump lists, given the dump's bytes."""
+def site_info_of(chunks: Iterable[bytes]) -> SiteInfo:
+    """Returns the site information in the head of a dump, given the dump's bytes."""
     head = b""
     for chunk in chunks:
         head += chunk
         if b"</siteinfo>" in head or b"<page>" in head or len(head) > HEAD_BYTES:
             break
-    text = head.partition(b"</siteinfo>")[0].decode(errors="replace")
-    return [(int(number), html.unescape(name)) for number, name in _NAMESPACE.findall(text)]
+    text = head.partition(b"</siteinfo>")[0].partition(b"<page>")[0].decode(errors="replace")
+    namespaces = [(int(number), html.unescape(name)) for number, name in _NAMESPACE.findall(text)]
+    language = _LANGUAGE.search(text) or _DATABASE.search(text)
+    return SiteInfo(language[1].lower() if language else "", namespaces)
 
 
 def parsed_page(content: bytes) -> Page:

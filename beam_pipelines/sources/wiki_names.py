@@ -104,19 +104,22 @@ class WikiNames:
         files: namespaces of images and sounds.
         categories: namespaces of categories.
         namespaces: numbers of the other namespaces by name, for dumps whose pages do not say theirs.
+        language: code of the language of its content, which selects the template tables; empty if unknown.
     """
 
     files: frozenset[str] = _keys(_FILES)
     categories: frozenset[str] = _keys(_CATEGORIES)
     namespaces: tuple[tuple[str, int], ...] = ()
+    language: str = ""
 
-    def with_local(self, local: Iterable[tuple[int, str]]) -> WikiNames:
-        """Returns these names and those of a dump's head, given as (number, name)."""
+    def with_local(self, local: Iterable[tuple[int, str]], language: str = "") -> WikiNames:
+        """Returns these names, those of a dump's head, given as (number, name), and its language."""
         pairs = [(number, _key(name)) for number, name in local if name.strip()]
         return WikiNames(
             self.files.union(name for number, name in pairs if number == FILE_NAMESPACE),
             self.categories.union(name for number, name in pairs if number == CATEGORY_NAMESPACE),
             tuple((name, number) for number, name in pairs),
+            language or self.language,
         )
 
     def namespace_of(self, title: str) -> int:

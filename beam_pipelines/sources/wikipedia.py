@@ -20,10 +20,10 @@ from beam_pipelines.sources.dump_pages import (
     MalformedPageError,
     Page,
     PageBytes,
-    namespaces_of,
     pages_of,
     parsed_page,
     place_of,
+    site_info_of,
 )
 from beam_pipelines.sources.paragraphs import raw_document
 from beam_pipelines.sources.wiki_names import WikiNames, is_disambiguation, is_redirect
@@ -38,9 +38,12 @@ _WIKITEXT_BYTES = 4 << 20
 class Wikipedia(Format):
     """One document for each article: pages of other namespaces, redirects, disambiguations and empty ones are left out.
 
+    Templates are read as those of the language of the wiki, which the head of a dump names.
+
     Args:
         settings: pages whose passages are longer than `max_document_bytes`, or whose XML is more than twice as long,
             are left out with the reason `over_long`.
+        language: that of dumps whose head names none.
     """
 
     # Measured on a part of the English dump without talk pages, rounded up.
@@ -57,7 +60,8 @@ class Wikipedia(Format):
         """Yields the pages of `part`; an index among the files has none."""
         if is_index(part.path):
             return
-        names = WikiNames().with_local(namespaces_of(chunks_of(Part(part.path))))
+        site = site_info_of(chunks_of(Part(part.path)))
+        names = WikiNames().with_local(site.namespaces, site.language or self.language)
         longest = 2 * self.settings.max_document_bytes + _WIKITEXT_BYTES
         for page in pages_of(part.path, chunks_of(part), _extent(part), longest):
             yield self._document(part, page, names)

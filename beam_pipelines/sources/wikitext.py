@@ -3,7 +3,7 @@
 What surrounds passages is taken away first, by expressions that match in linear time, innermost first, each over the
 whole page; the parser is slower by two orders of magnitude, and its time is not bounded on hostile pages.
 `wikitext_inline` then makes plain text of each paragraph that is left. A construct that is never closed, or not before
-the next heading, takes no more with it than the rest of its line.
+the next heading, takes no more with it than the rest of its line; a table takes its rows.
 
 Constructs: https://www.mediawiki.org/wiki/Help:Formatting and the pages it leads to.
 """
@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator
 
 from beam_pipelines.sources.wiki_names import WikiNames
+from beam_pipelines.sources.wiki_templates import TemplateTables, tables_of
 from beam_pipelines.sources.wikitext_inline import plain_text, without_links
-from beam_pipelines.sources.wikitext_templates import HOLE, template_text
+from beam_pipelines.sources.wikitext_templates import HOLE, replace_templates
 
-# Levels of nesting that are looked into; MediaWiki itself stops at 40 levels of templates.
+# Levels of nesting of tables that are looked into.
 _MAX_DEPTH = 40
 
 # Elements whose content is no wikitext, or never a passage.
@@ -32,13 +33,20 @@ _REFERENCE = re.compile(r"<(?:(/)ref\s*|ref(?![\w-])([^<>]*))>", re.I)
 _PLAIN_FORMULA = re.compile(r"(?:[^\W_]|[ +=.,()/±×·−-]){1,40}")
 
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")
-_TEMPLATE = re.compile(r"\{\{((?:[^{}\n]++|\n(?!==)|\{(?!\{)|\}(?!\}))*+)\}\}")
 _UNCLOSED_TEMPLATE = re.compile(r"\{\{[^\n]*|\}\}+")
 # Chinese: -{zh-hans:计算机;zh-hant:電腦}- shows one of them; flags (-{T|...}-) and definitions show none.
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 
 _TABLE_MARK = re.compile(r"^[ \t:*#\x01]*+(?:(\{\|)|(\|\}(?!\}))|==.*==[ \t]*$)", re.M)
+_TABLE_ROW = re.compile(r"^[ \t:*#\x01]*+[|!].*$", re.M)
+_LINE_END = re.compile(r"\n")
+_PARAGRAPH_END = re.compile(r"\n[ \t\x01]*+(?=\n)")
 _HTML_TABLE = re.compile(r"<table(?![\w-])(?:[^<]++|<(?!/?table(?![\w-])))*+</table\s*>", re.I)
+# Cells of a table that is not closed; one that is not closed itself ends with its paragraph.
+_CELL = re.compile(r"<t[dh](?![\w-])(?:[^<]++|<(?!/?t[dhr](?![\w-])))*+</t[dh]\s*>", re.I)
+_UNCLOSED_CELL = re.compile(
+    r"<t[dh](?![\w-])(?:[^<\n]++|<(?!/?t[dhr](?![\w-])|/?table(?![\w-]))|\n(?![ \t\x01]*\n|==))*+", re.I
+)
 _ITEM_NAMES = "li|dt|dd|tr|td|th|caption|h[1-6]"
 _ITEM_TAG = re.compile(rf"<(?:{_ITEM_NAMES})(?![\w-])[^<>]*>", re.I)
 _BLOCK_TAG = re.compile(
@@ -53,7 +61,6 @@ _LINE_MARKUP = re.compile(
     r"^(?:[ \t\x01]*+(?:[*#:;|]|\{\||!.*!!).*|[ \t](?!.{60}).*|[ \t]*+=.*=[ \t\x01]*|'''[^'\n]++'''[ \t:.\x01]*)$", re.M
 )
 _RULE = re.compile(r"^-{4,}[ \t]*", re.M)
-_HEADER_CELL = re.compile(r"^!.*$", re.M)
 _BREAK = re.compile(r"\n[ \t\x01]*(?:\n[ \t\x01]*)+")
 _LETTER = re.compile(r"[^\W\d_]")
 # Tables in the middle of a line are none; a paragraph that holds their marks is no passage either.
@@ -65,11 +72,12 @@ def passages(wikitext: str, names: WikiNames) -> list[str]:
 
     Args:
         wikitext: the source of the page.
-        names: what its wiki calls files and categories.
+        names: the language of its wiki, and its names of files and categories.
     """
     text = _without_verbatim(wikitext.replace(HOLE, "").replace("\r\n", "\n"))
-    text = _without_templates(text)
-    text = _without_tables(text)
+    text = _without_templates(text, tables_of(names.language))
+    if "{|" in text:
+        text = _without_wiki_tables(text)
     # Links come before lines: the captions of pictures may hold lists and centred lines.
     text = without_links(text, names)
     if "<" in text:
@@ -156,7 +164,7 @@ def _literal(content: str) -> str:
     return "".join(c if c.isalnum() or c in " &#;" else f"&#{ord(c)};" for c in content)
 
 
-def _without_templates(text: str) -> str:
+def _without_templates(text: str, tables: TemplateTables) -> str:
     """Replaces templates by the words they show, innermost first."""
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
@@ -164,11 +172,7 @@ def _without_templates(text: str) -> str:
         return text.replace("}}", "")
     if "{{{" in text:
         text = _PARAMETER.sub("", text)
-    for _ in range(_MAX_DEPTH):
-        text, count = _TEMPLATE.subn(lambda match: template_text(match[1]), text)
-        if not count:
-            break
-    return _UNCLOSED_TEMPLATE.sub(HOLE, text)
+    return _UNCLOSED_TEMPLATE.sub(HOLE, replace_templates(text, tables))
 
 
 def _variant(match: re.Match[str]) -> str:
@@ -180,28 +184,21 @@ def _variant(match: re.Match[str]) -> str:
     return shown.strip() if colon and variant.strip().startswith(("zh", "sr", "kk", "ku", "uz")) else rules
 
 
-def _without_tables(text: str) -> str:
-    if "{|" in text:
-        text = _without_wiki_tables(text)
-        if "{|" in text:  # what is left was never closed
-            text = _HEADER_CELL.sub("", text)
-    return text
-
-
 def _without_wiki_tables(text: str) -> str:
-    """Cuts out tables with all they hold; one that a heading interrupts is no table."""
+    """Cuts out tables with all they hold; of one that is not closed before the next heading, its rows."""
     begins: list[int] = []
     cuts: list[tuple[int, int]] = []
     for mark in _TABLE_MARK.finditer(text):
         if mark[1]:
             begins.append(mark.start())
         elif not mark[2]:
+            _cut_rows(text, begins, mark.start(), cuts)
             begins.clear()
         elif begins:
             begin = begins.pop()
-            while cuts and cuts[-1][0] >= begin:
-                cuts.pop()
+            _pop_from(cuts, begin)
             cuts.append((begin, mark.end()))
+    _cut_rows(text, begins, len(text), cuts)
     pieces = []
     position = 0
     for begin, end in cuts:
@@ -211,12 +208,44 @@ def _without_wiki_tables(text: str) -> str:
     return HOLE.join(pieces)
 
 
+def _cut_rows(text: str, begins: list[int], limit: int, cuts: list[tuple[int, int]]) -> None:
+    """Adds a cut for tables that are not closed, up to the end of the paragraph that holds their last row.
+
+    Args:
+        text: of the page.
+        begins: where the tables begin, none or more.
+        limit: where the next heading begins, or the text ends.
+        cuts: those of closed tables, in order. Their rows are none of the others.
+    """
+    if not begins:
+        return
+    inner = _pop_from(cuts, begins[0])
+    last = position = begins[0]
+    for begin, end in [*inner, (limit, limit)]:
+        for row in _TABLE_ROW.finditer(text, position, begin):
+            last = row.end()
+        position = end
+    mark = (_LINE_END if last == begins[0] else _PARAGRAPH_END).search(text, last, limit)
+    end = mark.start() if mark else limit - text.endswith("\n", 0, limit)
+    cuts.append((begins[0], end))
+    cuts += [cut for cut in inner if cut[0] >= end]
+
+
+def _pop_from(cuts: list[tuple[int, int]], begin: int) -> list[tuple[int, int]]:
+    """Removes the cuts that begin at `begin` or later, and returns them in order."""
+    popped = []
+    while cuts and cuts[-1][0] >= begin:
+        popped.append(cuts.pop())
+    return popped[::-1]
+
+
 def _without_html_blocks(text: str) -> str:
     """Drops HTML tables, makes list items lines of lists, and breaks lines where other blocks begin and end."""
     for _ in range(_MAX_DEPTH):
         text, count = _HTML_TABLE.subn(HOLE, text)
         if not count:
             break
+    text = _UNCLOSED_CELL.sub(HOLE, _CELL.sub(HOLE, text))
     text = _ITEM_TAG.sub("\n*", text)
     text = _BLOCK_TAG.sub("\n\n", text)
     return _LINE_BREAK.sub(" ", text)

@@ -61,8 +61,11 @@ _OPENING, _CLOSING = "([（“„«‘‹「『", ")]）”“»’›」』"
 _ENDS = ".!?…。！？؟।"
 _EMPTY_PAIR = re.compile(rf"[{re.escape(_OPENING)}\"]\x01[{re.escape(_CLOSING)}\"]")
 _BLANK_BRACKETS = re.compile(r"[(（](?<!\w.)[\s,;]*[)）]")
-_SPACE_MARKS = (" ,", " .", "( ", " )", "（ ", " ）")
-_MISPLACED_SPACE = re.compile(r" ([,.])(?= |$)|(?<=[(（]) | (?=[)）])")
+_MISPLACED_MARKS = (" ,", " .", "( ", " )", "（ ", " ）", "(,", "(;")
+_MISPLACED = re.compile(r" ([,.])(?= |$)|(?<=[(（])[ ,;]+|[,;]? (?=[)）])")
+_DOUBLE_MARKS = (",,", ", ,", "، ،", "、、", "，，")
+_DOUBLE = re.compile(r"([,،、，])(?: ?\1)+")
+_DOUBLE_PERIOD = re.compile(r"(?<!\.)\. ?\.(?!\.)")
 
 
 def without_links(text: str, names: WikiNames) -> str:
@@ -128,7 +131,9 @@ def plain_text(block: str) -> str:
         if mark in block:
             block = block.replace(mark, "")
     block = " ".join(_BLANK_BRACKETS.sub("", block).split()).lstrip(_STRAY_SEPARATORS)
-    return _MISPLACED_SPACE.sub(r"\1", block) if any(mark in block for mark in _SPACE_MARKS) else block
+    if any(mark in block for mark in _DOUBLE_MARKS):
+        block = _DOUBLE.sub(r"\1", block)
+    return _MISPLACED.sub(r"\1", block) if any(mark in block for mark in _MISPLACED_MARKS) else block
 
 
 def _without_quotes(line: str) -> str:
@@ -184,7 +189,9 @@ def _without_holes(block: str) -> str:
     block = _closed_holes(block)
     for _ in range(2):  # brackets within brackets
         block = _EMPTY_PAIR.sub(HOLE, block)
-    return _closed_holes(block).replace(HOLE, "") if HOLE in block else block
+    if HOLE in block:
+        block = _closed_holes(block).replace(HOLE, "")
+    return _DOUBLE_PERIOD.sub(".", block) if ".." in block else block
 
 
 def _closed_holes(block: str) -> str:
@@ -218,6 +225,6 @@ def _between(before: str, gap: str, after: str) -> str:
     separators = gap.translate(_NO_SPACES)
     spaced = len(separators) < len(gap)
     if separators[-1:] in "-–—" and separators:
-        return gap
+        return gap if len(separators) == 1 else f" {separators[-1]} " if spaced else separators[-1]
     separator = separators[-1:]
     return separator + (" " if spaced and (not separator or separator not in _WIDE_SEPARATORS) else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import dataclasses
 import html
 import re
 import xml.etree.ElementTree as ET
@@ -28,6 +29,12 @@ LEFTOVERS = {
     "empty brackets": r"(?<!\w)[(（]\s*[)）]|[(（]\s*[,;:]",
     "spaces": r"  |^\s|\s$|\s[,](\s|$)|[(（]\s|\s[)）]|[^\S ]",
 }
+
+
+def names_of(title: str) -> WikiNames:
+    """The names of a page's wiki, with the language that the name of its file gives."""
+    found = re.search(r"([a-z]{2,3})wiki-?", title.partition(":")[0])
+    return dataclasses.replace(NAMES, language=found[1] if found else "en")
 
 
 def pages_of_dumps(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:
@@ -59,7 +66,7 @@ def test_no_markup_is_left(shared_data: Path, source: str) -> None:
     characters = kept = 0
     for title, wikitext in real_pages(shared_data, source):
         characters += len(wikitext)
-        for passage in passages(wikitext, NAMES):
+        for passage in passages(wikitext, names_of(title)):
             kept += len(passage)
             for kind, pattern in LEFTOVERS.items():
                 found = re.search(pattern, passage)
@@ -76,8 +83,8 @@ def test_passages_are_those_of_a_parser_of_the_whole_page(
     shared_data: Path, source: str, every: int, wanted: float
 ) -> None:
     same = total = 0
-    for _, wikitext in real_pages(shared_data, source)[::every]:
-        found, reference = passages(wikitext, NAMES), reference_passages(wikitext, NAMES)
+    for title, wikitext in real_pages(shared_data, source)[::every]:
+        found, reference = passages(wikitext, names_of(title)), reference_passages(wikitext, names_of(title))
         same += len(set(found) & set(reference))
         total += len(set(found) | set(reference))
     assert total > 60
@@ -91,7 +98,7 @@ def test_passages_begin_as_those_of_wikiextractor_do(shared_data: Path) -> None:
     compared = similar = 0
     for title, wikitext in real_pages(shared_data, "enwiki-latest*"):
         name = title.partition(": ")[2]
-        if name in articles and (found := passages(wikitext, NAMES)):
+        if name in articles and (found := passages(wikitext, names_of(title))):
             compared += 1
             ours, theirs = set(found[0].lower().split()), set(articles[name].lower().split())
             similar += len(ours & theirs) / len(ours | theirs) > 0.4

@@ -12,6 +12,7 @@ from mwparserfromhell.nodes import Argument, Comment, ExternalLink, Heading, Tag
 from mwparserfromhell.wikicode import Wikicode
 
 from beam_pipelines.sources.wiki_names import WikiNames
+from beam_pipelines.sources.wiki_templates import tables_of
 from beam_pipelines.sources.wikitext_inline import plain_text
 from beam_pipelines.sources.wikitext_templates import HOLE, template_text
 
@@ -50,8 +51,12 @@ def _is_no_passage(line: str) -> bool:
 
 def _shown(code: Wikicode, names: WikiNames) -> str:
     text = ""
-    for node in code.nodes:
-        shown = _node(node, names)
+    nodes = list(code.nodes)
+    for number, node in enumerate(nodes):
+        if isinstance(node, Template):
+            shown = _template(node, names, text, "".join(map(str, nodes[number + 1 : number + 4])))
+        else:
+            shown = _node(node, names)
         if isinstance(node, Tag) and str(node.tag).lower() == "sup" and text[-1:].isdigit() and shown[:1] in DIGITS:
             text += "^"
         text += shown
@@ -63,12 +68,6 @@ def _node(node: object, names: WikiNames) -> str:
         return _link(_shown(node.title, names), None if node.text is None else _shown(node.text, names), names)
     if isinstance(node, ExternalLink):
         return (_shown(node.title, names) if node.title else HOLE) if node.brackets else str(node)
-    if isinstance(node, Template):
-        values = "".join(
-            "|" + (_shown(parameter.name, names) + "=" if parameter.showkey else "") + _shown(parameter.value, names)
-            for parameter in node.params
-        )
-        return template_text(_shown(node.name, names) + values)
     if isinstance(node, Tag):
         return _tag(node, names)
     if isinstance(node, Comment):
@@ -76,6 +75,15 @@ def _node(node: object, names: WikiNames) -> str:
     if isinstance(node, Argument):
         return HOLE
     return "\n== heading ==\n" if isinstance(node, Heading) else str(node)
+
+
+def _template(node: Template, names: WikiNames, before: str, after: str) -> str:
+    values = "".join(
+        "|" + (_shown(parameter.name, names) + "=" if parameter.showkey else "") + _shown(parameter.value, names)
+        for parameter in node.params
+    )
+    content, span = _shown(node.name, names) + values, (len(before), len(before))
+    return template_text(content, tables_of(names.language), before + after, span)
 
 
 def _link(target: str, label: str | None, names: WikiNames) -> str:
