@@ -282,8 +282,10 @@ def _show(it: _Run, manifests: Sequence[Manifest]) -> None:
     for folder, manifest in zip(it.configs, manifests, strict=True):
         path = it.directory.file(folder)
         if REPORT_NAME not in storage.names_in(path):
-            examples = read_examples(functools.partial(_records, path), manifest, it.vocabulary)
-            storage.write(storage.join(path, REPORT_NAME), page(describe(manifest, examples)).encode())
+            report = describe(manifest, read_examples(functools.partial(_records, path), manifest, it.vocabulary))
+            storage.write(storage.join(path, REPORT_NAME), page(report).encode())
+            for warning in report.warnings:
+                print(f"data: warning: {warning}", file=sys.stderr)
             print(f"data: a report to look at: {storage.join(path, REPORT_NAME)}", file=sys.stderr)
 
 
