@@ -200,6 +200,7 @@ def test_too_many_rejected_documents_end_the_run(home: Path, glob: str, vocabula
         run(glob, vocabulary, output, "--max_document_bytes=100")
     assert not (output / "manifest.json").exists()
     assert (output / "dead_letters.jsonl").stat().st_size > 0
+    assert not list(output.glob("*.tfrecord")), "no shard is built once the documents are counted"
 
 
 def test_lost_records_end_the_run(home: Path, glob: str, vocabulary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
