@@ -60,29 +60,35 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         print("vocabulary: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
         return {"output": args.output, "seconds": round(time.monotonic() - started, 3), "dry_run": True}
     with only_run(staging, "counting words in"):
-        output = RunOutput(staging)
-        output.begin()
-        storage.delete([storage.join(staging, name) for name in storage.names_in(staging) if not output.owns(name)])
-        storage.delete([letters])
         try:
-            with output.ending():
-                _run_pipeline(options, args, corpus, output, letters)
-                output.check()
-                tally = Tally.load(staging)
-                tally.check_faults(args.max_rejected_fraction, letters)
-                census = Census(staging)
-                vocabulary, alphabet = _learn(census, args, whole_weights(corpus.weights)[1], tally)
-                folder, name = storage.split(args.output)
-                storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
-                report = describe(vocabulary, census.tables(), not args.cased)
+            summary = _made(options, args, corpus, RunOutput(staging), letters)
         finally:
             storage.delete([staging])
+    return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **summary}
+
+
+def _made(
+    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
+) -> dict[str, Any]:
+    """Makes the vocabulary and returns what the summary says of it."""
+    staging = output.directory
+    output.begin()
+    storage.delete([storage.join(staging, name) for name in storage.names_in(staging) if not output.owns(name)])
+    storage.delete([letters])
+    with output.ending():
+        _run_pipeline(options, args, corpus, output, letters)
+        output.check()
+        tally = Tally.load(staging)
+        tally.check_faults(args.max_rejected_fraction, letters)
+        census = Census(staging)
+        vocabulary, alphabet = _learn(census, args, whole_weights(corpus.weights)[1], tally)
+        folder, name = storage.split(args.output)
+        storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
+        report = describe(vocabulary, census.tables(), not args.cased)
     if rejections := tally.rejections(letters):
         print(f"vocabulary: {rejections}", file=sys.stderr)
     _show(args.output, vocabulary, report)
     return {
-        "output": args.output,
-        "seconds": round(time.monotonic() - started, 3),
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import uuid
@@ -179,8 +178,7 @@ def _publish(file: Path, directory: str) -> None:
 def _remove(folder: Path) -> None:
     """Deletes a folder that others may be writing to: none can open a file in it once it has another name."""
     renamed = folder.with_name(f"{STAGING_PREFIX}{uuid.uuid4().hex[:12]}.removed")
-    os.rename(folder, renamed)
-    shutil.rmtree(renamed)
+    shutil.rmtree(folder.rename(renamed))
 
 
 def _unwritable(directory: str, error: OSError) -> ConfigError:

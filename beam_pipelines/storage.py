@@ -80,7 +80,7 @@ def checksum(path: str) -> str:
     if is_local(path):
         return ""
     try:
-        return str(FileSystems.checksum(path))
+        return str(FileSystems.checksum(path) or "")
     except NotImplementedError:
         return ""
 

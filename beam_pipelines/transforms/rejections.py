@@ -95,10 +95,11 @@ def write_accounts(
         A collection that is complete once both files are written and the limit is known to be kept. What must not
         begin before can wait for it (`beam.WaitOn`).
     """
+    first = beam.CombinePerKey(TopCombineFn(MOST_LISTED, reverse=True))
     listed = (
         outputs[DEAD_LETTERS]
         | "StopWhenCertain" >> beam.ParDo(StopWhenCertain(limit)).with_output_types(tuple[str, str])
-        | "FirstOfEachReason" >> beam.CombinePerKey(TopCombineFn(MOST_LISTED, reverse=True)).with_hot_key_fanout(_FANOUT)
+        | "FirstOfEachReason" >> first.with_hot_key_fanout(_FANOUT)
         | "Lines" >> beam.FlatMap(_values).with_output_types(str)
         | "DeadLetters" >> _WriteLines(output, dead_letters)
     )
@@ -170,7 +171,8 @@ class Tally:
         faults = self.faults()
         if not faults:
             return ""
-        return f"{sum(faults.values())} documents were rejected ({_in_words(faults)}); {dead_letters} lists {self.listed()}"
+        total = sum(faults.values())
+        return f"{total} documents were rejected ({_in_words(faults)}); {dead_letters} lists {self.listed()}"
 
 
 def _in_words(faults: Mapping[str, int]) -> str:
