@@ -173,7 +173,8 @@ class DataDirectory:
         if not differing:
             return list(recorded)
         if all(name.startswith(_SOFTWARE) for name in differing):
-            begun = " and ".join(f"bert-tf {software.get('bert-tf')}" for software in recorded) or "an older bert-tf"
+            packages = dict.fromkeys(f"bert-tf {software.get('bert-tf')}" for software in recorded)
+            begun = " and ".join(packages) or "an older bert-tf"
             raise ConfigError(
                 f"--output {self.path}: was made by {begun} with other versions of what decides its bytes "
                 f"({', '.join(differing)}); shards of both must not be mixed. Delete the directory and run the command "

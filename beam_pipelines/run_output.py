@@ -123,8 +123,8 @@ class RunOutput:
             own = storage.read(self._token_path) == self.token.encode()
         if not own:
             raise PipelineError(
-                f"{self.directory}: another run has taken it over, or it was deleted; this run cannot go on. "
-                "Start one run at a time."
+                f"{self.directory}: another run has taken it over, it was deleted, or this worker cannot see it. "
+                "Start one run at a time, with an --output that all workers see."
             )
 
     def write(self, path: str, content: bytes) -> None:
