@@ -20,11 +20,12 @@ from beam_pipelines.errors import PipelineError
 from beam_pipelines.learning import Alphabet, VocabularyReport, choose_alphabet, describe, learn
 from beam_pipelines.options import CorpusOptions, VocabularyOptions, cleaning_config, corpus_of, parse, read_settings
 from beam_pipelines.progress import ProgressReporter
+from beam_pipelines.run_output import RunOutput, only_run
 from beam_pipelines.runners import is_dry_run, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.transforms.count_words import CountWords, MergeCounts, partition_count, whole_weights
 from beam_pipelines.transforms.filter_documents import FilterDocuments
-from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, Tally, write_accounts
+from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, FaultLimit, Tally, write_accounts
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 
@@ -55,12 +56,28 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     options = PipelineOptions([*argv, *runner_flags(beam_args, corpus.work_bytes, paths)])
     letters, staging = f"{args.output}.dead_letters.jsonl", f"{args.output}.counts"
     if is_dry_run(options):
-        _run_pipeline(options, args, corpus, staging, letters)
+        _run_pipeline(options, args, corpus, RunOutput(staging), letters)
         print("vocabulary: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
         return {"output": args.output, "seconds": round(time.monotonic() - started, 3), "dry_run": True}
-    storage.delete([staging, letters])
-    try:
-        _run_pipeline(options, args, corpus, staging, letters)
+    with only_run(staging, "counting words in"):
+        try:
+            summary = _made(options, args, corpus, RunOutput(staging), letters)
+        finally:
+            storage.delete([staging])
+    return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **summary}
+
+
+def _made(
+    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
+) -> dict[str, Any]:
+    """Makes the vocabulary and returns what the summary says of it."""
+    staging = output.directory
+    output.begin()
+    storage.delete([storage.join(staging, name) for name in storage.names_in(staging) if not output.owns(name)])
+    storage.delete([letters])
+    with output.ending():
+        _run_pipeline(options, args, corpus, output, letters)
+        output.check()
         tally = Tally.load(staging)
         tally.check_faults(args.max_rejected_fraction, letters)
         census = Census(staging)
@@ -68,12 +85,10 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         folder, name = storage.split(args.output)
         storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
         report = describe(vocabulary, census.tables(), not args.cased)
-    finally:
-        storage.delete([staging])
+    if rejections := tally.rejections(letters):
+        print(f"vocabulary: {rejections}", file=sys.stderr)
     _show(args.output, vocabulary, report)
     return {
-        "output": args.output,
-        "seconds": round(time.monotonic() - started, 3),
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),
@@ -106,7 +121,7 @@ def _check_args(args: argparse.Namespace) -> None:
 
 
 def _run_pipeline(
-    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, staging: str, letters: str
+    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
 ) -> None:
     cleaning = cleaning_config(args)
     weights, unit = whole_weights(corpus.weights)
@@ -119,12 +134,14 @@ def _run_pipeline(
             documents |= "Filter" >> beam.ParDo(FilterDocuments(cleaning, corpus.languages))
         count = CountWords(not args.cased, partition_count(corpus.text_bytes), weights)
         outputs = documents | "CountWords" >> beam.ParDo(count).with_outputs(TALLY, DEAD_LETTERS, main="tables")
+        limit = FaultLimit(args.max_rejected_fraction, corpus.most_documents)
+        accounts = write_accounts(outputs, output, letters, output.directory, limit)
         _ = (
             outputs.tables
             | "GatherTables" >> beam.GroupByKey()
-            | "MergeCounts" >> beam.ParDo(MergeCounts(staging, args.min_count * unit))
+            | "UntilAccounted" >> beam.WaitOn(accounts)
+            | "MergeCounts" >> beam.ParDo(MergeCounts(output, args.min_count * unit))
         )
-        write_accounts(outputs, letters, staging)
 
 
 def _learn(census: Census, args: argparse.Namespace, unit: int, tally: Tally) -> tuple[Vocabulary, Alphabet]:

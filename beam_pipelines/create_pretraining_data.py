@@ -29,17 +29,18 @@ from beam_pipelines.options import (
     read_settings,
 )
 from beam_pipelines.progress import ProgressReporter
+from beam_pipelines.run_output import only_run
 from beam_pipelines.runners import gathers_in_memory, is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.sources.documents import FAULTS, RawDocument, ReadSettings
 from beam_pipelines.summary import RunSummary
-from beam_pipelines.transforms.aside import ASIDE, PutAside
+from beam_pipelines.transforms.aside import PutAside
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
 from beam_pipelines.transforms.compact import mark_unwanted
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
 from beam_pipelines.transforms.rejections import DEAD_LETTERS as DEAD_LETTER_OUTPUT
-from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, Tally, write_accounts
+from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, FaultLimit, Tally, write_accounts
 from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
 from bert_tf.config import ConfigError, DataConfig
 from bert_tf.data.manifest import Manifest, read_manifest, verify_shards, write_manifest
@@ -103,12 +104,15 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         print("data: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
         foreseen = {"dry_run": True}
     elif is_template(options):
-        it.directory.claim()
-        _run_pipeline(options, it, _finished_buckets(it))
+        with only_run(args.output, "writing data to"):
+            it.directory.claim()
+            _run_pipeline(options, it, _finished_buckets(it))
         print("data: once the template's job has ended, this command without the template finishes it", file=sys.stderr)
         foreseen = {"template": True}
     else:
-        return _summary(args.output, _made(options, it), time.monotonic() - started)
+        with only_run(args.output, "writing data to"):
+            manifests = _made(options, it)
+        return _summary(args.output, manifests, time.monotonic() - started)
     return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **foreseen}
 
 
@@ -131,17 +135,17 @@ def _estimate(it: _Run, flags: Sequence[str]) -> dict[str, Any]:
 
 def _made(options: PipelineOptions, it: _Run) -> list[Manifest]:
     """Makes what is not there yet."""
-    if it.directory.claim():
-        manifests = _finished_manifests(it)
-        print(f"data: {it.directory.path} is complete already", file=sys.stderr)
-    else:
-        if not _nothing_missing(it):
-            try:
+    finished = it.directory.claim()
+    with it.directory.output.ending():
+        if finished:
+            manifests = _finished_manifests(it)
+            print(f"data: {it.directory.path} is complete already", file=sys.stderr)
+        else:
+            if not _nothing_missing(it):
                 _run_pipeline(options, it, _finished_buckets(it))
-            finally:
-                it.directory.remove(ASIDE)
-        manifests = _finish(it)
-    _show(it, manifests)
+            it.directory.output.check()
+            manifests = _finish(it)
+        _show(it, manifests)
     return manifests
 
 
@@ -202,15 +206,19 @@ def _run_pipeline(options: PipelineOptions, it: _Run, finished: frozenset[int]) 
         )
         chunks = outputs.documents
         if gathers_in_memory(options) and storage.is_local(directory.path):
-            chunks |= "PutAside" >> beam.ParDo(PutAside(directory.file(ASIDE)))
+            chunks |= "PutAside" >> beam.ParDo(PutAside(directory.output.staging))
         if it.config.cleaning.near_duplicates:
             chunks = (chunks, _unwanted(documents, it, finished)) | "WithNearDuplicates" >> beam.Flatten()
         build = BuildShard(
-            it.configs, it.corpus.weights, it.vocabulary, it.buckets, directory.path, directory.fingerprint,
-            progress.log,
+            it.configs, it.corpus.weights, it.vocabulary, it.buckets, directory.output,
+            directory.fingerprint, progress.log,
         )  # fmt: skip
-        _ = chunks | "GatherBuckets" >> beam.GroupByKey() | "BuildShards" >> beam.ParDo(build)
-        write_accounts(outputs, directory.file(DEAD_LETTERS), directory.file(REPORTS))
+        limit = FaultLimit(it.max_rejected_fraction, it.corpus.most_documents)
+        accounts = write_accounts(
+            outputs, directory.output, directory.file(DEAD_LETTERS), directory.file(REPORTS), limit
+        )
+        gathered = chunks | "GatherBuckets" >> beam.GroupByKey()
+        _ = gathered | "UntilAccounted" >> beam.WaitOn(accounts) | "BuildShards" >> beam.ParDo(build)
 
 
 def _unwanted(
@@ -264,6 +272,8 @@ def _finish(it: _Run) -> list[Manifest]:
         storage.write_in(path, lambda local: save_vocabulary(it.vocabulary, local / VOCABULARY_NAME))
         storage.write_in(path, functools.partial(write_manifest, manifest))
     directory.remove_reports()
+    if rejections := tally.rejections(directory.file(DEAD_LETTERS)):
+        print(f"data: {rejections}", file=sys.stderr)
     return manifests
 
 
@@ -272,8 +282,10 @@ def _show(it: _Run, manifests: Sequence[Manifest]) -> None:
     for folder, manifest in zip(it.configs, manifests, strict=True):
         path = it.directory.file(folder)
         if REPORT_NAME not in storage.names_in(path):
-            examples = read_examples(functools.partial(_records, path), manifest, it.vocabulary)
-            storage.write(storage.join(path, REPORT_NAME), page(describe(manifest, examples)).encode())
+            report = describe(manifest, read_examples(functools.partial(_records, path), manifest, it.vocabulary))
+            storage.write(storage.join(path, REPORT_NAME), page(report).encode())
+            for warning in report.warnings:
+                print(f"data: warning: {warning}", file=sys.stderr)
             print(f"data: a report to look at: {storage.join(path, REPORT_NAME)}", file=sys.stderr)
 
 

@@ -1,24 +1,33 @@
-"""The output directory of a run: whose it is, what stands in it already, and how it is finished."""
+"""The output directory of a run: the run it belongs to, the shards it holds already, and how it is finished."""
 
 from __future__ import annotations
 
 import fnmatch
+import functools
 import hashlib
 import importlib.metadata
 import json
+import platform
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from beam_pipelines import storage
+from beam_pipelines.run_output import STAGING_PREFIX, TOKEN_NAME, RunOutput
 from beam_pipelines.sources.corpus import Corpus
 from beam_pipelines.sources.documents import ReadSettings
-from beam_pipelines.transforms.aside import ASIDE
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig, to_dict
-from bert_tf.data.schema import MANIFEST_NAME, REPORT_NAME, SCHEMA_VERSION, VOCABULARY_NAME, length_folder
+from bert_tf.data.schema import (
+    DATA_ALGORITHM_VERSION,
+    MANIFEST_NAME,
+    REPORT_NAME,
+    SCHEMA_VERSION,
+    VOCABULARY_NAME,
+    length_folder,
+)
 from bert_tf.data.staging import STAGING_PATTERN
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -26,12 +35,19 @@ RUN_NAME = "run.json"
 DEAD_LETTERS = "dead_letters.jsonl"
 # Packages whose version may change a byte of the result.
 _PACKAGES = ("datasketch", "mwparserfromhell", "numpy", "py3langid", "sentencex", "tensorflow-text")
+# Fields of the description that follow from installed software, and not from the input or a flag.
+_SOFTWARE = ("data_algorithm_version", "schema_version", "versions.")
+_SOFTWARE_OF_RUN = "software"
 
 
 def describe_run(
     corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, settings: ReadSettings
 ) -> dict[str, Any]:
-    """Returns everything the bytes of a data directory depend on, as plain values."""
+    """Returns everything the bytes of a data directory depend on, as plain values.
+
+    They do not depend on the versions of Beam and Python, but for Python's Unicode database, and on the version of
+    bert_tf only by its `DATA_ALGORITHM_VERSION`.
+    """
     inputs = [to_dict(source) | {"pattern": ""} for source in corpus.inputs]
     files = [[file.path, file.size, file.modified, file.label, inputs[file.source]] for file in corpus.files]
     config = to_dict(configs[0])
@@ -44,7 +60,20 @@ def describe_run(
         "input_sha256": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
         "read_settings": to_dict(settings),
         "schema_version": SCHEMA_VERSION,
-        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES},
+        "data_algorithm_version": DATA_ALGORITHM_VERSION,
+        "versions": {
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+            "python-unicode": unicodedata.unidata_version,
+        },
+    }
+
+
+def installed_software() -> dict[str, str]:
+    """Returns versions that a run records although no byte of its result depends on them."""
+    return {
+        "apache-beam": importlib.metadata.version("apache-beam"),
+        "bert-tf": importlib.metadata.version("bert-tf"),
+        "python": platform.python_version(),
     }
 
 
@@ -71,6 +100,11 @@ class DataDirectory:
     buckets: Buckets
     folders: tuple[str, ...]
 
+    @functools.cached_property
+    def output(self) -> RunOutput:
+        """Writes the files of this run."""
+        return RunOutput(self.path)
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the description of the run."""
@@ -87,18 +121,20 @@ class DataDirectory:
             Whether the run is finished already.
 
         Raises:
-            ConfigError: when something else is in it.
+            ConfigError: when it holds something else, or cannot be written.
         """
-        if storage.is_local(self.path) and Path(self.path).exists() and not Path(self.path).is_dir():
-            raise ConfigError(f"--output {self.path}: is a file, not a directory.")
         there = storage.names_in(self.path)
-        own = {RUN_NAME, DEAD_LETTERS, REPORTS, ASIDE, *self.folders}
+        own = {RUN_NAME, DEAD_LETTERS, REPORTS, TOKEN_NAME, *fnmatch.filter(there, f"{STAGING_PREFIX}*"), *self.folders}
         half_written = self._half_written("", own | self._names_of_data if "" in self.folders else own)
         for folder in filter(None, self.folders):
             half_written += self._half_written(folder, self._names_of_data)
-        self._check_same_run(there)
-        storage.delete([*half_written, self.file(ASIDE)])
-        storage.write(self.file(RUN_NAME), (json.dumps(self.run, indent=2) + "\n").encode())
+        recorded = self._check_same_run(there)
+        self.output.begin()
+        storage.delete(half_written)
+        software = installed_software()
+        recorded += [software] if software not in recorded else []
+        description = self.run | {_SOFTWARE_OF_RUN: recorded}
+        storage.write(self.file(RUN_NAME), (json.dumps(description, indent=2) + "\n").encode())
         return all(MANIFEST_NAME in storage.names_in(self.file(folder)) for folder in self.folders)
 
     def _half_written(self, folder: str, own: set[str]) -> list[str]:
@@ -117,45 +153,68 @@ class DataDirectory:
         shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
         return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME}
 
-    def _check_same_run(self, there: Mapping[str, int]) -> None:
+    def _check_same_run(self, there: Mapping[str, int]) -> list[dict[str, str]]:
+        """Compares the descriptions of the run in the directory and of this one.
+
+        Returns:
+            The software that took part in the run so far.
+        """
         content = storage.read(self.file(RUN_NAME))
         if content is None:
-            if there:
+            if any(name != TOKEN_NAME and not name.startswith(STAGING_PREFIX) for name in there):
                 raise ConfigError(f"--output {self.path}: holds data without {RUN_NAME}; choose another directory.")
-            return
+            return []
         try:
             older = json.loads(content)
         except json.JSONDecodeError as error:
             raise ConfigError(f"{self.file(RUN_NAME)}: not JSON: {error}") from error
+        recorded = older.pop(_SOFTWARE_OF_RUN, []) if isinstance(older, dict) else []
         differing = _differences(older, self.run)
-        if differing:
+        if not differing:
+            return list(recorded)
+        if all(name.startswith(_SOFTWARE) for name in differing):
+            packages = dict.fromkeys(f"bert-tf {software.get('bert-tf')}" for software in recorded)
+            begun = " and ".join(packages) or "an older bert-tf"
             raise ConfigError(
-                f"--output {self.path}: belongs to another run (differs in {', '.join(differing)}); "
-                "choose another directory or delete it."
+                f"--output {self.path}: was made by {begun} with other versions of what decides its bytes "
+                f"({', '.join(differing)}); shards of both must not be mixed. Delete the directory and run the command "
+                f"again, or choose another directory, or go on with the versions that {self.file(RUN_NAME)} names."
             )
+        raise ConfigError(
+            f"--output {self.path}: belongs to another run (differs in {', '.join(differing)}); "
+            "choose another directory or delete it."
+        )
 
     def reports(self, verify: bool) -> list[ShardReport]:
         """Returns the reports of the buckets that are done, by bucket.
 
         Args:
-            verify: also compare the checksum of every shard, and leave out those that do not match.
+            verify: also compare the size and checksum of every shard, and leave out those that do not match. On an
+                object store the checksum is the one that the store keeps, so that no shard is downloaded.
         """
+        sizes = {folder: storage.names_in(self.file(folder)) for folder in self.folders} if verify else {}
         found = []
         for name in sorted(storage.names_in(self.file(REPORTS))):
             content = storage.read(self.file(REPORTS, name)) if name.endswith(".json") else None
             if content is None or name.startswith("."):
                 continue
             report = ShardReport.from_json(content)
-            if report.fingerprint == self.fingerprint and (not verify or self._stands(report)):
+            if report.fingerprint == self.fingerprint and (not verify or self._stands(report, sizes)):
                 found.append(report)
         return sorted(found, key=lambda report: report.bucket)
 
-    def _stands(self, report: ShardReport) -> bool:
+    def _stands(self, report: ShardReport, sizes: Mapping[str, Mapping[str, int]]) -> bool:
         for folder, length in zip(self.folders, report.lengths, strict=True):
-            if length.shard is not None:
-                content = storage.read(self.file(folder, length.shard.name))
-                if content is None or hashlib.sha256(content).hexdigest() != length.shard.sha256:
+            if length.shard is None:
+                continue
+            path = self.file(folder, length.shard.name)
+            if sizes[folder].get(length.shard.name) != length.shard.bytes:
+                return False
+            if length.stored_checksum:
+                if storage.checksum(path) != length.stored_checksum:
                     return False
+            elif storage.sha256(path) != length.shard.sha256:
+                return False
         return True
 
     def remove_reports(self) -> None:

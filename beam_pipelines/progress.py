@@ -85,6 +85,9 @@ class ProgressReporter:
         """Returns the state of the work in one line; `finished` when nothing is left to do (buckets may be empty)."""
         totals = self.log.totals()
         elapsed = max(time.monotonic() - self._started, 1e-3)
+        if not totals:
+            state = "done" if finished else "the runner is starting (workers on other machines do not report here)"
+            return f"{self._what}: {state}, {elapsed:.0f} s elapsed"
         reading = totals["files"] < self._files or totals["parts_read"] < totals["parts"]
         stage = "done" if finished else ("reading" if reading else "gathering and writing")
         parts = [

@@ -15,6 +15,7 @@ import numpy as np
 from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplicates
 from beam_pipelines.data_directory import by_folder
 from beam_pipelines.progress import ProgressLog
+from beam_pipelines.run_output import RunOutput
 from beam_pipelines.sample import Unit
 from beam_pipelines.sources.corpus import Corpus
 from beam_pipelines.sources.documents import BATCH_CHARACTERS, RawDocument
@@ -121,8 +122,10 @@ class Rehearsal:
     def _build(self, chunks: list[bytes]) -> dict[str, int]:
         """Makes the shards of one bucket and returns what they hold."""
         with tempfile.TemporaryDirectory(prefix="bert_tf_estimate_") as folder:
+            output = RunOutput(folder)
+            output.begin()
             step = BuildShard(
-                by_folder(self._configs), self._corpus.weights, self._vocabulary, self._buckets, folder, "",
+                by_folder(self._configs), self._corpus.weights, self._vocabulary, self._buckets, output, "",
                 ProgressLog(),
             )  # fmt: skip
             list(step.process((0, chunks)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -14,6 +16,7 @@ from bert_tf.data.staging import staged_file
 
 T = TypeVar("T")
 _PLAIN = CompressionTypes.UNCOMPRESSED
+_BLOCK = 1 << 20
 
 
 def is_local(path: str) -> bool:
@@ -34,14 +37,63 @@ def split(path: str) -> tuple[str, str]:
 
 
 def write(path: str, content: bytes) -> None:
-    """Writes the file at `path`, whole or not at all (object stores show a file once it is closed)."""
+    """Writes the file at `path`, whole or not at all; an older file is replaced."""
     if is_local(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with staged_file(path) as local:
             local.write(content)
+    elif _has_directories(path):
+        _write_and_rename(path, content)
     else:
-        with FileSystems.create(path, compression_type=_PLAIN) as remote:
-            remote.write(content)
+        # An object store shows a file once it is closed, in the place of an older one.
+        _create(path, content)
+
+
+def _has_directories(path: str) -> bool:
+    return bool(FileSystems.get_filesystem(path).has_dirs())
+
+
+def _create(path: str, content: bytes) -> None:
+    with FileSystems.create(path, compression_type=_PLAIN) as remote:
+        remote.write(content)
+
+
+def _write_and_rename(path: str, content: bytes) -> None:
+    """Writes a file to HDFS, which shows files while they are written, and neither creates nor renames over one."""
+    folder, name = split(path)
+    staging = join(folder, f".{name}.{uuid.uuid4().hex[:12]}.tmp")  # matches `staging.STAGING_PATTERN`
+    try:
+        _create(staging, content)
+        delete([path])
+        FileSystems.rename([staging], [path])
+    except BaseException:
+        delete([staging])
+        raise
+
+
+def checksum(path: str) -> str:
+    """Returns the checksum that an object store keeps of the file at `path`, empty where it keeps none.
+
+    It is known without reading the file. Stores compute it in different ways: it can be compared only with
+    an earlier one of the same file.
+    """
+    if is_local(path):
+        return ""
+    try:
+        return str(FileSystems.checksum(path) or "")
+    except NotImplementedError:
+        return ""
+
+
+def sha256(path: str) -> str | None:
+    """Returns the SHA-256, hexadecimal, of the file at `path`, None where there is none; reads the whole file."""
+    if not FileSystems.exists(path):
+        return None
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read(path: str) -> bytes | None:
@@ -65,6 +117,8 @@ def names_in(directory: str) -> dict[str, int]:
     if is_local(directory):
         entries = sorted(Path(directory).iterdir()) if Path(directory).is_dir() else []
         return {entry.name: entry.lstat().st_size for entry in entries}
+    if _has_directories(directory) and not FileSystems.exists(directory):
+        return {}
     found = FileSystems.match([join(directory, "*")])[0].metadata_list
     return {FileSystems.split(match.path)[1]: match.size_in_bytes for match in found}
 
@@ -72,7 +126,7 @@ def names_in(directory: str) -> dict[str, int]:
 def delete(paths: Iterable[str]) -> None:
     """Deletes files and whole directories; what is not there is left out."""
     for path in paths:
-        if is_local(path):
+        if is_local(path) or _has_directories(path):
             there = [path] if FileSystems.exists(path) else []
         else:
             # An object store has no directories: one exists as long as something is in it.

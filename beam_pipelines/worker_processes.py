@@ -15,7 +15,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner.worker_handlers import GrpcWorkerHandler, WorkerHandler
 from google.protobuf import text_format
 
-_COMMAND = [sys.executable, "-m", "apache_beam.runners.worker.sdk_worker_main"]
+_COMMAND = [sys.executable, "-m", "beam_pipelines.worker_main"]
 # Errors of a worker are raised on the driver as well, so its log says nothing more.
 _OPTIONS = json.dumps({"options": {"default_sdk_harness_log_level": "CRITICAL"}})
 RESUME = "the same command makes what is missing."
@@ -42,14 +42,19 @@ class WatchedWorker(GrpcWorkerHandler):
         self._closed = threading.Event()
 
     def start_worker(self) -> None:
-        """Starts the process, in a session of its own: Ctrl-C is the driver's, which ends its workers."""
+        """Starts the process, in a session of its own: Ctrl-C is the driver's, which ends its workers.
+
+        The process ends when its standard input does: the operating system closes the pipe when the driver is killed.
+        """
         values = {
             "CONTROL_API_SERVICE_DESCRIPTOR": self._descriptor(self.control_address),
             "LOGGING_API_SERVICE_DESCRIPTOR": self._descriptor(self.logging_api_service_descriptor().url),
             "PIPELINE_OPTIONS": _OPTIONS,
             "WORKER_ID": self.worker_id,
         }
-        self._process = subprocess.Popen(_COMMAND, env=os.environ | values, start_new_session=True)
+        self._process = subprocess.Popen(
+            _COMMAND, env=os.environ | values, stdin=subprocess.PIPE, start_new_session=True
+        )
         _RUNNING.append(self)
         threading.Thread(target=self._watch, name=f"watch_{self.worker_id}", daemon=True).start()
 
@@ -93,6 +98,8 @@ class WatchedWorker(GrpcWorkerHandler):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
         _RUNNING.remove(self)
 
 

@@ -17,6 +17,7 @@ from beam_pipelines.progress import ProgressLog
 from beam_pipelines.sources.books import Books
 from beam_pipelines.sources.documents import Format, InputFile, RawDocument, ReadDocuments, ReadSettings
 from beam_pipelines.sources.jsonl import Jsonl
+from beam_pipelines.sources.lines import COMPRESSED
 from beam_pipelines.sources.parquet import Parquet
 from beam_pipelines.sources.python_docs import PythonDocs
 from beam_pipelines.sources.text import Text
@@ -90,6 +91,21 @@ class Corpus:
     def work_bytes(self) -> int:
         """What decides whether a second process pays: taking text out of markup costs as much as more text."""
         return max(self.bytes, self.text_bytes)
+
+    @property
+    def most_documents(self) -> float:
+        """Upper bound on the number of documents.
+
+        A book is one file, and documents of other formats take a byte at least. Compression hides how many
+        there are, so that the bound is infinite then.
+        """
+        return sum(self._most_documents_of(file) for file in self.files)
+
+    def _most_documents_of(self, file: InputFile) -> float:
+        format = self.inputs[file.source].format
+        if format == "books":
+            return 1
+        return math.inf if format == "parquet" or file.path.endswith(COMPRESSED) else file.size
 
     def text_bytes_of(self, file: InputFile) -> int:
         """Returns the bytes of text in one of its files, estimated."""

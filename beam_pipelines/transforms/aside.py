@@ -19,7 +19,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.transforms.compact import kind_of, marked
 
-ASIDE = ".aside"
 # Chunks of one bucket written together, and all that wait for it.
 _RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
 # In the place of the bytes of a token id: the chunk stands elsewhere.
@@ -30,7 +29,7 @@ class PutAside(beam.DoFn):
     """Writes chunks to files of this machine; (bucket, chunk) become (bucket, reference).
 
     Args:
-        directory: where the files go; whoever runs the pipeline deletes it.
+        directory: an existing directory for the files; the driver deletes it when the run ends.
     """
 
     def __init__(self, directory: str) -> None:
@@ -66,7 +65,7 @@ class PutAside(beam.DoFn):
 
     def _written(self, bucket: int) -> bytes:
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # The directory is not created here: a worker that outlives its run must not bring it back.
             self._file = self._path.open("wb")
         chunks = self._waiting.pop(bucket)
         self._total -= self._sizes.pop(bucket)

@@ -14,6 +14,7 @@ import numpy as np
 
 from beam_pipelines import storage
 from beam_pipelines.progress import ProgressLog
+from beam_pipelines.run_output import RunOutput
 from beam_pipelines.transforms.aside import fetched
 from beam_pipelines.transforms.compact import unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
@@ -43,11 +44,13 @@ class LengthReport:
         shard: None where there is no example.
         counts: examples, their tokens, labels and so on, to be summed over buckets.
         example_lengths: examples by number of tokens.
+        stored_checksum: of the shard, as the object store keeps it; empty on a local path.
     """
 
     shard: ShardInfo | None
     counts: dict[str, int]
     example_lengths: list[int]
+    stored_checksum: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +147,7 @@ class BuildShard(beam.DoFn):
         weights: of the sources.
         vocabulary: of the token ids.
         buckets: names the shards.
-        output: the data directory.
+        output: writes to the data directory.
         fingerprint: of the run.
         progress: where finished shards are noted.
     """
@@ -155,7 +158,7 @@ class BuildShard(beam.DoFn):
         weights: Sequence[float],
         vocabulary: Vocabulary,
         buckets: Buckets,
-        output: str,
+        output: RunOutput,
         fingerprint: str,
         progress: ProgressLog,
     ) -> None:
@@ -184,7 +187,8 @@ class BuildShard(beam.DoFn):
             _histogram(np.array([len(d.token_ids).bit_length() - 1 for d in chosen.documents], np.int64)),
             lengths,
         )
-        storage.write(storage.join(self._output, REPORTS, f"{Path(name).stem}.json"), report.to_json())
+        path = storage.join(self._output.directory, REPORTS, f"{Path(name).stem}.json")
+        self._output.write(path, report.to_json())
         for counts in (report.counts, *(length.counts for length in lengths)):
             for key, count in counts.items():
                 beam.metrics.Metrics.counter(NAMESPACE, key).inc(count)
@@ -194,12 +198,14 @@ class BuildShard(beam.DoFn):
     def _build(self, folder: str, config: DataConfig, chosen: Bucketful, name: str) -> LengthReport:
         examples = draw_examples(chosen.documents, chosen.copies, config, self._vocabulary)
         rows = _CountedRows(examples, config)
-        shard = None
+        shard, stored_checksum = None, ""
         if len(examples):
-            path = storage.join(self._output, folder) if folder else self._output
+            path = storage.join(self._output.directory, folder) if folder else self._output.directory
             records = _records(rows, config, self._vocabulary)
-            shard = storage.write_in(path, lambda directory: write_shard(directory / name, records))
-        return LengthReport(shard, rows.counts | {"skipped_chunks": examples.skipped}, _histogram(rows.lengths))
+            shard = self._output.write_in(path, lambda directory: write_shard(directory / name, records))
+            stored_checksum = storage.checksum(storage.join(path, name))
+        counts = rows.counts | {"skipped_chunks": examples.skipped}
+        return LengthReport(shard, counts, _histogram(rows.lengths), stored_checksum)
 
 
 class _CountedRows:

@@ -18,6 +18,7 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines import storage
+from beam_pipelines.run_output import RunOutput
 from beam_pipelines.sources.documents import EMPTY, RawDocument
 from beam_pipelines.transforms.rejections import account
 from beam_pipelines.transforms.tokenize import shared_tokenizer
@@ -172,12 +173,12 @@ class MergeCounts(beam.DoFn):
     """Adds up the tables of one partition and writes the sum as a file, with a summary beside it.
 
     Args:
-        directory: where the files go, `00000.counts`, `00000.summary.json` and so on.
+        output: writes the files, `00000.counts`, `00000.summary.json` and so on, to its directory.
         min_count: words with a smaller (weighted) count are left out, but for the summary's totals.
     """
 
-    def __init__(self, directory: str, min_count: int) -> None:
-        self._directory = directory
+    def __init__(self, output: RunOutput, min_count: int) -> None:
+        self._output = output
         self._min_count = min_count
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
@@ -190,12 +191,12 @@ class MergeCounts(beam.DoFn):
             total.update(counts)
             occurrences += own
         kept = {word: count for word, count in total.items() if count >= self._min_count}
-        path = storage.join(self._directory, f"{partition:05d}{COUNTS}")
-        storage.write(path, pack_counts(kept, occurrences))
+        path = storage.join(self._output.directory, f"{partition:05d}{COUNTS}")
+        self._output.write(path, pack_counts(kept, occurrences))
         summary = PartitionSummary(
             occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
         )
-        storage.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
+        self._output.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
         yield path
 
 

@@ -1,4 +1,4 @@
-"""What became of the documents that are read: a tally for all, a dead letter for each faulty one.
+"""Accounts of the documents read: a tally of all, dead letters for the first faulty ones of each reason.
 
 Both are written by the pipeline itself and so are the same on every runner, unlike metrics.
 """
@@ -6,21 +6,53 @@ Both are written by the pipeline itself and so are the same on every runner, unl
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.combiners import TopCombineFn
 
 from beam_pipelines import storage
 from beam_pipelines.errors import PipelineError
+from beam_pipelines.run_output import RunOutput
 from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, FAULTS, RawDocument
 
 NAMESPACE = "bert_tf"
 READ = "read"
-# Outputs of a DoFn that reads batches: ((source, READ or a reason), documents) and JSON objects.
+# Outputs of a DoFn that reads batches: ((source, READ or a reason), documents) and (reason, JSON object).
 TALLY, DEAD_LETTERS = "tally", "dead_letters"
 TALLY_NAME = "tally.jsonl"
+# Dead letters listed for each reason: the first by file and place, compared as text. All are counted.
+MOST_LISTED = 1000
+# Workers that look for the first dead letters of one reason at a time.
+_FANOUT = 16
+_EXCERPT_OF_ERROR = 80
+
+
+@dataclass(frozen=True)
+class FaultLimit:
+    """The number of faulty documents that ends a run.
+
+    The share of faulty documents is known once all are read. Until then it is certain to be too large only
+    when there are more of them than `max_rejected_fraction` of the most documents that the input can hold.
+
+    Args:
+        max_rejected_fraction: share of the documents read.
+        most_documents: upper bound on the documents of the input; infinite where there is none.
+    """
+
+    max_rejected_fraction: float
+    most_documents: float
+
+    @property
+    def certain(self) -> float:
+        """Number of faulty documents that the input may hold; one more is too many, whatever follows."""
+        if not self.max_rejected_fraction:
+            return 0.0
+        return self.max_rejected_fraction * self.most_documents
 
 
 def account(batch: list[RawDocument], left_out: Iterable[tuple[RawDocument, str]]) -> Iterator[Any]:
@@ -40,27 +72,49 @@ def account(batch: list[RawDocument], left_out: Iterable[tuple[RawDocument, str]
         yield beam.pvalue.TaggedOutput(TALLY, ((source, what), count))
 
 
-def _dead_letter(document: RawDocument, reason: str) -> str:
+def _dead_letter(document: RawDocument, reason: str) -> tuple[str, str]:
     excerpt = " ".join(document.paragraphs)[:EXCERPT_CHARACTERS]
     letter = {"reason": reason, "file": document.file, "place": document.place, "excerpt": excerpt}
-    return json.dumps(letter, ensure_ascii=False)
+    return reason, json.dumps(letter, ensure_ascii=False)
 
 
-def write_accounts(outputs: beam.pvalue.DoOutputsTuple, dead_letters: str, directory: str) -> None:
-    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a DoFn.
+def write_accounts(
+    outputs: beam.pvalue.DoOutputsTuple, output: RunOutput, dead_letters: str, directory: str, limit: FaultLimit
+) -> beam.PCollection[str]:
+    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a DoFn, and ends the run when too many documents are faulty.
 
     Args:
         outputs: of a ParDo with these outputs.
-        dead_letters: file for the faulty documents, one JSON object a line; absent where there are none.
+        output: writes the files.
+        dead_letters: file for the first faulty documents of each reason, one JSON object a line; absent where there
+            are none.
         directory: where the tally goes, in the file `TALLY_NAME`.
+        limit: the most documents that may be faulty.
+
+    Returns:
+        A collection that is complete once both files are written and the limit is known to be kept. What must not
+        begin before can wait for it (`beam.WaitOn`).
     """
-    _ = outputs[DEAD_LETTERS] | "DeadLetters" >> _WriteLines(dead_letters)
-    _ = (
+    first = beam.CombinePerKey(TopCombineFn(MOST_LISTED, reverse=True))
+    listed = (
+        outputs[DEAD_LETTERS]
+        | "StopWhenCertain" >> beam.ParDo(StopWhenCertain(limit)).with_output_types(tuple[str, str])
+        | "FirstOfEachReason" >> first.with_hot_key_fanout(_FANOUT)
+        | "Lines" >> beam.FlatMap(_values).with_output_types(str)
+        | "DeadLetters" >> _WriteLines(output, dead_letters)
+    )
+    return (
         outputs[TALLY]
         | "AddUp" >> beam.CombinePerKey(sum)
         | "AsText" >> beam.Map(json.dumps).with_output_types(str)
-        | "WriteTally" >> _WriteLines(storage.join(directory, TALLY_NAME))
+        | "WriteTally" >> _WriteLines(output, storage.join(directory, TALLY_NAME))
+        | "UntilListed" >> beam.WaitOn(listed)
+        | "CheckFaults" >> beam.ParDo(_CheckFaults(limit.max_rejected_fraction, directory, dead_letters))
     )
+
+
+def _values(element: tuple[str, list[str]]) -> list[str]:
+    return element[1]
 
 
 class Tally:
@@ -93,24 +147,95 @@ class Tally:
         return total
 
     def check_faults(self, max_rejected_fraction: float, dead_letters: str) -> None:
-        """Raises PipelineError when too many documents are faulty; `dead_letters` is the file that lists them."""
-        faults = {reason: count for reason, count in self.left_out().items() if reason in FAULTS}
-        refused, read = sum(faults.values()), self.read()
+        """Raises PipelineError when too many documents are faulty; the file `dead_letters` lists the first of them."""
+        refused, read = sum(self.faults().values()), self.read()
         if refused > max_rejected_fraction * read:
-            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(faults.items()))
-            first = json.loads((storage.read(dead_letters) or b"{}").splitlines()[0])
+            first = (storage.read(dead_letters) or b"{}").splitlines()[0].decode()
             raise PipelineError(
-                f"{refused} of {read} documents were rejected ({reasons}), more than --max_rejected_fraction "
-                f"{max_rejected_fraction} allows; {dead_letters} lists them, one is {first.get('file')}, "
-                f"{first.get('place')}: {first.get('excerpt', '')[:80]!r}"
+                f"{refused} of {read} documents were rejected ({_in_words(self.faults())}), more than "
+                f"--max_rejected_fraction {max_rejected_fraction} allows; {dead_letters} lists "
+                f"{self.listed()}, one is {_shown(first)}"
             )
+
+    def faults(self) -> Counter[str]:
+        """Returns the faulty documents by reason."""
+        return Counter({reason: count for reason, count in self.left_out().items() if reason in FAULTS})
+
+    def listed(self) -> str:
+        """Returns in words which of the faulty documents are listed as dead letters."""
+        complete = all(count <= MOST_LISTED for count in self.faults().values())
+        return "them" if complete else f"the first {MOST_LISTED:,} of each reason"
+
+    def rejections(self, dead_letters: str) -> str:
+        """Returns a line about the faulty documents, empty where there are none."""
+        faults = self.faults()
+        if not faults:
+            return ""
+        total = sum(faults.values())
+        return f"{total} documents were rejected ({_in_words(faults)}); {dead_letters} lists {self.listed()}"
+
+
+def _in_words(faults: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in sorted(faults.items()))
+
+
+def _shown(letter: str) -> str:
+    fields = json.loads(letter)
+    return f"{fields.get('file')}, {fields.get('place')}: {fields.get('excerpt', '')[:_EXCERPT_OF_ERROR]!r}"
+
+
+class StopWhenCertain(beam.DoFn):
+    """Passes dead letters on, and ends the run once their number alone exceeds the limit.
+
+    It counts the dead letters of one bundle: a runner may process a bundle again, and then they are the same ones.
+
+    Args:
+        limit: the most documents that may be faulty.
+    """
+
+    def __init__(self, limit: FaultLimit) -> None:
+        self._limit = limit
+
+    def start_bundle(self) -> None:
+        """Begins to count."""
+        self._count = 0
+
+    def process(self, element: tuple[str, str]) -> Iterable[tuple[str, str]]:
+        """Yields `element`."""
+        self._count += 1
+        if self._count > self._limit.certain:
+            most = self._limit.most_documents
+            bound = f" of an input of at most {most:,.0f}" if math.isfinite(most) else ""
+            raise PipelineError(
+                f"{self._count} documents{bound} were rejected so far, more than --max_rejected_fraction "
+                f"{self._limit.max_rejected_fraction} allows; the last one is {_shown(element[1])}; a larger fraction "
+                "gives a list of them"
+            )
+        yield element
+
+
+class _CheckFaults(beam.DoFn):
+    """Passes the path of the tally on, and ends the run when too many documents are faulty."""
+
+    def __init__(self, max_rejected_fraction: float, directory: str, dead_letters: str) -> None:
+        self._max_rejected_fraction = max_rejected_fraction
+        self._directory = directory
+        self._dead_letters = dead_letters
+
+    def process(self, element: str) -> Iterable[str]:
+        Tally.load(self._directory).check_faults(self._max_rejected_fraction, self._dead_letters)
+        yield element
 
 
 class _WriteLines(beam.PTransform):
-    """Writes all strings of a collection, sorted, as the lines of one file; no file where there are none."""
+    """Writes all strings of a collection, sorted, as the lines of one file; no file where there are none.
 
-    def __init__(self, path: str) -> None:
+    They meet in the memory of one worker: they must be few.
+    """
+
+    def __init__(self, output: RunOutput, path: str) -> None:
         super().__init__()
+        self._output = output
         self._path = path
 
     def expand(self, lines: beam.PCollection[str]) -> beam.PCollection[str]:
@@ -118,7 +243,7 @@ class _WriteLines(beam.PTransform):
             lines
             | "OneKey" >> beam.Map(_with_one_key).with_output_types(tuple[int, str])
             | "Gather" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_WriteGathered(self._path))
+            | "Write" >> beam.ParDo(_WriteGathered(self._output, self._path)).with_output_types(str)
         )
 
 
@@ -127,10 +252,11 @@ def _with_one_key(line: str) -> tuple[int, str]:
 
 
 class _WriteGathered(beam.DoFn):
-    def __init__(self, path: str) -> None:
+    def __init__(self, output: RunOutput, path: str) -> None:
+        self._output = output
         self._path = path
 
     def process(self, element: tuple[int, Iterable[str]]) -> Iterable[str]:
         lines = sorted(element[1])
-        storage.write(self._path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+        self._output.write(self._path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
         yield self._path

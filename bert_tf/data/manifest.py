@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib.metadata
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,8 +99,8 @@ class Manifest:
 
 
 def library_versions() -> dict[str, str]:
-    """Returns the installed versions of the libraries that decide the bytes of the data."""
-    versions = {}
+    """Returns the versions of Python and of the libraries that take part in making data."""
+    versions = {"python": platform.python_version()}
     for name in _VERSIONED:
         try:
             versions[name] = importlib.metadata.version(name)

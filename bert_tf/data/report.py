@@ -24,6 +24,10 @@ from bert_tf.data.shown_examples import KEPT, MASKED, REPLACED, Example, read_ex
 
 # From here on a person should know of it.
 UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2
+# Held-out examples below which an accuracy of 50 % has a standard error of more than 3.5 points.
+FEWEST_HELD_OUT = 200
+# Share of the examples that may be suggested for evaluation.
+_MOST_HELD_OUT = 0.2
 # Chance alone goes further once in 16,000 runs (two-sided, normal distribution).
 SIGMAS = 4.0
 # What was left out, by reason.
@@ -320,6 +324,7 @@ def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]
             f"An example fills {manifest.fill:.1%} of its length on average, less than {LOW_FILL:.0%}: "
             "the documents are short for this `max_seq_length`."
         )
+    yield from _held_out_warnings(manifest)
     for source in manifest.sources:
         yield from _source_warnings(source)
     for reason, count in sorted(manifest.rejected.items(), key=lambda item: -item[1]):
@@ -327,6 +332,22 @@ def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]
         if share(count, read) > LEFT_OUT:
             words = reason_in_words(reason)
             yield f"{share(count, read):.1%} of the documents read were left out as {reason}{words and f' ({words})'}."
+
+
+def _held_out_warnings(manifest: Manifest) -> Iterator[str]:
+    held_out, total = manifest.examples("validation"), sum(map(manifest.examples, SPLITS))
+    if not manifest.config.validation_fraction or held_out >= FEWEST_HELD_OUT:
+        return
+    # A tenth more than is needed: documents are drawn, not counted out.
+    shares = [FEWEST_HELD_OUT / max(total, 1)]
+    if held_out:
+        shares.append(manifest.config.validation_fraction * FEWEST_HELD_OUT / held_out)
+    enough = math.ceil(110 * max(shares)) / 100
+    advice = f"give `--validation_fraction {enough:.2f}` or more text" if enough <= _MOST_HELD_OUT else "give more text"
+    yield (
+        f"{plural(held_out, 'example')} of {total:,} are held out, fewer than {FEWEST_HELD_OUT}: metrics on so few "
+        f"vary by chance; {advice}."
+    )
 
 
 def _source_warnings(source: Source) -> Iterator[str]:

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 
 # Raised whenever a reader of the older form would misread the newer one.
 SCHEMA_VERSION = 2
+# Version of the algorithms that make records out of text: reading, cleaning, deduplication, sentence splitting,
+# tokenization, drawing of examples, masking, encoding. Raise it with every change that gives other records for the
+# same input and flags: shards of two versions must not stand in one data directory.
+DATA_ALGORITHM_VERSION = 1
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 logger = logging.getLogger(__name__)
-# Those that a mounted object store answers.
+# Errors of file systems without locks, such as mounted object stores.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+# A full disk or quota: the operating system's error of a write names no file.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 # Names of files that a killed process may leave beside the real ones; safe to delete when nobody writes.
 STAGING_PATTERN = ".*.tmp"
 
@@ -36,14 +38,26 @@ def only_writer(directory: Path, doing: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RuntimeError(f"another process is {doing} {directory}") from error
+            raise RuntimeError(
+                f"another process is {doing} {directory}; wait until it ends, or choose another directory"
+            ) from error
         except OSError as error:
             if error.errno not in _WITHOUT_LOCKS:
                 raise
             logger.warning("%s: its file system has no locks; nothing keeps another process away", directory)
+        if not _is_at(directory, descriptor):
+            raise RuntimeError(f"another process has just deleted {directory}; run the command again")
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_at(directory: Path, descriptor: int) -> bool:
+    """Returns False if the opened directory was deleted, even if there is a new one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), directory.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -58,6 +72,9 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
 
     Yields:
         The binary file to write to.
+
+    Raises:
+        OSError: when the file cannot be written; names `path` where the disk is full.
     """
     path = Path(path)
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
@@ -67,11 +84,21 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         staging.replace(path)
+    except OSError as error:
+        staging.unlink(missing_ok=True)
+        if error.errno in _NO_SPACE and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     except BaseException:
         staging.unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Writes the entries of `directory` to disk, so that a rename in it outlasts a power failure."""
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)

@@ -6,12 +6,15 @@ There are no directories, nothing is renamed, and a file appears when it is clos
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
 
 OBJECTS: dict[str, bytes] = {}
+# Paths that were opened for reading.
+OPENED: set[str] = set()
 
 
 class MemoryFileSystem(FileSystem):
@@ -43,7 +46,7 @@ class MemoryFileSystem(FileSystem):
         mime_type: str = "application/octet-stream",
         compression_type: str = CompressionTypes.AUTO,
     ) -> BinaryIO:
-        return _Upload(path)
+        return Upload(path)
 
     def open(
         self,
@@ -51,6 +54,7 @@ class MemoryFileSystem(FileSystem):
         mime_type: str = "application/octet-stream",
         compression_type: str = CompressionTypes.AUTO,
     ) -> BinaryIO:
+        OPENED.add(path)
         return io.BytesIO(self._content(path))
 
     def copy(self, source_file_names: list[str], destination_file_names: list[str]) -> None:
@@ -64,6 +68,9 @@ class MemoryFileSystem(FileSystem):
 
     def size(self, path: str) -> int:
         return len(self._content(path))
+
+    def checksum(self, path: str) -> str:
+        return f"{zlib.crc32(self._content(path)):08x}"
 
     def last_updated(self, path: str) -> float:
         return 1.0
@@ -84,7 +91,7 @@ class MemoryFileSystem(FileSystem):
             raise BeamIOError("no such object", {path: path}) from None
 
 
-class _Upload(io.BytesIO):
+class Upload(io.BytesIO):
     def __init__(self, path: str) -> None:
         super().__init__()
         self._path = path

@@ -70,7 +70,7 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
         for child in children.read_text().split():
             # It may have ended meanwhile.
             with contextlib.suppress(OSError):
-                if b"sdk_worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"worker_main" in Path(f"/proc/{child}/cmdline").read_bytes():
                     workers.append(int(child))
     return workers
 

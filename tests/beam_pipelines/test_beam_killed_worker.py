@@ -94,6 +94,22 @@ def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
                 os.kill(worker, 0)
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_at_once_after_its_driver_was_killed(
+    home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody waits for the workers, which may write for some moments after their driver was killed."""
+    output = home / "orphans"
+    process = start([*flags, *LOCAL, f"--output={output}"])
+    wait_for_a_shard(process, output)
+    assert len(workers_of(process)) == 2
+    process.kill()
+    process.wait()
+    check_that_it_goes_on(flags, output, whole, capfd)
+    process.communicate()
+    assert contents(output) == contents(whole)
+
+
 @pytest.mark.parametrize("runner", [[], pytest.param(SMALL_FLINK, marks=ON_FLINK)], ids=["local", "flink"])
 def test_a_source_file_that_disappears_is_named(
     tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -16,6 +17,7 @@ from beam_pipelines.transforms.rejections import Tally
 from bert_tf.config import ConfigError
 from bert_tf.data.manifest import open_data, read_manifest
 from bert_tf.data.records import read_shard
+from bert_tf.data.schema import DATA_ALGORITHM_VERSION
 from bert_tf.text.vocabulary import load_vocabulary
 
 FLAGS = ["--num_shards=3", "--max_seq_length=32", "--max_predictions_per_seq=5", "--validation_fraction=0.1"]
@@ -73,6 +75,12 @@ def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, di
     assert manifest.unk_rate == 0.0
     held_out = manifest.examples("validation") / summary["examples"]
     assert 0.04 < held_out < 0.2
+
+
+def test_the_bytes_of_an_algorithm_version_are_frozen(reference: tuple[Path, dict]) -> None:
+    """Where a change of the algorithms fails this test, raise DATA_ALGORITHM_VERSION and enter the new checksum."""
+    checksum = hashlib.sha256(json.dumps(shards_of(reference[0]), sort_keys=True).encode()).hexdigest()
+    assert {DATA_ALGORITHM_VERSION: checksum} == {1: "0c646e3123f39f0b7c22fa369adaeac829f7a8d1bb84938f99bfaf3d2020e12f"}
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -200,6 +208,7 @@ def test_too_many_rejected_documents_end_the_run(home: Path, glob: str, vocabula
         run(glob, vocabulary, output, "--max_document_bytes=100")
     assert not (output / "manifest.json").exists()
     assert (output / "dead_letters.jsonl").stat().st_size > 0
+    assert not list(output.glob("*.tfrecord")), "no shard is built once the documents are counted"
 
 
 def test_lost_records_end_the_run(home: Path, glob: str, vocabulary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import directory_filesystem  # noqa: F401
 import pytest
 from beam_samples import contents, documents, write_corpus, write_vocabulary
-from memory_filesystem import OBJECTS
+from memory_filesystem import OBJECTS, OPENED
 
 from beam_pipelines import build_vocabulary, create_pretraining_data, storage
 
-BUCKET = "mem://bucket"
+BUCKET, TREE = "mem://bucket", "tree://cluster/user"
 
 
 @pytest.fixture(autouse=True)
@@ -90,15 +91,40 @@ def test_data_in_a_bucket_are_those_of_a_local_run(
     assert bucket[f"{BUCKET}/data/report.html"].startswith(b"<!DOCTYPE html>")
 
 
-def test_a_run_in_a_bucket_goes_on(tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]) -> None:
-    vocabulary = write_vocabulary(tmp_path / "vocab.txt")
-    flags = [f"--vocabulary={vocabulary}", "--max_seq_length=32", f"--input={corpora[1]}", f"--output={BUCKET}/data"]
-    whole = create_pretraining_data.run(flags)
-    assert create_pretraining_data.run(flags) | {"seconds": 0} == whole | {"seconds": 0}
-    before = remote_contents(f"{BUCKET}/data")
-    del bucket[f"{BUCKET}/data/manifest.json"]
-    create_pretraining_data.run(flags)
-    assert remote_contents(f"{BUCKET}/data") == before
+@pytest.mark.parametrize("base", [BUCKET, TREE])
+def test_a_file_is_replaced(base: str) -> None:
+    path = storage.join(base, "a", "b.txt")
+    storage.write(path, b"one")
+    storage.write(path, b"two")
+    assert storage.read(path) == b"two"
+    assert storage.names_in(f"{base}/a") == {"b.txt": 3}
+
+
+@pytest.mark.parametrize("base", [BUCKET, TREE])
+def test_a_run_on_a_store_resumes_without_reading_its_shards(
+    tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    vocabulary, output = write_vocabulary(tmp_path / "vocab.txt"), f"{base}/data"
+    flags = [f"--vocabulary={vocabulary}", "--max_seq_length=32", f"--input={corpora[0]}", f"--output={output}"]
+    finish, show = create_pretraining_data._finish, create_pretraining_data._show
+    monkeypatch.setattr(create_pretraining_data, "_show", lambda *_: None)
+    monkeypatch.setattr(create_pretraining_data, "_finish", lambda _: exec("raise KeyboardInterrupt"))
+    with pytest.raises(KeyboardInterrupt):
+        create_pretraining_data.run([*flags, "--num_shards=3"])
+    shards = {path: content for path, content in bucket.items() if path.endswith(".tfrecord")}
+    damaged = min(shards)
+    bucket[damaged] = bytes([shards[damaged][0] ^ 1]) + shards[damaged][1:]
+    monkeypatch.setattr(create_pretraining_data, "_finish", finish)
+    OPENED.clear()
+    create_pretraining_data.run([*flags, "--num_shards=3"])
+    assert not [path for path in OPENED if path.endswith(".tfrecord")]
+    assert shards == {path: bucket[path] for path in shards}
+    monkeypatch.setattr(create_pretraining_data, "_show", show)
+    create_pretraining_data.run([*flags, "--num_shards=3"])
+    files = {path.removeprefix(f"{output}/") for path in bucket if path.startswith(output)}
+    assert {name for name in files if not name.endswith(".tfrecord")} == {
+        "manifest.json", "report.html", "run.json", "vocab.txt"
+    }  # fmt: skip
 
 
 def test_a_vocabulary_does_not_count_what_a_killed_run_left(

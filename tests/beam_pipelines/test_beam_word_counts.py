@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from beam_pipelines import storage
 from beam_pipelines.census import Census
 from beam_pipelines.learning import choose_alphabet, describe, systematic_sample
+from beam_pipelines.run_output import RunOutput
 from beam_pipelines.transforms.count_words import (
     MergeCounts,
     PartitionSummary,
@@ -36,8 +37,10 @@ def census_of(directory: str, tables: list[dict[str, int]], min_count: int, part
         for number in range(partitions):
             own = {w.encode(): n for w, n in table.items() if zlib.crc32(w.encode()) % partitions == number}
             parts.setdefault(number, []).append(pack_counts(own, sum(own.values())))
+    output = RunOutput(directory)
+    output.begin()
     for element in parts.items():
-        list(MergeCounts(directory, min_count).process(element))
+        list(MergeCounts(output, min_count).process(element))
     return Census(directory)
 
 

@@ -13,7 +13,8 @@ from bert_tf.text.vocabulary import Vocabulary
 
 HOSTILE = ("<script>alert(1)</script>", '"><img', "&amp;", "]]>", "'")
 VOCABULARY = Vocabulary((*make_vocabulary().tokens, *HOSTILE))
-CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5, seed=7)
+# No share of held-out documents is asked for, so that the few examples of `SIZES` are no reason for a warning.
+CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5, seed=7, validation_fraction=0.0)
 STATIC = dataclasses.replace(CONFIG, masking="static")
 SINGLES = dataclasses.replace(CONFIG, next_sentence=False)
 SIZES = {"train": [60, 90], "validation": [10]}

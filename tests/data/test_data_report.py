@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -219,6 +220,30 @@ def test_warnings_begin_where_they_should(plain: DataReport, changes: dict, warn
     assert warning in "".join(report.warnings)
     assert "".join(report.warnings) in in_words(report).replace("\n  ", " ")
     assert ("Nothing unusual" in page(report)) == (not warning)
+
+
+@pytest.mark.parametrize(
+    ("train", "held_out", "fraction", "advice"),
+    [
+        (7_409, 8, 0.001, "8 examples of 7,417 are held out, fewer than 200.*--validation_fraction 0.03`"),
+        (4_310, 190, 0.05, "190 examples .*--validation_fraction 0.06`"),
+        (7_400, 0, 0.001, "0 examples .*--validation_fraction 0.03`"),
+        (900, 9, 0.01, "give more text"),
+        (7_217, 200, 0.01, None),
+        (7_417, 0, 0.0, None),
+    ],
+)
+def test_few_held_out_examples_are_a_warning(
+    plain: DataReport, train: int, held_out: int, fraction: float, advice: str | None
+) -> None:
+    shards = {
+        split: (dataclasses.replace(plain.manifest.shards[split][0], examples=examples),)
+        for split, examples in (("train", train), ("validation", held_out))
+    }
+    config = dataclasses.replace(CONFIG, validation_fraction=fraction)
+    warnings = changed(plain, config=config, shards=shards).warnings
+    assert len(warnings) == bool(advice)
+    assert not advice or re.search(advice, warnings[0])
 
 
 @pytest.mark.parametrize(

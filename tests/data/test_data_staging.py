@@ -1,13 +1,14 @@
-"""Directories that one process at a time writes to."""
+"""Directories that one process at a time writes to, and files that appear whole."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import os
 
 import pytest
 
-from bert_tf.data.staging import only_writer
+from bert_tf.data.staging import only_writer, staged_file
 
 
 def test_one_writer_at_a_time(tmp_path):
@@ -37,3 +38,27 @@ def test_other_faults_of_locking_are_raised(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(OSError, match="broken"), only_writer(tmp_path, "writing to"):
         pass
+
+
+def test_a_directory_that_was_deleted_meanwhile_is_not_locked(tmp_path, monkeypatch):
+    directory = tmp_path / "directory"
+    directory.mkdir()
+
+    def delete(descriptor, operation):
+        directory.rmdir()
+        directory.mkdir()
+
+    monkeypatch.setattr(fcntl, "flock", delete)
+    with pytest.raises(RuntimeError, match=f"just deleted {directory}"), only_writer(directory, "writing to"):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_named(tmp_path, monkeypatch, number):
+    def refuse(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match=f"{os.strerror(number)}: '{tmp_path}/a'"), staged_file(tmp_path / "a"):
+        pass
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,46 @@
+"""The description of a run: what a resumed run may differ in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from beam_samples import write_vocabulary
+
+from beam_pipelines import data_directory
+from beam_pipelines.data_directory import DataDirectory, describe_run
+from beam_pipelines.sources.corpus import Corpus
+from beam_pipelines.sources.documents import ReadSettings
+from beam_pipelines.transforms.tokenize import Buckets
+from bert_tf.config import ConfigError, DataConfig
+from bert_tf.text.vocabulary import load_vocabulary
+
+
+def directory(home: Path) -> DataDirectory:
+    vocabulary = load_vocabulary(write_vocabulary(home / "vocab.txt"))
+    description = describe_run(Corpus((), ()), [DataConfig()], vocabulary, ReadSettings())
+    return DataDirectory(str(home / "data"), description, Buckets(0, 1, 0, 0.0), ("",))
+
+
+def recorded(home: Path) -> list[dict[str, str]]:
+    return json.loads((home / "data" / "run.json").read_text())["software"]
+
+
+def test_shards_of_two_algorithms_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory(tmp_path).claim()
+    directory(tmp_path).claim()
+    monkeypatch.setattr(data_directory, "DATA_ALGORITHM_VERSION", 10_000)
+    with pytest.raises(ConfigError, match=r"bert-tf \d.*data_algorithm_version.*Delete the directory and run"):
+        directory(tmp_path).claim()
+
+
+def test_versions_that_decide_no_byte_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory(tmp_path).claim()
+    (before,) = recorded(tmp_path)
+    assert set(before) == {"apache-beam", "bert-tf", "python"}
+    after = before | {"apache-beam": "99.0", "python": "3.99.0"}
+    monkeypatch.setattr(data_directory, "installed_software", lambda: after)
+    for _ in range(2):
+        directory(tmp_path).claim()
+        assert recorded(tmp_path) == [before, after]

@@ -1,0 +1,99 @@
+"""Accounts of the documents read: dead letters, the tally, and when too many are faulty."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+from beam_pipelines.errors import PipelineError
+from beam_pipelines.run_output import RunOutput
+from beam_pipelines.sources.corpus import Corpus, Input
+from beam_pipelines.sources.documents import EMPTY, OVER_LONG, InputFile, RawDocument
+from beam_pipelines.transforms import rejections
+from beam_pipelines.transforms.rejections import (
+    DEAD_LETTERS,
+    TALLY,
+    FaultLimit,
+    StopWhenCertain,
+    Tally,
+    account,
+    write_accounts,
+)
+
+
+class Account(beam.DoFn):
+    def process(self, batch: list[RawDocument]) -> Iterable[object]:
+        yield from account(batch, [(document, document.reason) for document in batch if document.reason])
+
+
+def write(directory: Path, batches: list[list[RawDocument]], limit: FaultLimit) -> list[dict[str, str]]:
+    """Writes the accounts of batches; returns the dead letters."""
+    output = RunOutput(str(directory))
+    output.begin()
+    letters = directory / "letters.jsonl"
+    try:
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            outputs = pipeline | beam.Create(batches) | beam.ParDo(Account()).with_outputs(TALLY, DEAD_LETTERS)
+            write_accounts(outputs, output, str(letters), str(directory), limit)
+    finally:
+        lines = letters.read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def faulty(reason: str, count: int) -> list[RawDocument]:
+    return [RawDocument("a.txt", f"line {number}", (f"{reason} {number}",), reason) for number in range(count)]
+
+
+def test_the_first_of_each_reason_are_listed_and_all_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rejections, "MOST_LISTED", 3)
+    good = [RawDocument("b.txt", "line 1", ("text",))] * 10
+    batches = [faulty(EMPTY, 5)[::-1], good, faulty(OVER_LONG, 2), faulty(EMPTY, 8)[5:]]
+    letters = write(tmp_path, batches, FaultLimit(1.0, math.inf))
+    assert [(letter["reason"], letter["place"]) for letter in letters] == [
+        *((EMPTY, f"line {number}") for number in range(3)),
+        *((OVER_LONG, f"line {number}") for number in range(2)),
+    ]
+    tally = Tally.load(str(tmp_path))
+    assert (tally.read(), tally.left_out()) == (20, {EMPTY: 8, OVER_LONG: 2})
+    assert "empty 8, over_long 2" in tally.rejections("letters.jsonl")
+    assert "the first 3 of each reason" in tally.rejections("letters.jsonl")
+
+
+def test_too_many_faults_end_the_pipeline_once_all_is_read(tmp_path: Path) -> None:
+    batches = [faulty(EMPTY, 2), [RawDocument("b.txt", "line 1", ("text",))] * 18]
+    with pytest.raises(Exception, match=r"2 of 20 documents were rejected \(empty 2\).*letters.jsonl lists them"):
+        write(tmp_path, batches, FaultLimit(0.09, math.inf))
+
+
+@pytest.mark.parametrize(
+    ("fraction", "most", "allowed"), [(0.0, math.inf, 0), (0.05, 100, 5), (0.055, 100, 5), (0.5, math.inf, 50)]
+)
+def test_a_run_ends_early_once_no_further_document_can_save_it(fraction: float, most: float, allowed: int) -> None:
+    step = StopWhenCertain(FaultLimit(fraction, most))
+    letter = ("empty", json.dumps({"file": "a.txt", "place": "line 9", "excerpt": "x"}))
+    for _ in range(2):  # a bundle that is processed again counts anew
+        step.start_bundle()
+        for _ in range(allowed):
+            assert list(step.process(letter)) == [letter]
+    if allowed == 50:
+        return
+    with pytest.raises(PipelineError, match=rf"{allowed + 1} documents.* {fraction} .*a.txt, line 9"):
+        list(step.process(letter))
+
+
+def test_the_most_documents_of_a_corpus() -> None:
+    def most(**sizes: int) -> float:
+        names = {"txt": "text", "gz": "text", "book": "books", "parquet": "parquet"}
+        inputs = tuple(Input("*", names[suffix]) for suffix in sizes)
+        files = tuple(InputFile(f"a.{suffix}", size, 0.0, source=n) for n, (suffix, size) in enumerate(sizes.items()))
+        return Corpus(inputs, files).most_documents
+
+    assert most(txt=70, book=900) == 71
+    assert most(txt=70, gz=10) == most(parquet=10) == math.inf

@@ -1,0 +1,121 @@
+"""One run at a time writes to an output directory, and the workers of an earlier one write nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from memory_filesystem import OBJECTS
+from runner_samples import data_flags
+
+from beam_pipelines import build_vocabulary, create_pretraining_data, storage, worker_main
+from beam_pipelines.errors import PipelineError
+from beam_pipelines.run_output import RunOutput
+from beam_pipelines.transforms.aside import PutAside
+from beam_pipelines.transforms.compact import pack
+from bert_tf.config import ConfigError
+from bert_tf.data.pairs import TokenizedDocument
+from bert_tf.data.staging import only_writer
+
+PIPELINES = {
+    "data": (create_pretraining_data, ["--max_seq_length=32"], ""),
+    "vocab": (build_vocabulary, ["--vocabulary_size=90"], ".counts"),
+}
+
+
+def command(name: str, home: Path, output: Path) -> tuple[object, list[str]]:
+    """The module of a pipeline and its command line."""
+    module, flags, _ = PIPELINES[name]
+    own = [flag for flag in data_flags(home, 5) if name == "data" or not flag.startswith(("--vocab", "--max_seq"))]
+    return module, [*own, *flags, f"--output={output}"]
+
+
+@pytest.fixture(params=["local", "store"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    OBJECTS.clear()
+    return str(tmp_path / "data") if request.param == "local" else "mem://bucket/data"
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_second_run_is_refused_and_deletes_nothing(tmp_path: Path, name: str) -> None:
+    module, argv = command(name, tmp_path, tmp_path / "out")
+    locked = tmp_path / f"out{PIPELINES[name][2]}"
+    running = [locked / ".staging-0/x.chunks", locked / ".x.tmp"]
+    running[0].parent.mkdir(parents=True)
+    for path in running:
+        path.touch()
+    with only_writer(locked, "testing"), pytest.raises(PipelineError, match=f"another process is .* {locked}"):
+        module.run(argv)
+    assert all(path.exists() for path in running)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_an_output_that_cannot_be_written_is_found_before_the_corpus_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    module, argv = command(name, tmp_path, tmp_path / "file" / "out")
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the corpus is read")
+
+    monkeypatch.setattr(module, "_run_pipeline", refuse)
+    with pytest.raises(ConfigError, match=r"--output: \S+file/out\S* cannot be written"):
+        module.run(argv)
+
+
+def test_a_worker_of_an_earlier_run_writes_nothing(place: str) -> None:
+    older, newer = RunOutput(place), RunOutput(place)
+    older.begin()
+    older.write(storage.join(place, "one"), b"1")
+    newer.begin()
+    with pytest.raises(PipelineError, match="another run"):
+        older.write(storage.join(place, "two"), b"2")
+    newer.write(storage.join(place, "one"), b"3")
+    assert storage.read(storage.join(place, "one")) == b"3"
+    with newer.ending():
+        assert len(storage.names_in(place)) == 2
+    assert set(storage.names_in(place)) == {"one"}
+
+
+def test_a_file_that_is_half_written_when_the_next_run_begins_does_not_appear(place: str) -> None:
+    older = RunOutput(place)
+    older.begin()
+
+    def write(folder: Path) -> None:
+        (folder / "shard").write_bytes(b"half")
+        RunOutput(place).begin()
+        if (folder / "shard").exists():
+            (folder / "shard").write_bytes(b"whole")
+
+    with pytest.raises(PipelineError, match="another run"):
+        older.write_in(place, write)
+    assert "shard" not in storage.names_in(place)
+
+
+def test_a_directory_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+    output = RunOutput(str(tmp_path / "data"))
+    output.begin()
+    spill = PutAside(output.staging)
+    spill.start_bundle()
+    list(spill.process((0, pack([TokenizedDocument(7, np.ones(3, np.int32), np.array([3], np.int32))], 100))))
+    shutil.rmtree(output.directory)
+    with pytest.raises(PipelineError, match="was deleted"):
+        output.write(storage.join(output.directory, "folder", "one"), b"1")
+    with pytest.raises(FileNotFoundError):
+        list(spill.finish_bundle())
+    assert not Path(output.directory).exists()
+
+
+def test_a_worker_ends_when_its_driver_does() -> None:
+    worker, driver = os.pipe()
+    ended = threading.Event()
+    worker_main.watch_input(worker, ended.set)
+    assert not ended.is_set()
+    os.close(driver)
+    assert ended.wait(60)
+    os.close(worker)
