@@ -150,7 +150,7 @@ def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: 
         values = checkpoint.array(originals[name])
         with np.errstate(over="ignore"):
             cast = values.astype(numbers)
-        if np.isfinite(values).all() and not np.isfinite(cast.astype(np.float32)).all():
+        if not np.isfinite(cast.astype(np.float32)).all():
             largest = float(np.abs(values).max())
             raise ConversionError(f"{checkpoint.path}: `{name}` does not fit {dtype}. Received: up to {largest:.4g}")
         return np.ascontiguousarray(cast.T if originals[name].endswith("/kernel") else cast)

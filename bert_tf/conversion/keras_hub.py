@@ -121,6 +121,8 @@ def _check_files(path: Path) -> None:
         raise ConversionError(f"{path}: not a preset of keras-hub: `{configs.CONFIG_NAME}` is missing.")
     if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
         raise ConversionError(f"{path}: not a preset of keras-hub: `{weights.WEIGHTS_NAME}` is missing.")
+    # The program of this form opens the directory later and chooses among its files by rules of its own.
+    weights.check_stored(sorted(path.glob("*.h5")))
 
 
 def _task(path: Path, config: BertConfig) -> Task | None:

@@ -10,6 +10,7 @@ A preset is written beside its place and renamed into it; reading is strict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from bert_tf.models.preset_files import (
     read_weights,
     replace_directory,
     set_aside,
+    stored_shapes,
     write_weights,
 )
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
@@ -37,6 +39,9 @@ PARITY_NAME = "parity.json"
 # Where a run keeps its preset, beside its checkpoints and curves.
 RUN_PRESET_NAME = "preset"
 FORMAT_VERSION = 1
+# Larger models are built only once their file is known to hold as many numbers; a smaller one costs little memory, and
+# the message can then name the weight that is missing.
+_LARGE = 10**8
 # What a model of each kind is made of, beside its encoder.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "BertBackbone": (),
@@ -131,6 +136,14 @@ class PresetHeader:
         }
         arguments = {name: given[name] for name in ARGUMENTS[self.kind] if given[name] is not None}
         return _class(self.kind)(backbone, **arguments)
+
+    @property
+    def least_parameters(self) -> int:
+        """A lower bound of the number of weights; with the size of the encoder it grows with those of the head."""
+        bilstm = self.bilstm_dim or 0
+        width = min(self.model.hidden_dim, 2 * bilstm) if bilstm else self.model.hidden_dim
+        # Eight matrices of a BiLSTM map its own states.
+        return self.model.num_parameters + 8 * bilstm * bilstm + (self.num_classes or 0) * width
 
     @staticmethod
     def _kinds_with(argument: str) -> tuple[str, ...]:
@@ -283,6 +296,7 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
     if not isinstance(info, dict):
         raise ConfigError(f"{path}: `info` must be a JSON object. Received: {info!r}")
     header = from_dict(PresetHeader, mapping, str(path))
+    _check_size(header, directory)
     vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
     _check_vocabulary(vocabulary, header.model, str(directory / VOCABULARY_NAME))
     if vocabulary.fingerprint != header.vocabulary_sha256:
@@ -292,6 +306,16 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
         )
     task_path = directory / TASK_NAME
     return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, info
+
+
+def _check_size(header: PresetHeader, directory: Path) -> None:
+    least = header.least_parameters
+    if least > _LARGE:
+        stored = sum(math.prod(shape) for shape in stored_shapes(directory / WEIGHTS_NAME).values())
+        if stored < least:
+            raise ConfigError(
+                f"{directory / WEIGHTS_NAME}: must hold at least {least} numbers by {CONFIG_NAME}. Received: {stored}"
+            )
 
 
 def _check_vocabulary(vocabulary: Vocabulary, config: BertConfig, source: str) -> None:
