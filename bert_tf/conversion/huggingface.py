@@ -57,7 +57,7 @@ def read(path: Path, options: Options) -> Checkpoint:
         rows = architecture.vocabulary_size
         padded = options.padded_vocabulary or configs.padded_length(config, len(vocabulary)) == rows
         vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
-    rate = config.get("classifier_dropout")
+    rate = configs.dropout(config, file)
     return Checkpoint(
         form="huggingface",
         path=path,
@@ -116,6 +116,8 @@ def _heads(
     if heads.task not in ("sequence_classification", "token_classification"):
         return heads, None
     number, names = configs.labels(config, path / configs.CONFIG_NAME)
+    if heads.task == "sequence_classification":
+        configs.check_problem(config, number, path / configs.CONFIG_NAME)
     return Heads(task=heads.task, num_labels=number), names
 
 

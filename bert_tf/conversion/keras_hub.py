@@ -46,7 +46,10 @@ def read(path: Path, options: Options) -> Checkpoint:
     config = configs.read_backbone(path / configs.CONFIG_NAME)
     remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
     task = _task(path, config)
-    config = replace(config, initializer_range=remembered.initializer_range)
+    try:
+        config = replace(config, initializer_range=remembered.initializer_range)
+    except ConfigError as error:
+        raise ConversionError(f"{path / configs.METADATA_NAME}: {error}") from error
     heads = task.heads if task else Heads()
     if heads.masked_lm:
         config = replace(config, mlm_activation=configs.MLM_ACTIVATION, mlm_layer_norm_epsilon=configs.MLM_EPSILON)

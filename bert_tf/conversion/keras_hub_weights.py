@@ -155,7 +155,7 @@ def optimizer_state(path: Path) -> tuple[list[str], int | None]:
     names, step = [], None
     for stored in _stored([path], optimizer=True):
         names.append(stored.key)
-        if stored.key == f"{OPTIMIZER}vars/0" and stored.shape == ():
+        if stored.key == f"{OPTIMIZER}vars/0" and stored.shape == () and stored.dtype in ("int32", "int64"):
             step = int(_array(stored)) or None
     return names, step
 
