@@ -51,7 +51,7 @@ def read(path: Path, options: Options) -> Checkpoint:
     architecture = configs.encoder_config(config, file, layout.has_pooler(weights.tensors))
     tensors = layout.canonical(weights.tensors, architecture, heads)
     check_tensors(tensors, architecture, heads, path)
-    tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary)
+    tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
     vocabulary = tokenizer.vocabulary
     if vocabulary is not None:
         rows = architecture.vocabulary_size

@@ -140,7 +140,7 @@ def _task(path: Path, config: BertConfig) -> Task | None:
 
 
 def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | None, bool | None]:
-    file = options.vocabulary or path / _VOCABULARY
+    file = options.vocabulary_path or path / _VOCABULARY
     vocabulary = None
     if options.vocabulary or file.is_file():
         vocabulary = fitted(read_vocabulary(file), rows, file, padded=options.padded_vocabulary)

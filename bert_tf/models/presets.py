@@ -18,7 +18,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, from_dict, save_json, to_dict
+from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json, to_dict
 from bert_tf.config.base import read_json_object
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.preset_files import (
@@ -175,7 +175,7 @@ def save_preset(
         ConfigError: when the vocabulary does not fit, `model` is none of ours, or `directory` holds anything
             but a preset.
     """
-    directory = Path(directory)
+    directory = local_path(directory)
     header = _header(model, vocabulary, lowercase)
     check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
@@ -204,7 +204,7 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
         ConfigError: for a missing or unreadable file, an unknown key, a vocabulary or weights that do not fit;
             the message names the file and the field.
     """
-    directory = preset_directory(Path(directory))
+    directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
     try:
         model = header.build(dtype)
@@ -214,8 +214,9 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     return Preset(model, header.model, vocabulary, header.lowercase, header.kind, task, info)
 
 
-def preset_directory(directory: Path) -> Path:
-    """Returns `directory`, or `directory/preset` where a run put its preset there."""
+def preset_directory(directory: str | Path) -> Path:
+    """Returns `directory`, or `directory/preset` where a run put its preset there. Raises ConfigError for a URL."""
+    directory = local_path(directory)
     of_run = directory / RUN_PRESET_NAME
     return of_run if (of_run / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
 
