@@ -122,11 +122,7 @@ def finetune_task(
     output = local_path(output)
     problems = Problems() if problems is None else problems
     if sources.augment:
-        if start.features and start.features.pooling:
-            raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
-        first = Sources(sources.augment[0], sources.dev, more_train=sources.augment[1:])
-        finetune_task(task, first, start, config, output / AUGMENT_NAME, problems)
-        start = replace(start, preset=output / AUGMENT_NAME, from_scratch=False, keep_head=True)
+        start = _augmented(task, sources, start, config, output / AUGMENT_NAME, problems)
     source = load_preset(start.preset)
     # In a preset that was trained on features it is frozen.
     encoder_of(source.model).trainable = True
@@ -145,6 +141,17 @@ def finetune_task(
     best = _Best(task, dev, source, length, config.patience > 0, output / RUN_PRESET_NAME)
     result = _trained(best, task, source, start, train, config, output)
     return _finish(best, further, result, output, problems)
+
+
+def _augmented(
+    task: Task, sources: Sources, start: Start, config: TrainingConfig, output: Path, problems: Problems
+) -> Start:
+    """Fine-tunes on the files of `augment`, and returns a start from the result."""
+    if start.features and start.features.pooling:
+        raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
+    first = Sources(sources.augment[0], sources.dev, more_train=sources.augment[1:])
+    finetune_task(task, first, start, config, output, problems)
+    return replace(start, preset=output, from_scratch=False, keep_head=True)
 
 
 def _on_features(
