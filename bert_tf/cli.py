@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bert_tf.commands.arguments import Parser
 from bert_tf.commands.pipelines import run_pipeline
 from bert_tf.commands.quiet import import_tensorflow
 
@@ -56,7 +57,7 @@ COMMANDS: dict[str, Command | Pipeline] = {
 
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; pipelines parse their own flags."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="bert-tf",
         description="BERT, from raw text to a served model.",
         allow_abbrev=False,

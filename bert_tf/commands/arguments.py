@@ -5,8 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
-from bert_tf.config import ConfigError
+from bert_tf.config import ConfigError, local_path
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose arguments of type `Path`, and those of its subcommands, must be local paths, not URLs."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register("type", Path, _local)
+
+
+def _local(text: str) -> Path:
+    try:
+        return local_path(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def existing(path: Path, what: str) -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.commands.arguments import existing
 from bert_tf.commands.tasks import TASKS, family
+from bert_tf.config import local_path
 
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
@@ -57,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Converts; returns the summary."""
-    existing(Path(args.source[1]).parent, "the folder of --source")
+    source, target = local_path(args.source[1]), local_path(args.target[1])
+    existing(source.parent, "the folder of --source")
     if args.task and args.target[0] != "preset":
         raise ValueError(f"`--task` describes a preset. Received: a target of the form {args.target[0]}")
     if args.labels and not args.task:
@@ -71,8 +73,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     conversion = convert(
-        Path(args.source[1]),
-        Path(args.target[1]),
+        source,
+        target,
         args.target[0],
         source_form=args.source[0],
         options=Options(
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             describe=_describer(args) if args.task else None,
             shard_bytes=args.shard_bytes,
         ),
-        peers=Peers({form: Path(python) for form, python in args.peer}, args.original),
+        peers=Peers(dict(args.peer), args.original),
     )
     parity = conversion.parity
     for name, difference in parity.differences.items():

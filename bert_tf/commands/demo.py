@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.commands.demo_answers import export_and_ask, say_next_commands, show_filled_masks
 from bert_tf.commands.pipelines import run_pipeline
 from bert_tf.commands.progress import Steps
-from bert_tf.config import BertConfig, RunConfig, TrainingConfig
+from bert_tf.config import BertConfig, RunConfig, TrainingConfig, local_path
 
 VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
@@ -74,6 +74,7 @@ def _flags(**values: Any) -> list[str]:
 
 
 def _own_files(pattern: str) -> list[Path]:
+    local_path(pattern)
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
         raise FileNotFoundError(f"--input {pattern}: matches no file")

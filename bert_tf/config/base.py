@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+# Levels of nested arrays and objects in a JSON text; files of models and tasks have fewer than ten.
+MAX_NESTING = 100
 
 
 class ConfigError(ValueError):
@@ -57,11 +60,44 @@ def load_json(cls: type[T], path: str | Path) -> T:
     return from_dict(cls, read_json_object(path), source=str(path))
 
 
+def parse_json(text: str, **options: Any) -> Any:
+    """Parses a JSON text of bounded nesting.
+
+    Args:
+        text: of any origin.
+        **options: those of `json.loads`.
+
+    Returns:
+        The value, at most `MAX_NESTING` levels deep, so that code which recurses into it cannot exhaust the stack.
+
+    Raises:
+        ValueError: for a text that is not JSON, one of more levels, or an integer of thousands of digits.
+    """
+    try:
+        value = json.loads(text, **options)
+    except RecursionError:
+        deepest = MAX_NESTING + 1
+    else:
+        deepest = _levels(value)
+    if deepest <= MAX_NESTING:
+        return value
+    raise ValueError(f"arrays and objects must be nested at most {MAX_NESTING} levels deep. Received: more levels")
+
+
+def _levels(value: Any) -> int:
+    """Returns how many arrays and objects of `value` lie within each other, counted up to `MAX_NESTING` + 1."""
+    containers, levels = [value], 0
+    while levels <= MAX_NESTING and (containers := [item for item in containers if isinstance(item, dict | list)]):
+        levels += 1
+        containers = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+    return levels
+
+
 def read_json_object(path: str | Path) -> dict[str, Any]:
     """Reads the JSON object in the file at `path`. Raises ConfigError when it is anything else."""
     try:
-        mapping = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        mapping = parse_json(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not a readable JSON file: {error}") from error
     if not isinstance(mapping, dict):
         raise ConfigError(f"{path}: expected a JSON object. Received: {type(mapping).__name__}")
@@ -113,8 +149,8 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text)
+    except ValueError:
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
@@ -123,8 +159,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         return from_dict(typing.cast(type, hint), value, where)
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     for option in options:
-        if option is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
+        if option is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return _finite(value, where)
         if option in (int, float, str, bool, types.NoneType) and type(value) is option:
             return value
         if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
@@ -133,6 +169,16 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             return value
     names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
     raise ConfigError(f"{where} must be {names}. Received: {value!r}")
+
+
+def _finite(value: float, where: str) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ConfigError(f"{where} must be a finite number. Received: {number}")
+    return number
 
 
 def _suggest(key: str, known: Iterable[str]) -> str:

@@ -22,6 +22,10 @@ NAMED_SIZES: dict[str, tuple[int, int]] = {
 SIZES: dict[str, tuple[int, int]] = NAMED_SIZES | {
     f"L{layers}_H{hidden}": (layers, hidden) for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)
 }
+# The largest published BERT has 48 layers and 3.9e9 parameters (arXiv 1909.08053): the limits leave room for ten times
+# more, and refuse what is damaged or malicious before memory is allocated for it.
+MAX_LAYERS, MAX_PARAMETERS = 1000, 10**11
+_LARGEST_FLOAT32 = 3.4028235e38
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 
 # The field names of the original's bert_config.json. Its "gelu" is the tanh approximation.
@@ -56,12 +60,15 @@ class BertConfig:
         dropout: rate on embeddings, attention weights and sub-layer outputs.
         attention_dropout: rate on attention weights where it is another; None where it is not.
         activation: `gelu_approximate` (the original's tanh form), `gelu` (erf), `relu` or `tanh`.
-        layer_norm_epsilon: added to the variance in every layer normalization.
-        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_epsilon: added to the variance in every layer normalization; positive.
+        initializer_range: standard deviation of the truncated normal initializer; positive.
         attention: `bidirectional`, or `left_to_right` for the ablation of the paper's Table 5.
         pooler: whether there is a projection of the first token's output, which heads for whole texts stand on.
         mlm_activation: of the masked language model's head where it is another; None where it is not.
         mlm_layer_norm_epsilon: of that head where it is another; None where it is not.
+
+    Raises:
+        ConfigError: for a field out of its range, more than `MAX_LAYERS` layers or more than `MAX_PARAMETERS` weights.
     """
 
     vocabulary_size: int = 30522
@@ -86,6 +93,9 @@ class BertConfig:
                      "max_sequence_length", "num_segments"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
+            if getattr(self, name) > MAX_PARAMETERS:
+                raise ConfigError(f"`{name}` must be at most {MAX_PARAMETERS:.0e}. Received: {getattr(self, name)}")
+        self._check_size()
         if self.hidden_dim % self.num_heads:
             raise ConfigError(
                 f"`hidden_dim` must be a multiple of `num_heads`. Received: {self.hidden_dim} and {self.num_heads}"
@@ -94,11 +104,36 @@ class BertConfig:
             rate = getattr(self, name)
             if rate is not None and not 0.0 <= rate < 1.0:
                 raise ConfigError(f"`{name}` must be in [0, 1). Received: {rate}")
+        for name in ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon"):
+            number = getattr(self, name)
+            if number is not None and not 0.0 < number <= _LARGEST_FLOAT32:
+                raise ConfigError(f"`{name}` must be a positive number that float32 holds. Received: {number}")
         for name in ("activation", "mlm_activation"):
             if getattr(self, name) not in (ACTIVATIONS if name == "activation" else (*ACTIVATIONS, None)):
                 raise ConfigError(f"`{name}` must be one of {ACTIVATIONS}. Received: {getattr(self, name)!r}")
         if self.attention not in ("bidirectional", "left_to_right"):
             raise ConfigError(f"`attention` must be `bidirectional` or `left_to_right`. Received: {self.attention!r}")
+
+    def _check_size(self) -> None:
+        if self.num_layers > MAX_LAYERS:
+            raise ConfigError(f"`num_layers` must be at most {MAX_LAYERS}. Received: {self.num_layers}")
+        if self.num_parameters > MAX_PARAMETERS:
+            sizes = ("vocabulary_size", "hidden_dim", "num_layers", "intermediate_dim", "max_sequence_length",
+                     "num_segments")  # fmt: skip
+            received = ", ".join(f"`{name}` {getattr(self, name)}" for name in sizes)
+            raise ConfigError(
+                f"an encoder must have at most {MAX_PARAMETERS:.0e} parameters. "
+                f"Received: {self.num_parameters:.3e}, by {received}"
+            )
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of weights of the encoder, its pooler included where it has one."""
+        hidden, inner = self.hidden_dim, self.intermediate_dim
+        embeddings = (self.vocabulary_size + self.max_sequence_length + self.num_segments + 2) * hidden
+        # Per layer: four projections of the attention, the feed-forward network, two normalizations.
+        layer = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
+        return embeddings + self.num_layers * layer + (hidden * (hidden + 1) if self.pooler else 0)
 
     @property
     def mlm_head(self) -> tuple[str, float]:

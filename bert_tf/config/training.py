@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from bert_tf.config.base import ConfigError
 from bert_tf.config.model import BertConfig
@@ -114,6 +115,11 @@ class TrainingConfig:
     peak_flops: float = 0.0
 
     def __post_init__(self) -> None:
+        for item in fields(self):
+            if isinstance(getattr(self, item.name), float) and not math.isfinite(getattr(self, item.name)):
+                raise ConfigError(
+                    f"`training.{item.name}` must be a finite number. Received: {getattr(self, item.name)}"
+                )
         for name in _COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigError(f"`training.{name}` must be at least 1. Received: {getattr(self, name)}")

@@ -36,8 +36,8 @@ class Peers:
         original: a checkout of the original's code, google-research/bert; None where there is none.
     """
 
-    python: Mapping[str, Path]
-    original: Path | None = None
+    python: Mapping[str, str | Path]
+    original: str | Path | None = None
 
 
 @dataclass(frozen=True)

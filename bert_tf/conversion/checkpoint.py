@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import BertConfig
-from bert_tf.conversion.tensors import Heads, Tensor
+from bert_tf.config import BertConfig, ConfigError
+from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
+from bert_tf.models.preset_files import check_finite
 from bert_tf.text.vocabulary import Vocabulary
 
 # Number formats that a checkpoint may be kept in, widest first.
@@ -52,8 +53,18 @@ class Checkpoint:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def array(self, name: str) -> np.ndarray:
-        """Returns one tensor in the original's layout, float32, C-contiguous."""
-        return np.ascontiguousarray(self.tensors[name].read(), dtype=np.float32)
+        """Returns one tensor in the original's layout, float32, C-contiguous.
+
+        Raises:
+            ConversionError: where the tensor holds NaN or infinity.
+        """
+        tensor = self.tensors[name]
+        array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
+        try:
+            check_finite(array, tensor.name, self.path)
+        except ConfigError as error:
+            raise ConversionError(str(error)) from error
+        return array
 
     def parameters(self) -> int:
         """Returns the number of all weights."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import save_json
+from bert_tf.config import local_path, save_json
 from bert_tf.conversion.answers import Peers, answers
 from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.fixed_inputs import fixed_inputs
@@ -32,8 +32,8 @@ class Conversion:
 
 
 def convert(
-    source: Path,
-    target: Path,
+    source: str | Path,
+    target: str | Path,
     target_form: str,
     *,
     source_form: str | None = None,
@@ -56,7 +56,9 @@ def convert(
     Raises:
         ConversionError: where the source cannot be read, the target's form cannot hold it, or the answers differ by
             more than `parity.TOLERANCE`; nothing is left at `target`.
+        ConfigError: for a URL.
     """
+    source, target = local_path(source), local_path(target)
     options, peers = options or Options(), peers or Peers({})
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConversionError(f"{target}: must be missing or an empty directory.")

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Protocol
 
+from bert_tf.config import local_path
 from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import ConversionError
@@ -43,12 +44,13 @@ def form(name: str) -> Form:
     return module
 
 
-def recognize(path: Path) -> str | None:
-    """Returns the name of the form that `path` has, None where it has none."""
+def recognize(path: str | Path) -> str | None:
+    """Returns the name of the form that `path` has, None where it has none. Raises ConfigError for a URL."""
+    path = local_path(path)
     return next((name for name in FORMS if form(name).recognizes(path)), None)
 
 
-def read_checkpoint(path: Path, name: str | None = None, options: Options | None = None) -> Checkpoint:
+def read_checkpoint(path: str | Path, name: str | None = None, options: Options | None = None) -> Checkpoint:
     """Reads a checkpoint of any form, its arrays only when they are asked for.
 
     Args:
@@ -58,7 +60,9 @@ def read_checkpoint(path: Path, name: str | None = None, options: Options | None
 
     Raises:
         ConversionError: where it is none, a damaged one, or one of another architecture.
+        ConfigError: for a URL.
     """
+    path = local_path(path)
     if not path.exists() and not path.parent.is_dir():
         raise ConversionError(f"{path}: there is no such file or directory.")
     found = name or recognize(path)

@@ -51,13 +51,13 @@ def read(path: Path, options: Options) -> Checkpoint:
     architecture = configs.encoder_config(config, file, layout.has_pooler(weights.tensors))
     tensors = layout.canonical(weights.tensors, architecture, heads)
     check_tensors(tensors, architecture, heads, path)
-    tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary)
+    tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
     vocabulary = tokenizer.vocabulary
     if vocabulary is not None:
         rows = architecture.vocabulary_size
         padded = options.padded_vocabulary or configs.padded_length(config, len(vocabulary)) == rows
         vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
-    rate = config.get("classifier_dropout")
+    rate = configs.dropout(config, file)
     return Checkpoint(
         form="huggingface",
         path=path,
@@ -116,6 +116,8 @@ def _heads(
     if heads.task not in ("sequence_classification", "token_classification"):
         return heads, None
     number, names = configs.labels(config, path / configs.CONFIG_NAME)
+    if heads.task == "sequence_classification":
+        configs.check_problem(config, number, path / configs.CONFIG_NAME)
     return Heads(task=heads.task, num_labels=number), names
 
 
@@ -150,7 +152,7 @@ def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: 
         values = checkpoint.array(originals[name])
         with np.errstate(over="ignore"):
             cast = values.astype(numbers)
-        if np.isfinite(values).all() and not np.isfinite(cast.astype(np.float32)).all():
+        if not np.isfinite(cast.astype(np.float32)).all():
             largest = float(np.abs(values).max())
             raise ConversionError(f"{checkpoint.path}: `{name}` does not fit {dtype}. Received: up to {largest:.4g}")
         return np.ascontiguousarray(cast.T if originals[name].endswith("/kernel") else cast)

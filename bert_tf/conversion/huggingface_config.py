@@ -11,7 +11,7 @@ from bert_tf.config import BertConfig, ConfigError, from_dict
 from bert_tf.config.base import read_json_object
 from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.huggingface_names import CLASSES
-from bert_tf.conversion.tensors import ConversionError, Heads
+from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
 CONFIG_NAME = "config.json"
 INFO_KEY = "huggingface"
@@ -167,13 +167,16 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
         ConversionError: where `id2label`, `label2id` and `num_labels` contradict each other.
     """
     numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
+    for key, number in numbers.items():
+        if type(number) is not int or number < 1:
+            raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {number!r}")
     by_id = config.get("id2label")
     if by_id is None:
         return next(iter(numbers.values()), 2), None
     try:
         names = {int(number): str(name) for number, name in by_id.items()}
         ids = {str(name): int(number) for name, number in (config.get("label2id") or {}).items()}
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
         raise ConversionError(f"{path}: `id2label` must map ids to names, `label2id` names to ids: {error}") from error
     if sorted(names) != list(range(len(names))):
         raise ConversionError(f"{path}: the ids of `id2label` must be 0 to {len(names) - 1}. Received: {sorted(names)}")
@@ -189,6 +192,38 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
     if len(set(ordered)) != len(ordered):
         raise ConversionError(f"{path}: the names of `id2label` must be distinct. Received: {names}")
     return len(ordered), ordered
+
+
+def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
+    """Makes sure that a classifier of texts answers with one label, or one number.
+
+    Args:
+        config: of `read_config`.
+        number: outputs of the classifier.
+        path: of the configuration, for the message.
+
+    Raises:
+        ConversionError: for a classifier of several labels at once, and a regression of several numbers.
+    """
+    # A pipeline of transformers takes over what the configuration says for its task.
+    of_tasks = config.get("task_specific_params")
+    places = {"problem_type": config.get("problem_type")}
+    for task, fields in of_tasks.items() if isinstance(of_tasks, dict) else ():
+        if isinstance(fields, dict):
+            places[f"task_specific_params.{task}.problem_type"] = fields.get("problem_type")
+    for place, kind in places.items():
+        if kind == "multi_label_classification" or (kind == "regression" and number > 1):
+            raise ConversionError(
+                f"{path}: `{place}` must be single_label_classification, or regression with one output: a preset "
+                f"answers a text with one label or one number. Received: {kind!r} with {number} outputs. To convert "
+                "the encoder alone, load it with `BertModel.from_pretrained`, save it, and convert what was saved."
+            )
+
+
+def dropout(config: Mapping[str, Any], path: Path) -> float | None:
+    """Returns the dropout rate of a task's head, None where it is the encoder's. Raises ConversionError for no rate."""
+    rate = config.get("classifier_dropout")
+    return None if rate is None else checked_rate(rate, f"{path}: `classifier_dropout`")
 
 
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,10 @@ def read(path: Path, options: Options) -> Checkpoint:
     config = configs.read_backbone(path / configs.CONFIG_NAME)
     remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
     task = _task(path, config)
-    config = replace(config, initializer_range=remembered.initializer_range)
+    try:
+        config = replace(config, initializer_range=remembered.initializer_range)
+    except ConfigError as error:
+        raise ConversionError(f"{path / configs.METADATA_NAME}: {error}") from error
     heads = task.heads if task else Heads()
     if heads.masked_lm:
         config = replace(config, mlm_activation=configs.MLM_ACTIVATION, mlm_layer_norm_epsilon=configs.MLM_EPSILON)
@@ -121,6 +124,8 @@ def _check_files(path: Path) -> None:
         raise ConversionError(f"{path}: not a preset of keras-hub: `{configs.CONFIG_NAME}` is missing.")
     if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
         raise ConversionError(f"{path}: not a preset of keras-hub: `{weights.WEIGHTS_NAME}` is missing.")
+    # The program of this form opens the directory later and chooses among its files by rules of its own.
+    weights.check_stored(sorted(path.glob("*.h5")))
 
 
 def _task(path: Path, config: BertConfig) -> Task | None:
@@ -135,7 +140,7 @@ def _task(path: Path, config: BertConfig) -> Task | None:
 
 
 def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | None, bool | None]:
-    file = options.vocabulary or path / _VOCABULARY
+    file = options.vocabulary_path or path / _VOCABULARY
     vocabulary = None
     if options.vocabulary or file.is_file():
         vocabulary = fitted(read_vocabulary(file), rows, file, padded=options.padded_vocabulary)

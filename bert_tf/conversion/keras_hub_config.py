@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.config import BertConfig, ConfigError, from_dict
 from bert_tf.config.base import read_json_object
-from bert_tf.conversion.tensors import ConversionError, Heads
+from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
 CONFIG_NAME, TASK_NAME, TOKENIZER_NAME = "config.json", "task.json", "tokenizer.json"
 PREPROCESSOR_NAME, METADATA_NAME = "preprocessor.json", "metadata.json"
@@ -102,7 +102,8 @@ def read_task(path: Path, config: BertConfig) -> Task:
             raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
         heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
     own = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
-    return Task(name, heads, rest.get("dropout") if heads.task else None, own)
+    rate = rest.get("dropout") if heads.task else None
+    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), own)
 
 
 def read_tokenizer(path: Path) -> bool:

@@ -27,6 +27,7 @@ from bert_tf.conversion.tensors import (
     Tensor,
     expected_shapes,
 )
+from bert_tf.models.weight_file import StoredArray, read_array, stored_arrays
 
 WEIGHTS_NAME, INDEX_NAME, TASK_WEIGHTS_NAME = "model.weights.h5", "model.weights.json", "task.weights.h5"
 OPTIMIZER = "optimizer/"
@@ -154,7 +155,7 @@ def optimizer_state(path: Path) -> tuple[list[str], int | None]:
     names, step = [], None
     for stored in _stored([path], optimizer=True):
         names.append(stored.key)
-        if stored.key == f"{OPTIMIZER}vars/0" and stored.shape == ():
+        if stored.key == f"{OPTIMIZER}vars/0" and stored.shape == () and stored.dtype in ("int32", "int64"):
             step = int(_array(stored)) or None
     return names, step
 
@@ -221,23 +222,24 @@ def _normalized(key: str) -> str:
     return "/".join(part.removeprefix("_") for part in parts)
 
 
+def check_stored(files: Iterable[Path]) -> None:
+    """Raises ConversionError where a file of weights refers to another one, which keras-hub would read with it."""
+    for path in files:
+        _arrays(path)
+
+
+def _arrays(path: Path) -> dict[str, StoredArray]:
+    try:
+        return stored_arrays(path)
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+
+
 def _stored(files: Iterable[Path], *, optimizer: bool = False) -> Iterator[_Stored]:
     for path in files:
-        found: list[_Stored] = []
-
-        def add(key: str, item: h5py.Dataset | h5py.Group, path: Path = path, found: list[_Stored] = found) -> None:
-            if isinstance(item, h5py.Dataset):
-                if item.external or item.is_virtual:
-                    raise ConversionError(f"{path}: `{key}` must lie in this file. Received: a link to another")
-                dtype = item.attrs.get("dtype", item.dtype)
-                found.append(_Stored(path, key, item.shape, str(dtype)))
-
-        try:
-            with h5py.File(path, "r") as file:
-                file.visititems(add)
-        except OSError as error:
-            raise ConversionError(f"{path}: not a readable HDF5 file: {error}") from error
-        yield from (stored for stored in found if stored.key.startswith(OPTIMIZER) == optimizer)
+        for key, array in _arrays(path).items():
+            if key.startswith(OPTIMIZER) == optimizer:
+                yield _Stored(path, key, array.shape, array.dtype)
 
 
 def _reader(stored: _Stored, name: str, shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
@@ -250,12 +252,18 @@ def _reader(stored: _Stored, name: str, shape: tuple[int, ...]) -> Callable[[], 
 
 def _array(stored: _Stored) -> np.ndarray:
     try:
-        with h5py.File(stored.file, "r") as file:
-            array = np.asarray(file[stored.key][()])
-    except OSError as error:
-        raise ConversionError(f"{stored.file}: weight `{stored.key}` is damaged: {error}") from error
+        array = read_array(stored.file, stored.key)
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+    if stored.dtype != "bfloat16":
+        return array
     # HDF5 has no such number format: these are two bytes of no meaning to it.
-    return array.view(ml_dtypes.bfloat16) if stored.dtype == "bfloat16" else array
+    if array.dtype.itemsize != 2:
+        raise ConversionError(
+            f"{stored.file}: weight `{stored.key}` must have 2 bytes a number, as bfloat16 has. "
+            f"Received: {array.dtype.itemsize}"
+        )
+    return array.view(ml_dtypes.bfloat16)
 
 
 def _numpy(dtype: str) -> Any:

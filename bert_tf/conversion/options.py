@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig
+from bert_tf.config import BertConfig, local_path
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,14 @@ class Options:
     """
 
     lowercase: bool | None = None
-    vocabulary: Path | None = None
+    vocabulary: str | Path | None = None
     padded_vocabulary: bool = False
     dtype: str | None = None
     text_columns: int = 1
     describe: Callable[[Mapping[str, Any], BertConfig], Mapping[str, Any]] | None = None
     shard_bytes: int = 5_000_000_000
+
+    @property
+    def vocabulary_path(self) -> Path | None:
+        """The path of `vocabulary`. Raises ConfigError for a URL."""
+        return None if self.vocabulary is None else local_path(self.vocabulary)

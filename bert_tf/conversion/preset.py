@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h5py
 import keras
 import numpy as np
 
@@ -41,6 +40,7 @@ from bert_tf.models import (
 )
 from bert_tf.models.preset_files import stored_shapes
 from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
+from bert_tf.models.weight_file import read_array
 
 _EMBEDDINGS = {
     WORD_EMBEDDINGS: "embeddings/token_embedding/embeddings",
@@ -208,10 +208,9 @@ def _tensors(path: Path, config: BertConfig, heads: Heads) -> Iterator[tuple[str
 
 def _array(path: Path, weight: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        with h5py.File(path, "r") as file:
-            array = file[weight][()]
-    except OSError as error:
-        raise ConversionError(f"{path}: weight `{weight}` is damaged: {error}") from error
+        array = read_array(path, weight)
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
     return array.T.reshape(shape) if name.endswith("output_weights") else array.reshape(shape)
 
 

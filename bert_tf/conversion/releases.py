@@ -31,7 +31,7 @@ def read_release_vocabulary(directory: Path, rows: int, options: Options) -> Voc
     Raises:
         ConversionError: where they are not as many as the token embedding has rows.
     """
-    path = options.vocabulary or directory / VOCABULARY_NAME
+    path = options.vocabulary_path or directory / VOCABULARY_NAME
     if options.vocabulary is None and not path.is_file():
         return None
     return fitted(read_vocabulary(path), rows, path, padded=options.padded_vocabulary)

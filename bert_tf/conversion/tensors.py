@@ -128,6 +128,13 @@ def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tupl
     yield f"{prefix}output_bias", (outputs,)
 
 
+def checked_rate(value: object, where: str) -> float:
+    """Returns a dropout rate of a foreign file. Raises ConversionError, beginning with `where`, for anything else."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1.0:
+        raise ConversionError(f"{where} must be a number in [0, 1). Received: {value!r}")
+    return float(value)
+
+
 def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, ...]]) -> Heads:
     """Returns the heads whose tensors are among `names`.
 

@@ -6,9 +6,8 @@ in a row (magic number, version, system, tensors, names of storages) and then ea
 
 from __future__ import annotations
 
-import pickle
+import reprlib
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from bert_tf.conversion.stored import StoredTensor
+from bert_tf.conversion.tensor_pickle import TensorPickle, ordered
 from bert_tf.conversion.tensors import ConversionError
 
 _MAGIC_NUMBER, _VERSION = 0x1950A86A20F9469CFC6C, 1001
@@ -36,19 +36,6 @@ _DTYPES: dict[str, np.dtype] = {
     "torch.ByteStorage": np.dtype(np.uint8),
     "torch.BoolStorage": np.dtype(np.bool_),
 }
-# What a damaged or hostile pickle makes Python's unpickler raise.
-_DAMAGE = (
-    pickle.UnpicklingError,
-    EOFError,
-    AttributeError,
-    ImportError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    ValueError,
-)
 
 
 class _Storage(NamedTuple):
@@ -65,59 +52,53 @@ class _View(NamedTuple):
     stride: Any
 
 
-class _RebuildTensor:
-    """Stands for `torch._utils._rebuild_tensor_v2`. Without attributes, so that a pickle cannot set any."""
-
-    __slots__ = ()
-
-    def __call__(self, storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> _View:
-        """Returns what the tensor is a view of; `rest` is about gradients."""
-        return _View(storage, offset, size, stride)
+def _rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> _View:
+    """Stands for `torch._utils._rebuild_tensor_v2`; `rest` is about gradients."""
+    return _View(storage, offset, size, stride)
 
 
-class _RebuildParameter:
-    """Stands for `torch._utils._rebuild_parameter`."""
-
-    __slots__ = ()
-
-    def __call__(self, data: Any, *rest: Any) -> Any:
-        """Returns the tensor; `rest` is about gradients."""
-        return data
+def _rebuilt_parameter(data: Any, *rest: Any) -> Any:
+    """Stands for `torch._utils._rebuild_parameter`; `rest` is about gradients."""
+    return data
 
 
 _KNOWN: dict[str, Any] = {name: name for name in _DTYPES} | {
-    "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": _RebuildTensor(),
-    "torch._utils._rebuild_parameter": _RebuildParameter(),
+    "collections.OrderedDict": ordered,
+    "torch._utils._rebuild_tensor_v2": _rebuilt_tensor,
+    "torch._utils._rebuild_parameter": _rebuilt_parameter,
 }
 
 
-class _Unpickler(pickle.Unpickler):
-    """Python's, knowing no more names than a dictionary of tensors needs."""
+class _Reader:
+    """Reads pickles of a file, and collects the storages that they name."""
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        super().__init__(file, encoding="utf-8")
+    def __init__(self, path: Path) -> None:
         self._path = path
         self.storages: dict[str, _Storage] = {}
 
-    def find_class(self, module: str, name: str) -> Any:
-        """Returns what stands for a name. Raises ConversionError for one that has no part in a tensor."""
-        found = _KNOWN.get(f"{module}.{name}")
-        if found is None:
-            raise ConversionError(
-                f"{self._path}: must hold nothing but tensors; pickled code is not run. Received: `{module}.{name}`"
-            )
-        return found
+    def load(self, file: IO[bytes]) -> Any:
+        """Returns the object of the next pickle. Raises ConversionError for a damaged one, or names of other things."""
+        return TensorPickle(self._path, self._find, self._persistent).load(file)
 
-    def persistent_load(self, pid: Any) -> _Storage:
+    def _find(self, name: str) -> Any:
+        if name not in _KNOWN:
+            raise ConversionError(
+                f"{self._path}: must hold nothing but tensors; pickled code is not run. Received: `{name}`"
+            )
+        return _KNOWN[name]
+
+    def _persistent(self, pid: Any) -> _Storage:
         """Returns the storage that a tensor names."""
         kind, storage, key, _, elements, *view = pid
-        if kind != "storage" or not isinstance(storage, str) or storage not in _DTYPES or type(elements) is not int:
-            raise pickle.UnpicklingError(f"unknown persistent id {pid!r}")
+        known = kind == "storage" and isinstance(storage, str) and storage in _DTYPES
+        if not known or type(key) not in (str, int) or type(elements) is not int:
+            raise ValueError(f"unknown persistent id {reprlib.repr(pid)}")
         root = self.storages.setdefault(str(key), _Storage(str(key), storage, 0, elements))
         if view and view[0] is not None:
-            _, first, elements = view[0]
-            return _Storage(root.key, storage, first, elements)
+            _, first, length = view[0]
+            if type(first) is not int or type(length) is not int or not 0 <= first <= first + length <= root.elements:
+                raise ValueError(f"view {reprlib.repr(view[0])} beyond a storage of {root.elements} elements")
+            return _Storage(root.key, storage, first, length)
         return root
 
 
@@ -161,11 +142,11 @@ def _read_zip(path: Path) -> dict[str, StoredTensor]:
             if order != b"little":
                 raise ConversionError(f"{path}: must have its bytes in little-endian order. Received: {order!r}")
             with archive.open(members["data.pkl"]) as file:
-                unpickler = _Unpickler(file, path)
-                content = _load(unpickler, path)
+                reader = _Reader(path)
+                content = reader.load(file)
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise ConversionError(f"{path}: not a readable zip archive: {error}") from error
-    for key, storage in unpickler.storages.items():
+    for key, storage in reader.storages.items():
         size = storage.elements * _DTYPES[storage.kind].itemsize
         stored = members[f"data/{key}"].file_size if f"data/{key}" in members else None
         # Some versions pad the last storage; none writes less than it says.
@@ -192,19 +173,26 @@ def _zip_bytes(path: Path, member: str, first: int, count: int) -> bytes:
 def _read_legacy(path: Path) -> dict[str, StoredTensor]:
     size = path.stat().st_size
     with path.open("rb") as file:
-        magic, version, system = (_load(_Unpickler(file, path), path) for _ in range(3))
+        magic, version, system = (_Reader(path).load(file) for _ in range(3))
         if magic != _MAGIC_NUMBER or version != _VERSION:
-            raise ConversionError(f"{path}: must be version {_VERSION} of the format. Received: {version!r}")
+            raise ConversionError(
+                f"{path}: must be version {_VERSION} of the format. Received: {reprlib.repr(version)}"
+            )
         if not isinstance(system, Mapping) or system.get("little_endian") is not True:
-            raise ConversionError(f"{path}: must have its bytes in little-endian order. Received: {system!r}")
-        unpickler = _Unpickler(file, path)
-        content = _load(unpickler, path)
-        keys = _load(_Unpickler(file, path), path)
-        if not isinstance(keys, list) or set(map(str, keys)) != set(unpickler.storages):
-            raise ConversionError(f"{path}: the names of its storages must be those of its tensors. Received: {keys!r}")
+            raise ConversionError(
+                f"{path}: must have its bytes in little-endian order. Received: {reprlib.repr(system)}"
+            )
+        reader = _Reader(path)
+        content = reader.load(file)
+        keys = _Reader(path).load(file)
+        plain = isinstance(keys, list) and all(type(key) in (str, int) for key in keys)
+        if not plain or set(map(str, keys)) != set(reader.storages):
+            raise ConversionError(
+                f"{path}: the names of its storages must be those of its tensors. Received: {reprlib.repr(keys)}"
+            )
         starts: dict[str, int] = {}
         for key in map(str, keys):
-            storage = unpickler.storages[key]
+            storage = reader.storages[key]
             elements = int.from_bytes(file.read(8), "little", signed=True)
             starts[key] = file.tell()
             end = starts[key] + storage.elements * _DTYPES[storage.kind].itemsize
@@ -221,15 +209,6 @@ def _file_bytes(path: Path, start: int, first: int, count: int) -> bytes:
     with path.open("rb") as file:
         file.seek(start + first)
         return file.read(count)
-
-
-def _load(unpickler: _Unpickler, path: Path) -> Any:
-    try:
-        return unpickler.load()
-    except ConversionError:
-        raise
-    except _DAMAGE as error:
-        raise ConversionError(f"{path}: not a readable file of torch.save: {error}") from error
 
 
 def _tensors(
@@ -264,7 +243,8 @@ def _checked(name: str, view: _View, path: Path) -> _Storage:
             return storage
     raise ConversionError(
         f"{path}: tensor `{name}` must lie within its storage. "
-        f"Received: shape {view.size}, strides {view.stride}, offset {view.offset} of {storage}"
+        f"Received: shape {reprlib.repr(view.size)}, strides {reprlib.repr(view.stride)}, "
+        f"offset {reprlib.repr(view.offset)} of {reprlib.repr(storage)}"
     )
 
 

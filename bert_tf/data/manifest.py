@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config import local_path
 from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
 from bert_tf.data.records import ShardInfo
@@ -125,7 +126,7 @@ def read_manifest(directory: str | Path) -> Manifest:
         ConfigError: where it is missing, unreadable, of another schema version, or a field is unknown, missing or
             of another type; names file and field.
     """
-    path = Path(directory) / MANIFEST_NAME
+    path = local_path(directory) / MANIFEST_NAME
     if not path.is_file():
         raise ConfigError(f"{path} is missing: {directory} is no data directory, or its making did not finish.")
     fields = read_json_object(path)
@@ -225,7 +226,7 @@ def data_directories(path: str | Path) -> list[Path]:
     Raises:
         ConfigError: for a manifest that cannot be read.
     """
-    path = Path(path)
+    path = local_path(path)
     if (path / MANIFEST_NAME).is_file():
         return [path]
     folders = [folder for folder in path.glob(length_folder("*")) if folder.is_dir()]

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from bert_tf.config import local_path
+
 logger = logging.getLogger(__name__)
 # Errors of file systems without locks, such as mounted object stores.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -70,13 +72,16 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
     Args:
         path: where the file is to stand; an older file is replaced.
 
+    Raises:
+        ConfigError: for a URL.
+
     Yields:
         The binary file to write to.
 
     Raises:
         OSError: when the file cannot be written; names `path` where the disk is full.
     """
-    path = Path(path)
+    path = local_path(path)
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
         with staging.open("xb") as file:

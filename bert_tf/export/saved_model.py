@@ -73,8 +73,8 @@ def export_preset(
         OSError: when the disk is full or will not be written to.
         RuntimeError: when another process is exporting there, or the exported model answers differently.
     """
-    model_dir = Path(model_dir)
     check_model_dir(model_dir)
+    model_dir = Path(model_dir)
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
     signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)

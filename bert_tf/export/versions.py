@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from bert_tf.config import local_path
+
 # What is being written; TF Serving looks at folders named by an integer only.
 STAGING_PREFIX = ".staging-"
 _VERSION = re.compile(r"[0-9]+")
@@ -37,9 +39,9 @@ def check_model_dir(model_dir: str | Path) -> None:
     """Refuses a `model_dir` that is something else than a place for versions.
 
     Raises:
-        ValueError: where it is a file, or holds anything but versions and hidden entries.
+        ValueError: where it is a URL or a file, or holds anything but versions and hidden entries.
     """
-    model_dir = Path(model_dir)
+    model_dir = local_path(model_dir)
     if not model_dir.exists():
         return
     if not model_dir.is_dir():

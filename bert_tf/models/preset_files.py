@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
+from bert_tf.models.weight_file import read_array, stored_arrays
 
 
 def write_weights(model: keras.Model, path: Path) -> None:
@@ -23,7 +24,7 @@ def write_weights(model: keras.Model, path: Path) -> None:
         path: HDF5 file to create.
 
     Raises:
-        ConfigError: when two weights have the same path.
+        ConfigError: when two weights have the same path, or one holds a number that is not finite.
     """
     paths = [weight.path for weight in model.weights]
     if len(set(paths)) != len(paths):
@@ -32,6 +33,7 @@ def write_weights(model: keras.Model, path: Path) -> None:
     with h5py.File(path, "w") as file:
         for weight in model.weights:
             array = np.asarray(keras.ops.convert_to_numpy(weight.value), dtype=np.float32)
+            check_finite(array, weight.path, "the model")
             file.create_dataset(weight.path, data=array, chunks=array.shape, fletcher32=True)
     _checked_shapes(model, path)
 
@@ -40,15 +42,24 @@ def read_weights(model: keras.Model, path: Path) -> None:
     """Fills `model` from what `write_weights` wrote.
 
     Raises:
-        ConfigError: when the file cannot be read, or holds other names or shapes than the model.
+        ConfigError: when the file cannot be read, refers to another one, or holds other names or shapes than the model,
+            or a number that is not finite.
     """
     _checked_shapes(model, path)
-    try:
-        with h5py.File(path, "r") as file:
-            for weight in model.weights:
-                weight.assign(file[weight.path][()])
-    except OSError as error:
-        raise ConfigError(f"{path}: damaged: {error}") from error
+    for weight in model.weights:
+        array = read_array(path, weight.path)
+        check_finite(array, weight.path, path)
+        weight.assign(array)
+
+
+def check_finite(array: np.ndarray, name: str, source: object) -> None:
+    """Raises ConfigError, naming the weight and its source, where an array holds NaN or infinity."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise ConfigError(
+            f"{source}: weight `{name}` must hold finite numbers. "
+            f"Received: NaN or infinity in {array.size - int(finite.sum())} of {array.size} places"
+        )
 
 
 def check_replaceable(directory: Path, known: Collection[str], marker: str) -> None:
@@ -113,19 +124,16 @@ def set_aside(directory: Path) -> Path:
 
 
 def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every array of an HDF5 file by its path. Raises ConfigError where it cannot be read."""
-    found: dict[str, tuple[int, ...]] = {}
+    """Returns the shape of every weight of a file by its path.
 
-    def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item.shape
-
-    try:
-        with h5py.File(path, "r") as file:
-            file.visititems(add)
-    except OSError as error:
-        raise ConfigError(f"{path}: not a readable HDF5 file: {error}") from error
-    return found
+    Raises:
+        ConfigError: where the file cannot be read, refers to another one, or holds anything but float32.
+    """
+    arrays = stored_arrays(path)
+    for name, array in arrays.items():
+        if array.dtype != "float32":
+            raise ConfigError(f"{path}: weight `{name}` must be float32. Received: {array.dtype}")
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def _checked_shapes(model: keras.Model, path: Path) -> None:

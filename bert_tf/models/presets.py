@@ -10,6 +10,7 @@ A preset is written beside its place and renamed into it; reading is strict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, from_dict, save_json, to_dict
+from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json, to_dict
 from bert_tf.config.base import read_json_object
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.preset_files import (
@@ -25,6 +26,7 @@ from bert_tf.models.preset_files import (
     read_weights,
     replace_directory,
     set_aside,
+    stored_shapes,
     write_weights,
 )
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
@@ -37,6 +39,9 @@ PARITY_NAME = "parity.json"
 # Where a run keeps its preset, beside its checkpoints and curves.
 RUN_PRESET_NAME = "preset"
 FORMAT_VERSION = 1
+# Larger models are built only once their file is known to hold as many numbers; a smaller one costs little memory, and
+# the message can then name the weight that is missing.
+_LARGE = 10**8
 # What a model of each kind is made of, beside its encoder.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "BertBackbone": (),
@@ -132,6 +137,14 @@ class PresetHeader:
         arguments = {name: given[name] for name in ARGUMENTS[self.kind] if given[name] is not None}
         return _class(self.kind)(backbone, **arguments)
 
+    @property
+    def least_parameters(self) -> int:
+        """A lower bound of the number of weights; with the size of the encoder it grows with those of the head."""
+        bilstm = self.bilstm_dim or 0
+        width = min(self.model.hidden_dim, 2 * bilstm) if bilstm else self.model.hidden_dim
+        # Eight matrices of a BiLSTM map its own states.
+        return self.model.num_parameters + 8 * bilstm * bilstm + (self.num_classes or 0) * width
+
     @staticmethod
     def _kinds_with(argument: str) -> tuple[str, ...]:
         return tuple(kind for kind, arguments in ARGUMENTS.items() if argument in arguments)
@@ -162,7 +175,7 @@ def save_preset(
         ConfigError: when the vocabulary does not fit, `model` is none of ours, or `directory` holds anything
             but a preset.
     """
-    directory = Path(directory)
+    directory = local_path(directory)
     header = _header(model, vocabulary, lowercase)
     check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
@@ -191,7 +204,7 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
         ConfigError: for a missing or unreadable file, an unknown key, a vocabulary or weights that do not fit;
             the message names the file and the field.
     """
-    directory = preset_directory(Path(directory))
+    directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
     try:
         model = header.build(dtype)
@@ -201,8 +214,9 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     return Preset(model, header.model, vocabulary, header.lowercase, header.kind, task, info)
 
 
-def preset_directory(directory: Path) -> Path:
-    """Returns `directory`, or `directory/preset` where a run put its preset there."""
+def preset_directory(directory: str | Path) -> Path:
+    """Returns `directory`, or `directory/preset` where a run put its preset there. Raises ConfigError for a URL."""
+    directory = local_path(directory)
     of_run = directory / RUN_PRESET_NAME
     return of_run if (of_run / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
 
@@ -283,6 +297,7 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
     if not isinstance(info, dict):
         raise ConfigError(f"{path}: `info` must be a JSON object. Received: {info!r}")
     header = from_dict(PresetHeader, mapping, str(path))
+    _check_size(header, directory)
     vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
     _check_vocabulary(vocabulary, header.model, str(directory / VOCABULARY_NAME))
     if vocabulary.fingerprint != header.vocabulary_sha256:
@@ -292,6 +307,16 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
         )
     task_path = directory / TASK_NAME
     return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, info
+
+
+def _check_size(header: PresetHeader, directory: Path) -> None:
+    least = header.least_parameters
+    if least > _LARGE:
+        stored = sum(math.prod(shape) for shape in stored_shapes(directory / WEIGHTS_NAME).values())
+        if stored < least:
+            raise ConfigError(
+                f"{directory / WEIGHTS_NAME}: must hold at least {least} numbers by {CONFIG_NAME}. Received: {stored}"
+            )
 
 
 def _check_vocabulary(vocabulary: Vocabulary, config: BertConfig, source: str) -> None:

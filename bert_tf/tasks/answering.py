@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from bert_tf.config import local_path
 from bert_tf.models import load_preset
 from bert_tf.models.presets import TASK_NAME, preset_directory
 from bert_tf.tasks.outputs import Progress, outputs_of
@@ -29,15 +30,24 @@ class Answerer:
 
     Raises:
         ConfigError: as `load_preset`.
-        ValueError: for a preset of no task of `registry.TASKS`.
+        ValueError: for a preset without a task, or of one that is not in `registry.TASKS`.
     """
 
-    def __init__(self, preset: Path) -> None:
+    def __init__(self, preset: str | Path) -> None:
         loaded = load_preset(preset)
+        if loaded.task is None:
+            raise ValueError(
+                f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
+                f"Run `bert-tf finetune TASK --preset {preset}` first. Where another program fine-tuned the model, "
+                "run `bert-tf convert` again with `--task TASK`."
+            )
         try:
-            self.task, self.max_sequence_length = task_of(loaded.task or {})
+            self.task, self.max_sequence_length = task_of(loaded.task)
         except ValueError as error:
-            raise ValueError(f"{preset_directory(preset) / TASK_NAME}: {error}") from error
+            raise ValueError(
+                f"{preset_directory(preset) / TASK_NAME}: {error}. Where another program fine-tuned the model, run "
+                "`bert-tf convert` again with `--task TASK`."
+            ) from error
         self._config = loaded.config
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
         engine = current_engine()
@@ -55,7 +65,7 @@ class Answerer:
         rows = replace(rows, most_widths=self._most_widths)
         return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
 
-    def answer_file(self, path: Path, output: Path, problems: Problems) -> int:
+    def answer_file(self, path: str | Path, output: str | Path, problems: Problems) -> int:
         """Answers a file of the task's own format, which needs no right answers, part by part.
 
         Args:
@@ -66,6 +76,7 @@ class Answerer:
         Returns:
             The number of examples.
         """
+        path, output = local_path(path), local_path(output)
         progress = Progress("examples")
         count = 0
 
@@ -91,7 +102,7 @@ class Ensemble(Answerer):
         ConfigError, ValueError: as `Answerer`; ValueError also for presets of different tasks.
     """
 
-    def __init__(self, presets: Sequence[Path]) -> None:
+    def __init__(self, presets: Sequence[str | Path]) -> None:
         super().__init__(presets[0])
         self._others = [Answerer(preset) for preset in presets[1:]]
         for preset, other in zip(presets[1:], self._others, strict=True):

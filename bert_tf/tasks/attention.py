@@ -38,7 +38,7 @@ class AttentionView:
     left_out: int
 
 
-def attention_view(preset: Path, texts: Sequence[str], length: int | None = None) -> AttentionView:
+def attention_view(preset: str | Path, texts: Sequence[str], length: int | None = None) -> AttentionView:
     """Returns the weights that the encoder of a preset uses.
 
     Args:

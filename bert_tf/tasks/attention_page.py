@@ -25,7 +25,7 @@ from bert_tf.tasks.shown_text import cut, shown
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 
-def write_attention_page(path: Path, view: AttentionView, model: str) -> None:
+def write_attention_page(path: str | Path, view: AttentionView, model: str) -> None:
     """Writes the page, whole or not at all.
 
     Args:

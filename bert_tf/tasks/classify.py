@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
+from bert_tf.config.base import parse_json
 from bert_tf.data.staging import staged_file
 from bert_tf.tasks import figures
 from bert_tf.tasks.encoded import Arrays, Encoded
@@ -193,7 +194,7 @@ def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(lines_of(path), start=1):
         place = f"{path}: line {number}"
         try:
-            row = json.loads(line)
+            row = parse_json(line)
         except ValueError as error:
             raise ValueError(f"{place}: not JSON: {error}") from error
         if not isinstance(row, dict) or key not in row:

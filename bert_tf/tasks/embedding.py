@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config import local_path
 from bert_tf.config.features import combination
 from bert_tf.data.staging import staged_file
 from bert_tf.models import load_backbone
@@ -35,10 +36,10 @@ class Embedded:
 
 
 def embed_file(
-    preset: Path,
-    path: Path,
+    preset: str | Path,
+    path: str | Path,
     layers: Sequence[str],
-    output: Path,
+    output: str | Path,
     *,
     task: Task | None = None,
     length: int | None = None,
@@ -59,6 +60,7 @@ def embed_file(
     Raises:
         ValueError: naming file and line; as `feature_folder.extract` does; for a file of several choices an example.
     """
+    path, output = local_path(path), local_path(output)
     source = load_backbone(preset)
     chosen = dict.fromkeys(layer for name in layers for layer in combination(name, source.config.num_layers).layers)
     positions = source.config.max_sequence_length

@@ -26,7 +26,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import BertConfig, ConfigError, load_json, save_json, to_dict
+from bert_tf.config import BertConfig, ConfigError, load_json, local_path, save_json, to_dict
 from bert_tf.config.base import read_json_object
 from bert_tf.data.staging import only_writer, staged_file
 from bert_tf.tasks.encoded import Encoded
@@ -77,7 +77,7 @@ class FeatureFolder:
     """
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory = Path(directory)
+        self.directory = local_path(directory)
         path = self.directory / MANIFEST_NAME
         if not path.is_file():
             raise ConfigError(f"{self.directory}: holds no features, or some that are not whole: no {MANIFEST_NAME}")
@@ -151,7 +151,7 @@ class Extraction:
         return len(rows.token_ids) if self.by_token else len(rows)
 
 
-def extract(extraction: Extraction, rows: Encoded, directory: Path) -> FeatureFolder:
+def extract(extraction: Extraction, rows: Encoded, directory: str | Path) -> FeatureFolder:
     """Makes a folder hold the features of all rows; computes those alone that it does not hold yet.
 
     Broken off, it goes on where it was when it is called again with the same rows.
@@ -165,6 +165,7 @@ def extract(extraction: Extraction, rows: Encoded, directory: Path) -> FeatureFo
         ConfigError: for a folder with anything else in it, or too little room on its disk.
         ValueError: for features that float16 does not hold.
     """
+    directory = local_path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     # Runs that only read do not wait for one another.
     if (directory / MANIFEST_NAME).is_file() and set(extraction.widths) <= set(_there(extraction, rows, directory)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError
+from bert_tf.config import BertConfig, ConfigError, local_path
 from bert_tf.config.features import Combination, combination
 from bert_tf.models import BertBackbone, BertFeatureTagger, BertProbe
 from bert_tf.models.bilstm_tagger import BILSTM_DIM
@@ -37,7 +37,7 @@ class Features:
     combination: str
     pooling: str | None = None
     bilstm_dim: int = BILSTM_DIM
-    folder: Path | None = None
+    folder: str | Path | None = None
 
     def chosen(self, config: BertConfig) -> Combination:
         """Returns the layers. Raises ConfigError where an encoder of this architecture does not have them."""
@@ -60,7 +60,7 @@ class Features:
         """
         if rows.choices > 1:
             raise ConfigError(f"features are of rows of one choice. Received: {rows.choices} choices")
-        root, chosen = self.folder or output / FEATURES_NAME, self.chosen(backbone.config)
+        root, chosen = local_path(self.folder or output / FEATURES_NAME), self.chosen(backbone.config)
         if self.pooling is None:
             return with_token_features(rows, backbone, chosen, root)
         return with_pooled_features(rows, backbone, chosen, self.pooling, root)

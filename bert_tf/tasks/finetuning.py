@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import ConfigError, TrainingConfig, save_json, to_dict
+from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, encoder_of
 from bert_tf.tasks.answering import Answerer
@@ -50,16 +50,16 @@ class Sources:
         more_train: files to learn from together with `train`.
     """
 
-    train: Path
-    dev: Path
-    further: Mapping[str, Path] = field(default_factory=dict)
-    augment: tuple[Path, ...] = ()
-    more_train: tuple[Path, ...] = ()
+    train: str | Path
+    dev: str | Path
+    further: Mapping[str, str | Path] = field(default_factory=dict)
+    augment: tuple[str | Path, ...] = ()
+    more_train: tuple[str | Path, ...] = ()
 
     @property
     def training(self) -> tuple[Path, ...]:
         """All files to learn from in one run."""
-        return (self.train, *self.more_train)
+        return tuple(map(local_path, (self.train, *self.more_train)))
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,12 @@ class _Part:
 
 
 def finetune_task(
-    task: Task, sources: Sources, start: Start, config: TrainingConfig, output: Path, problems: Problems | None = None
+    task: Task,
+    sources: Sources,
+    start: Start,
+    config: TrainingConfig,
+    output: str | Path,
+    problems: Problems | None = None,
 ) -> Finetuned:
     """Fine-tunes an encoder on a task.
 
@@ -114,31 +119,39 @@ def finetune_task(
     """
     if config.strategy == "multi_worker":
         raise ConfigError("fine-tuning takes one process: `training.strategy` must not be multi_worker.")
+    output = local_path(output)
     problems = Problems() if problems is None else problems
     if sources.augment:
-        if start.features and start.features.pooling:
-            raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
-        first = Sources(sources.augment[0], sources.dev, more_train=sources.augment[1:])
-        finetune_task(task, first, start, config, output / AUGMENT_NAME, problems)
-        start = replace(start, preset=output / AUGMENT_NAME, from_scratch=False, keep_head=True)
+        start = _augmented(task, sources, start, config, output / AUGMENT_NAME, problems)
     source = load_preset(start.preset)
     # In a preset that was trained on features it is frozen.
     encoder_of(source.model).trainable = True
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
     length = start.tokens(task, source.config.max_sequence_length)
     examples = [example for path in sources.training for example in task.read(path, problems)]
-    task.refuse_where(examples, sources.train)
+    task.refuse_where(examples, local_path(sources.train))
     task = start.adapted(task, source.config).fitted(examples)
     train = _encoded(task, examples, tokenizer, length)
-    dev = _part(task, sources.dev, tokenizer, length, problems)
+    dev = _part(task, local_path(sources.dev), tokenizer, length, problems)
     # Read before there is anything to lose.
-    further = {name: _examples(task, path, problems) for name, path in sources.further.items()}
+    further = {name: _examples(task, local_path(path), problems) for name, path in sources.further.items()}
     if start.features:
         check_output(output)
         train, dev = _on_features(task, start.features, source, train, dev, output)
     best = _Best(task, dev, source, length, config.patience > 0, output / RUN_PRESET_NAME)
     result = _trained(best, task, source, start, train, config, output)
     return _finish(best, further, result, output, problems)
+
+
+def _augmented(
+    task: Task, sources: Sources, start: Start, config: TrainingConfig, output: Path, problems: Problems
+) -> Start:
+    """Fine-tunes on the files of `augment`, and returns a start from the result."""
+    if start.features and start.features.pooling:
+        raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
+    first = Sources(sources.augment[0], sources.dev, more_train=sources.augment[1:])
+    finetune_task(task, first, start, config, output, problems)
+    return replace(start, preset=output, from_scratch=False, keep_head=True)
 
 
 def _on_features(

@@ -39,7 +39,7 @@ class InitialWeights:
     vocabulary: Vocabulary
 
     @classmethod
-    def of(cls, directory: Path) -> InitialWeights:
+    def of(cls, directory: str | Path) -> InitialWeights:
         """Reads what a preset, or that of a run, says of itself. Raises ConfigError where there is none."""
         header, vocabulary, *_ = read_header(preset_directory(directory))
         return cls(preset_directory(directory), header, vocabulary)

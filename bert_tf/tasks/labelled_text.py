@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config.base import parse_json
 from bert_tf.tasks.problems import Problems
 
 TSV, CSV, JSONL = ".tsv", ".csv", ".jsonl"
@@ -113,7 +114,7 @@ def _objects(path: Path, keys: Sequence[str], problems: Problems) -> Iterator[Ro
     for number, line in enumerate(lines_of(path), start=1):
         place = f"{path}: line {number}"
         try:
-            values = json.loads(line)
+            values = parse_json(line)
         except ValueError as error:
             problems.add(place, f"not JSON: {error}")
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import RunConfig, to_dict
+from bert_tf.config import RunConfig, local_path, to_dict
 from bert_tf.data.batches import Dataset
 from bert_tf.data.installed_pipeline import packed_data, pretraining_data
 from bert_tf.data.manifest import Manifest, data_directories, open_data
@@ -46,7 +46,7 @@ class Phase:
     first: int
 
 
-def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
+def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
     """Returns the phases of a run and the vocabulary of its data.
 
     Args:
@@ -58,7 +58,7 @@ def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
         ValueError: where data and configuration disagree, or there are more than two lengths, or two that were made
             with different vocabularies.
     """
-    folders = data_directories(data) or [data]
+    folders = data_directories(data) or [local_path(data)]
     if len(folders) > 2:
         names = ", ".join(folder.name for folder in folders)
         raise ValueError(f"{data}: pre-training takes examples of one length or of two. Received: {names}")
@@ -73,7 +73,9 @@ def phases_of(data: Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
     return phases, vocabulary
 
 
-def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None = None) -> tuple[Path, TrainResult]:
+def run_pretraining(
+    data: str | Path, run: RunConfig, output: str | Path, init: str | Path | None = None
+) -> tuple[Path, TrainResult]:
     """Trains a model on a data directory; with the same `output` it resumes.
 
     Args:
@@ -86,8 +88,9 @@ def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None 
         The preset's folder and the result of training.
 
     Raises:
-        ValueError: where data, configuration and `init` disagree.
+        ValueError: where data, configuration and `init` disagree; for a URL.
     """
+    output = local_path(output)
     phases, vocabulary = phases_of(data, run)
     initial = InitialWeights.of(init) if init else None
     if initial:
@@ -232,7 +235,7 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
     return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
 
 
-def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, Any]:
+def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
     """Returns the held-out figures of a pre-trained preset.
 
     Args:
@@ -244,7 +247,7 @@ def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, 
         ValueError: for a preset of another kind, data of another vocabulary, or data without pairs for a preset that
             has nothing but the head of next sentence prediction.
     """
-    loaded = load_preset(preset)
+    loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":
         raise ValueError(f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}")
     manifest, _ = open_data(data, loaded.vocabulary)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import ConfigError, TrainingConfig, save_json, to_dict
+from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
 from bert_tf.tasks.base import Task
@@ -92,7 +92,7 @@ class Outcome:
 
 
 def finetune_trials(
-    task: Task, sources: Sources, start: Start, runs: Sequence[Trial], output: Path, problems: Problems
+    task: Task, sources: Sources, start: Start, runs: Sequence[Trial], output: str | Path, problems: Problems
 ) -> tuple[Trial, Finetuned, list[Outcome]]:
     """Makes several runs; the best one's preset goes to `output/preset`, a table and a page of all beside it.
 
@@ -114,6 +114,7 @@ def finetune_trials(
     outcomes: list[Outcome] = []
     began = time.monotonic()
     files = _fingerprints(sources, start)
+    output = local_path(output)
     output.mkdir(parents=True, exist_ok=True)
     for number, trial in enumerate(runs, start=1):
         folder = output / RUNS_NAME / trial.name
@@ -177,7 +178,7 @@ def _plain(result: Finetuned) -> dict[str, Any]:
 def _fingerprints(sources: Sources, start: Start) -> dict[str, Any]:
     """Returns what identifies the files that runs depend on, and how they start."""
     directory = preset_directory(start.preset)
-    paths = [*sources.training, sources.dev, *sources.further.values(), *sources.augment]
+    paths = [Path(path) for path in (*sources.training, sources.dev, *sources.further.values(), *sources.augment)]
     paths += [directory / name for name in (CONFIG_NAME, WEIGHTS_NAME)]
     features = start.features and replace(start.features, folder=None)
     how = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))

@@ -44,8 +44,10 @@ def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
         ValueError: for an unknown task, or fields that it does not have.
     """
     fields = dict(description)
-    cls = task_class(fields.pop("task", ""))
-    length = int(fields.pop("max_sequence_length", cls.default_length))
+    cls = task_class(str(fields.pop("task", "")))
+    length = fields.pop("max_sequence_length", cls.default_length)
+    if type(length) is not int or length < 1:
+        raise ValueError(f"`max_sequence_length` must be an integer of at least 1. Received: {length!r}")
     try:
         return cls.from_description(fields), length
     except TypeError as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config.base import parse_json
 from bert_tf.tasks.problems import Problems
 
 # Characters of a context that a message shows.
@@ -66,14 +66,14 @@ def read_json_object(path: Path) -> dict[str, Any]:
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             double = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"{path}: a name must stand once in an object. Received twice: {double!r}")
+            raise ValueError(f"a name must stand once in an object. Received twice: {double!r}")
         return found
 
     try:
-        content = json.loads(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=unique)
+        content = parse_json(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=unique)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8: {error}") from error
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: must hold a JSON object. Received: {type(content).__name__}")

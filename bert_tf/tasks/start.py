@@ -35,7 +35,7 @@ class Start:
             there.
     """
 
-    preset: Path
+    preset: str | Path
     from_scratch: bool = False
     keep_head: bool = False
     frozen_layers: int | None = None

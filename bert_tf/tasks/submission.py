@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bert_tf.config import local_path
 from bert_tf.data.staging import staged_file
 from bert_tf.tasks.glue import (
     ColaTask,
@@ -50,7 +51,7 @@ TEST_SETS: dict[str, TestSet] = {
 }
 
 
-def bundle(predictions: Path, output: Path) -> dict[str, int]:
+def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
     """Checks the predictions of all test sets and zips them.
 
     Args:
@@ -64,6 +65,7 @@ def bundle(predictions: Path, output: Path) -> dict[str, int]:
         ValueError: naming the files that are missing; or file and line, for another header, a label that the task does
             not have, an index that is not the next one, or another number of rows than the test set has.
     """
+    predictions, output = local_path(predictions), local_path(output)
     missing = [name for name in TEST_SETS if not (predictions / name).is_file()]
     if missing:
         raise ValueError(f"{predictions}: a submission needs {len(TEST_SETS)} files. Missing: {', '.join(missing)}")

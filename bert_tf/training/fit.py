@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import ConfigError, TrainingConfig, to_dict
+from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
 from bert_tf.data.batches import Dataset
 from bert_tf.data.staging import only_writer
 from bert_tf.training.callbacks import Intervals, StepEvents
@@ -86,7 +86,7 @@ def pretrain(
     build_model: Callable[[], keras.Model],
     make_dataset: Callable[[int], Dataset],
     config: TrainingConfig,
-    output: Path,
+    output: str | Path,
     *,
     validation: Callable[[int], Dataset] | None = None,
     identity: Mapping[str, Any] | None = None,
@@ -123,14 +123,14 @@ def pretrain(
     run = _Run(
         PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries), packing, sights
     )
-    return _fit(build_model, make_dataset, validation, config, Path(output), run)
+    return _fit(build_model, make_dataset, validation, config, local_path(output), run)
 
 
 def finetune(
     build_model: Callable[[], keras.Model],
     train_dataset: Callable[[int], Dataset],
     config: TrainingConfig,
-    output: Path,
+    output: str | Path,
     steps: int,
     *,
     objective: Objective = CLASSIFICATION,
@@ -169,7 +169,7 @@ def finetune(
         measure=measure,
         enough=functools.partial(is_enough, metric=metric, patience=config.patience),
     )
-    return _fit(build_model, train_dataset, None, config, Path(output), run)
+    return _fit(build_model, train_dataset, None, config, local_path(output), run)
 
 
 def weights_sha256(model: keras.Model) -> str:

@@ -19,6 +19,7 @@ from bert_tf.config import (
     to_dict,
     with_overrides,
 )
+from bert_tf.config.base import parse_json
 from bert_tf.config.model import SIZES
 
 
@@ -37,6 +38,14 @@ def test_json_round_trip(config: object, tmp_path: Path) -> None:
         (BertConfig, {"hidden_dim": 10, "num_heads": 3}, "multiple of `num_heads`"),
         (BertConfig, {"activation": "swish"}, "`activation` must be one of"),
         (BertConfig, {"num_layers": 0}, "`num_layers` must be at least 1. Received: 0"),
+        (BertConfig, {"num_layers": 10**9}, "`num_layers` must be at most 1000. Received: 1000000000"),
+        (BertConfig, {"hidden_dim": 12 * 10**6}, "at most 1e[+]11 parameters"),
+        (BertConfig, {"vocabulary_size": 10**300}, "`vocabulary_size` must be at most"),
+        (BertConfig, {"initializer_range": float("inf")}, "`initializer_range` must be a finite number"),
+        (BertConfig, {"initializer_range": 10**400}, "`initializer_range` must be a finite number"),
+        (BertConfig, {"initializer_range": 0.0}, "`initializer_range` must be a positive number"),
+        (BertConfig, {"layer_norm_epsilon": -1e-12}, "`layer_norm_epsilon` must be a positive number"),
+        (BertConfig, {"dropout": float("nan")}, "`dropout` must be a finite number"),
         (BertConfig, {"dropout": 1.0}, "`dropout`"),
         (BertConfig, {"attention": "sideways"}, "`attention`"),
         (DataConfig, {"masking": "both"}, "`masking`"),
@@ -57,7 +66,35 @@ def test_bad_fields_are_named(cls: type, mapping: dict, message: str) -> None:
         from_dict(cls, mapping)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "\xff"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -0.02, 1e39])
+def test_numbers_of_a_model_are_positive_and_finite(value: float) -> None:
+    with pytest.raises(ConfigError, match="`initializer_range` must be a positive number"):
+        BertConfig(initializer_range=value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_of_a_run_are_finite(value: float) -> None:
+    with pytest.raises(ConfigError, match="`training.weight_decay` must be a finite number"):
+        TrainingConfig(weight_decay=value)
+
+
+def test_parameters_are_counted() -> None:
+    # As published: 110M and 340M (arXiv 1810.04805, section 3).
+    assert BertConfig().num_parameters == 109_482_240
+    assert BertConfig.from_size("large").num_parameters == 335_141_888
+
+
+def test_nesting_is_bounded() -> None:
+    assert parse_json("[" * 100 + "]" * 100)
+    for text in ("[" * 101 + "]" * 101, '{"a":' * 101 + "1" + "}" * 101, "[" * 200_000 + "]" * 200_000):
+        with pytest.raises(ValueError, match="at most 100 levels"):
+            parse_json(text)
+
+
+LONG = [pytest.param("[" * 200_000, id="deep"), pytest.param('{"hidden_dim": ' + "9" * 5000 + "}", id="digits")]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "\xff", *LONG])
 def test_bad_files_are_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(text.encode("latin-1"))

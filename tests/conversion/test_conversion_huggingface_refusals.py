@@ -40,6 +40,11 @@ def refused(directory: Path, reason: str, options: Options | None = None) -> Non
         ({"embedding_size": 8}, "`embedding_size` must be that of `hidden_size`"),
         ({"problem_type": "ranking"}, "`problem_type` must be"),
         ({"hidden_size": "16"}, "`hidden_dim` must be int"),
+        ({"num_hidden_layers": 10**9}, "`num_layers` must be at most 1000. Received: 1000000000"),
+        ({"vocab_size": 10**12}, "`vocabulary_size` must be at most"),
+        ({"initializer_range": float("inf")}, "`initializer_range` must be a finite number"),
+        ({"initializer_range": -0.02}, "`initializer_range` must be a positive number"),
+        ({"hidden_dropout_prob": float("nan")}, "`dropout` must be a finite number"),
         ({"num_attention_heads": 3}, "`hidden_dim` must be a multiple"),
         ({"architectures": ["BertForCausalLM"]}, "`architectures` must be one of BertModel"),
         ({"tie_word_embeddings": False}, "`tie_word_embeddings` must be true"),
@@ -58,6 +63,7 @@ def test_configurations(fields: dict[str, Any], reason: str, tmp_path: Path) -> 
 
 
 TEXTS, TOKENS, SPANS = "sequence_classification", "token_classification", "question_answering"
+MULTI_LABEL = {"problem_type": "multi_label_classification"}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,12 @@ TEXTS, TOKENS, SPANS = "sequence_classification", "token_classification", "quest
         (TEXTS, {"id2label": {"0": "a", "1": "b", "2": "b"}}, "must be distinct"),
         (TEXTS, {"label2id": {"bad": 1, "fair": 0, "good": 2}}, "the other way round"),
         (TEXTS, {"id2label": ["a"]}, "must map ids to names"),
+        (TEXTS, {"label2id": {"a": float("inf")}}, "must map ids to names"),
+        (TEXTS, {"num_labels": "3"}, "`num_labels` must be an integer"),
+        (TEXTS, {"classifier_dropout": float("nan")}, r"`classifier_dropout` must be a number in \[0, 1\)"),
+        (TEXTS, MULTI_LABEL, "`problem_type` must be .* 'multi_label_classification' with 3 .* `BertModel.from_pre"),
+        (TEXTS, {"task_specific_params": {"text-classification": MULTI_LABEL}}, "`task_spec.*classification.problem_t"),
+        (TEXTS, {"problem_type": "regression"}, "`problem_type` must be .*Received: 'regression' with 3 outputs"),
         (TEXTS, {"architectures": ...}, "must name the class in `architectures`"),
         (TEXTS, {"architectures": ["BertModel"]}, "of another class: classifier.weight"),
         (TOKENS, {"architectures": ["BertForSequenceClassification"]}, "missing: pooler.dense.weight"),
@@ -81,6 +93,31 @@ def test_classes_and_labels(kind: str, fields: dict[str, Any], reason: str, tmp_
     directory = copied(kind, tmp_path)
     change_json(directory / "config.json", **fields)
     refused(directory, reason)
+
+
+@pytest.mark.parametrize("kind", [TOKENS, "backbone"])
+def test_the_problem_type_is_about_classifiers_of_texts(kind: str, tmp_path: Path) -> None:
+    directory = copied(kind, tmp_path)
+    change_json(directory / "config.json", **MULTI_LABEL)
+    assert opened(directory).info["huggingface"]["config"]["problem_type"] == MULTI_LABEL["problem_type"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_deep_json(name: str, tmp_path: Path) -> None:
+    directory = copied("pretraining", tmp_path)
+    (directory / name).write_text("[" * 200_000)
+    refused(directory, f"{name}: .*nested at most 100 levels")
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_numbers_that_are_not_finite(value: float, tmp_path: Path) -> None:
+    directory = copied("pretraining", tmp_path)
+    arrays = tensors(directory)
+    arrays[WORDS][3, 4] = value
+    replace_tensors(directory, arrays)
+    with pytest.raises(ConversionError, match=f"weight `{WORDS}` must hold finite numbers"):
+        convert(directory, tmp_path / "target", "preset", source_form="huggingface")
+    assert not (tmp_path / "target").exists()
 
 
 WORDS = "bert.embeddings.word_embeddings.weight"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from keras_hub_samples import DATA, VOCABULARY, copied, cut_vocabulary, edit, golden
 
 from bert_tf.cli import main
 from bert_tf.conversion import ConversionError, Options, convert, keras_hub
@@ -22,13 +21,11 @@ from bert_tf.conversion.fixed_inputs import fixed_inputs
 from bert_tf.conversion.reference import reference_outputs
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
 
-DATA = Path(__file__).parents[1] / "testdata"
 KINDS = {
     "backbone": Heads(),
     "masked_lm": Heads(masked_lm=True),
     "classifier": Heads(task="sequence_classification", num_labels=3),
 }
-VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +38,9 @@ def peer() -> Any:
     return module
 
 
-def golden(kind: str) -> Checkpoint:
-    return keras_hub.read(DATA / f"keras_hub_{kind}", Options())
-
-
-def copied(kind: str, directory: Path) -> Path:
-    return Path(shutil.copytree(DATA / f"keras_hub_{kind}", directory / kind))
-
-
 def written(checkpoint: Checkpoint, directory: Path, options: Options | None = None) -> tuple[Path, list[str]]:
     directory.mkdir()
     return directory, keras_hub.write(checkpoint, directory, options or Options())
-
-
-def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    mapping = json.loads(path.read_text("utf-8"))
-    change(mapping)
-    path.write_text(json.dumps(mapping), "utf-8")
 
 
 def assert_close(received: dict[str, np.ndarray], kind: str, tolerance: float = 1e-5) -> None:
@@ -238,113 +221,9 @@ def test_an_encoder_that_keras_hub_cannot_be_is_refused(fields: dict[str, Any], 
     assert message in str(error.value)
 
 
-def _config(**fields: Any) -> Callable[[Path], None]:
-    return lambda directory: edit(directory / "config.json", lambda mapping: mapping["config"].update(fields))
-
-
-def _tokenizer(**fields: Any) -> Callable[[Path], None]:
-    return lambda directory: edit(directory / "tokenizer.json", lambda mapping: mapping["config"].update(fields))
-
-
-def _class(name: str) -> Callable[[Path], None]:
-    return lambda directory: edit(
-        directory / "config.json", lambda m: m.update(class_name=name, registered_name=f"keras_hub>{name}")
-    )
-
-
-def _weights(change: Callable[[h5py.File], Any], name: str = "model.weights.h5") -> Callable[[Path], None]:
-    def damage(directory: Path) -> None:
-        with h5py.File(directory / name, "a") as file:
-            change(file)
-
-    return damage
-
-
-def _replaced(key: str, array: np.ndarray) -> Callable[[h5py.File], Any]:
-    def change(file: h5py.File) -> None:
-        file.pop(key, None)
-        file[key] = array
-
-    return change
-
-
-def _truncated(directory: Path) -> None:
-    content = (directory / "model.weights.h5").read_bytes()
-    (directory / "model.weights.h5").write_bytes(content[: len(content) // 2])
-
-
-def _cut_vocabulary(directory: Path) -> None:
-    lines = (directory / VOCABULARY).read_text("utf-8").splitlines()
-    (directory / VOCABULARY).write_text("\n".join(lines[:-2]) + "\n", "utf-8")
-
-
-_QUANTIZED = {"module": "keras", "class_name": "DTypePolicyMap", "config": {}, "registered_name": None}
-_KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (_class("RobertaBackbone"), "other architectures. Received: keras_hub>RobertaBackbone"),
-        (_class("DistilBertBackbone"), "other architectures. Received: keras_hub>DistilBertBackbone"),
-        (_config(position_embedding="rotary"), "unknown keys, .*: position_embedding"),
-        (_config(dtype=_QUANTIZED), "quantized presets cannot be read. Received: DTypePolicyMap"),
-        (_config(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
-        (_config(num_layers=2), "`backbone` must be that of config.json"),
-        (_config(hidden_dim="8"), "`hidden_dim` must be int"),
-        (_tokenizer(strip_accents=True), "`strip_accents` must be false in cased text"),
-        (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),
-        (_tokenizer(split=False), "`split` must be True. Received: False"),
-        (_tokenizer(merges="x"), "unknown keys, .*: merges"),
-        (_weights(lambda file: file.pop(_KERNEL)), "missing: bert/encoder/layer_0/attention/self/query/kernel"),
-        (_weights(_replaced("layers/dense_1/vars/0", np.zeros(3, "float32"))), "unknown: layers/dense_1/vars/0"),
-        (_weights(_replaced("layers/dense/vars/1", np.zeros(7, "float32"))), "layers/dense/vars/1: must have shape .8"),
-        (_weights(_replaced(_KERNEL, np.zeros((8, 2, 4), "int8"))), "quantized weights cannot be read. Received: int8"),
-        (_weights(lambda file: file.pop("layers/dense"), "task.weights.h5"), "missing: output_weights .3, 8."),
-        (lambda directory: (directory / "task.weights.h5").unlink(), "task.weights.h5, are missing"),
-        (lambda directory: (directory / "task.json").unlink(), "`task.json` must say whose task.weights.h5 are"),
-        (lambda directory: (directory / "rank4.lora.h5").touch(), "LoRA adapters must be merged first"),
-        (lambda directory: (directory / "config.json").write_text("{"), "config.json: not a readable JSON file"),
-        (_truncated, "model.weights.h5: not a readable HDF5 file"),
-        (_cut_vocabulary, "as many word pieces as the token embedding has rows, 30; .*--padded_vocabulary.* 28"),
-    ],
-)
-def test_what_is_no_such_preset_is_refused_by_name(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
-    directory = copied("classifier", tmp_path)
-    damage(directory)
-    with pytest.raises(ConversionError, match=message):
-        keras_hub.read(directory, Options())
-
-
-def test_heads_of_another_number_are_refused(tmp_path: Path) -> None:
-    directory = copied("backbone", tmp_path)
-    _config(num_heads=4)(directory)
-    with pytest.raises(ConversionError, match="must have shape .8, 8. by the configuration. Received: .8, 2, 4."):
-        keras_hub.read(directory, Options())
-
-
-def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
-    directory = copied("backbone", tmp_path)
-    _weights(_replaced("layers/dense/vars/1", np.zeros(8)))(directory)
-    with pytest.raises(ConversionError, match="Received: float64"):
-        keras_hub.read(directory, Options())
-
-
-@pytest.mark.parametrize(
-    ("weight_map", "message"),
-    [({"/layers/dense/vars": "../model.weights.h5"}, "files beside it"), ({}, "must name the file of every weight")],
-)
-def test_an_index_must_name_files_beside_it(weight_map: dict[str, str], message: str, tmp_path: Path) -> None:
-    directory = copied("backbone", tmp_path)
-    (directory / "model.weights.h5").rename(tmp_path / "model.weights.h5")
-    (directory / "model.weights.json").write_text(json.dumps({"weight_map": weight_map}), "utf-8")
-    with pytest.raises(ConversionError, match=message):
-        keras_hub.read(directory, Options())
-
-
 def test_rows_beyond_the_vocabulary_come_back_as_they_were(tmp_path: Path) -> None:
     directory = copied("classifier", tmp_path)
-    _cut_vocabulary(directory)
+    cut_vocabulary(directory)
     options = Options(padded_vocabulary=True)
     again, _ = written(keras_hub.read(directory, options), tmp_path / "new", options)
     assert (again / VOCABULARY).read_bytes() == (directory / VOCABULARY).read_bytes()

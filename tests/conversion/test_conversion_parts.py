@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_array
 from bert_tf.conversion import ConversionError
 from bert_tf.conversion.answers import Answers
 from bert_tf.conversion.fixed_inputs import fixed_inputs
+from bert_tf.conversion.original_config import read_config
 from bert_tf.conversion.parity import compare
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
 from bert_tf.conversion.vocabularies import fitted, is_lowercase, read_vocabulary, without_padding
@@ -152,3 +155,34 @@ def test_a_tensor_of_other_bits_is_a_fault_unless_the_target_keeps_fewer() -> No
     rounded = compare((one, answered), (half, answered), fixed_inputs(CONFIG), [])
     assert rounded.rounded and rounded.faults == []
     assert rounded.report(one, half)["tolerance"] is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_hidden_layers": 10**9}, "`num_layers` must be at most 1000. Received: 1000000000"),
+        ({"initializer_range": float("inf")}, "`initializer_range` must be a finite number"),
+        ({"attention_probs_dropout_prob": float("nan")}, "`attention_dropout` must be a finite number"),
+    ],
+)
+def test_an_original_configuration_out_of_bounds_is_refused(
+    fields: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bert_config.json"
+    path.write_text(json.dumps({"vocab_size": 20} | fields))
+    with pytest.raises(ConversionError, match=message):
+        read_config(path)
+
+
+def test_a_deeply_nested_configuration_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bert_config.json").write_text('{"vocab_size": ' + "[" * 200_000)
+    with pytest.raises(ConversionError, match="bert_config.json: .*nested at most 100 levels"):
+        read_config(tmp_path / "bert_config.json")
+
+
+def test_a_tensor_that_is_not_finite_is_refused_by_name() -> None:
+    arrays = random_arrays(Heads())
+    arrays["bert/pooler/dense/bias"][1] = np.nan
+    checkpoint = made_checkpoint(arrays, Heads())
+    with pytest.raises(ConversionError, match="weight `bert/pooler/dense/bias` must hold finite numbers"):
+        checkpoint.array("bert/pooler/dense/bias")

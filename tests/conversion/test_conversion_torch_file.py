@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from huggingface_samples import Call, Storage, pickled, recorded, view, write_legacy, write_zip
+from huggingface_samples import MAGIC, VERSION, Call, Storage, pickled, recorded, view, write_legacy, write_zip
 
 from bert_tf.conversion.tensors import ConversionError
 from bert_tf.conversion.torch_file import read_torch_file
@@ -161,6 +162,51 @@ def test_compressed_archives_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "w.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", pickled({}))
     with pytest.raises(ConversionError, match=r"Received: compressed data.pkl"):
+        read_torch_file(tmp_path / "w.bin")
+
+
+LEVELS = 3_000_000
+DEEP = b")" + pickle.TUPLE1 * LEVELS
+HOSTILE = {
+    "tuple": DEEP,
+    "key": pickle.EMPTY_DICT + DEEP + b"K\x01" + pickle.SETITEM,
+    "storage": DEEP + pickle.BINPERSID,
+    "value": pickle.EMPTY_DICT + b"X\x01\x00\x00\x00x" + DEEP + pickle.SETITEM,
+    # A list that is filled once another one holds it, and one that holds itself: their levels cannot be counted.
+    "filled later": b"]q\x00]q\x01ah\x01]a",
+    "itself": b"]q\x00h\x00a",
+}
+
+
+def _refused_everywhere(folder: Path) -> None:
+    """Ends with status 0 where every hostile pickle is refused, at every place of both formats."""
+    plain = [pickled(item) for item in (MAGIC, VERSION, {"little_endian": True}, {}, [])]
+    for name, opcodes in HOSTILE.items():
+        attack = b"\x80\x02" + opcodes + pickle.STOP
+        for place in range(1, len(plain)):
+            path = folder / f"{name}_{place}.bin"
+            path.write_bytes(b"".join([*plain[:place], attack, *plain[place + 1 :]]))
+            with pytest.raises(ConversionError, match=str(path)):
+                read_torch_file(path)
+        with zipfile.ZipFile(folder / f"{name}.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", attack)
+        with pytest.raises(ConversionError, match=f"{name}.bin"):
+            read_torch_file(folder / f"{name}.bin")
+
+
+def test_hostile_pickles_are_refused_without_a_crash(tmp_path: Path) -> None:
+    # In a process of its own: a fault in C would end the whole session.
+    child = multiprocessing.get_context("fork").Process(target=_refused_everywhere, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("view_of", [("b", 4, 9), ("b", -1, 2), ("b", "4", 2)])
+def test_views_beyond_their_storage_are_refused(tmp_path: Path, view_of: tuple[Any, ...]) -> None:
+    content = {"x": view(Storage("FloatStorage", "a", 12, view_of), (2,), (1,))}
+    write_legacy(tmp_path / "w.bin", content, {"a": NUMBERS})
+    with pytest.raises(ConversionError, match="beyond a storage of 12 elements"):
         read_torch_file(tmp_path / "w.bin")
 
 

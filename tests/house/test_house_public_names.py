@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 
@@ -29,6 +30,18 @@ def test_every_name_resolves_and_is_documented(name: str) -> None:
     value = getattr(bert_tf, name)
     assert value.__doc__
     assert importlib.import_module(value.__module__).__name__.startswith("bert_tf")
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_paths_may_be_strings(name: str) -> None:
+    value = getattr(bert_tf, name)
+    members = [getattr(value, member) for member in vars(value)] if isinstance(value, type) else [value]
+    for function in members:
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+            continue
+        for parameter in inspect.signature(function).parameters.values():
+            kinds = str(parameter.annotation)
+            assert "Path" not in kinds or "str" in kinds, f"{function.__qualname__}: `{parameter.name}` is {kinds}"
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

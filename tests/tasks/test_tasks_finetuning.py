@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,15 +50,44 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sources(home: Path, **more: object) -> Sources:
-    return Sources(home / "train.tsv", home / "dev.tsv", **more)
+    # Paths are strings here, and of type Path elsewhere.
+    return Sources(str(home / "train.tsv"), str(home / "dev.tsv"), **more)
 
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
-    files = sources(home, further={"other": home / "other.tsv"})
-    result = finetune_task(ClassifyTask(), files, Start(home / "encoder"), CONFIG, home / "run")
+    files = sources(home, further={"other": str(home / "other.tsv")})
+    result = finetune_task(ClassifyTask(), files, Start(str(home / "encoder")), CONFIG, str(home / "run"))
     assert result.metrics["accuracy"] == 1.0
     return home / "run"
+
+
+def test_a_preset_answers_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
+    answerer = Answerer(str(run))
+    assert isinstance(answerer.task, ClassifyTask)
+    assert answerer.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), Problems()) == 24
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_a_preset_without_a_task_answers_nothing(home: Path, as_path: type) -> None:
+    with pytest.raises(ValueError, match="must be a preset of a task, .* Run `bert-tf finetune TASK --preset"):
+        Answerer(as_path(home / "encoder"))
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"task": "sequence_classification"}, "the task must be one of .*`bert-tf convert` again with `--task TASK`"),
+        ({"task": ["classify"]}, "the task must be one of"),
+        ({"task": "classify", "max_sequence_length": "24"}, "`max_sequence_length` must be an integer"),
+        ({"task": "classify", "colour": 1}, "does not describe the task `classify`"),
+    ],
+)
+def test_a_task_that_is_none_is_refused(task: dict[str, object], message: str, home: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(home / "encoder", tmp_path / "preset")
+    (directory / "task.json").write_text(json.dumps(task))
+    with pytest.raises(ValueError, match=f"task.json: .*{message}"):
+        Answerer(str(directory))
 
 
 def test_a_run_holds_preset_predictions_and_figures(home: Path, run: Path) -> None:

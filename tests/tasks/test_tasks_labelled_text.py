@@ -101,6 +101,7 @@ def test_values_of_json_that_are_no_strings(tmp_path: Path) -> None:
         (".jsonl", b'{"label": "x", "text": null}\n', "line 1: `text` must be a string or a number. Received: null"),
         (".jsonl", b'["x", "y"]\n', "line 1: must be a JSON object. Received: "),
         (".jsonl", b'{"label": "x", "text": "y"}\n{"label": \n', "line 2: not JSON: "),
+        pytest.param(".jsonl", b"[" * 200_000, "line 1: not JSON: .*nested at most 100 levels", id="deep"),
         (".tsv", b"label\ttext\nx\tna\xefve\n", "line 2: not UTF-8"),
         (".csv", b"label,text\nx,y\nx,na\xefve\n", "line 3: not UTF-8"),
     ],

@@ -72,6 +72,7 @@ def test_a_faulty_question_is_named_and_may_be_skipped(tmp_path: Path, fields: d
     [
         ("", "not JSON"),
         ('{"data": [}', "not JSON: Expecting value: line 1"),
+        pytest.param("[" * 200_000, "nested at most 100 levels", id="deep"),
         ("[]", "must hold a JSON object. Received: list"),
         ('{"articles": []}', "must have a list `data`"),
         ('{"data": [{}]}', "data[0]: `paragraphs` must be a list. Received: None"),

@@ -22,6 +22,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.supervisors.multiprocess import Multiprocess
 
+from bert_tf.config import local_path
 from bert_tf.export.serving.batching import BatchingOptions
 from bert_tf.export.serving.configuration import ServedModel
 from bert_tf.export.serving.errors import ServingError
@@ -126,7 +127,7 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
     """
     options = options or ServerOptions()
     if isinstance(models, str | Path):
-        folder = Path(models).resolve()
+        folder = local_path(models).resolve()
         models = [ServedModel(folder.name, folder)]
     for model in models:
         latest_version(model.base_path)

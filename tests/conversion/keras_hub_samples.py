@@ -1,0 +1,34 @@
+"""Presets of keras-hub for tests: the recorded ones, and changed copies of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bert_tf.conversion import Options, keras_hub
+from bert_tf.conversion.checkpoint import Checkpoint
+
+DATA = Path(__file__).parents[1] / "testdata"
+VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
+
+
+def golden(kind: str) -> Checkpoint:
+    return keras_hub.read(DATA / f"keras_hub_{kind}", Options())
+
+
+def copied(kind: str, directory: Path) -> Path:
+    return Path(shutil.copytree(DATA / f"keras_hub_{kind}", directory / kind))
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    mapping = json.loads(path.read_text("utf-8"))
+    change(mapping)
+    path.write_text(json.dumps(mapping), "utf-8")
+
+
+def cut_vocabulary(directory: Path) -> None:
+    lines = (directory / VOCABULARY).read_text("utf-8").splitlines()
+    (directory / VOCABULARY).write_text("\n".join(lines[:-2]) + "\n", "utf-8")
