@@ -86,9 +86,7 @@ def unpack(chunks: Iterable[bytes]) -> Gathered:
     return Gathered(list(documents.values()), frozenset(unwanted), copies)
 
 
-def _add(
-    found: Sequence[TokenizedDocument], documents: dict[int, TokenizedDocument], copies: Counter[int]
-) -> None:
+def _add(found: Sequence[TokenizedDocument], documents: dict[int, TokenizedDocument], copies: Counter[int]) -> None:
     """Adds the documents of one chunk to those of the bucket, and to `copies` what is dropped."""
     added: set[int] = set()
     for document in found:

@@ -21,6 +21,7 @@ from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
 from bert_tf.data.pairs import TokenizedDocument, document_id
 from bert_tf.data.randomness import integers, stream_keys, uniform
+from bert_tf.entry.quiet import import_tensorflow
 from bert_tf.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def split_sentences(paragraphs: Iterable[str], language: str) -> list[str]:
 @functools.lru_cache(maxsize=2)
 def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
     """Returns the one tokenizer of this process; building it takes most of a second."""
+    import_tensorflow()
     from bert_tf.text.tokenizer import BertTokenizer  # TensorFlow: needed by workers, not to build a pipeline
 
     return BertTokenizer(Vocabulary(tokens), lowercase)

@@ -16,7 +16,9 @@ _LINES_A_BATCH = 4096
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt, one piece a line")
-    parser.add_argument("--cased", action="store_true", help="keep case and accents, as a vocabulary with capitals does")
+    parser.add_argument(
+        "--cased", action="store_true", help="keep case and accents, as a vocabulary with capitals does"
+    )
     parser.add_argument("--graph", action="store_true", help="through a SavedModel instead of Python")
     parser.add_argument("--input", type=Path, required=True, help="UTF-8 text")
     parser.add_argument("--output", type=Path, required=True, help="one line of ids for every line of text")

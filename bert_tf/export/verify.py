@@ -7,6 +7,11 @@ reasons on stderr where one is too large or a request fails.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
 import json
 import sys
 from collections.abc import Iterator
@@ -18,7 +23,9 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 from google.protobuf.message import DecodeError
 
+from bert_tf.entry.errors import run_program
 from bert_tf.export.metadata import WARMUP
+from bert_tf.export.runtime import without_gradient_warnings
 
 TOLERANCE = 1e-5
 RECORDING = Path("assets.extra") / "recorded.npz"
@@ -110,7 +117,8 @@ def verify(folder: Path, recording: Path) -> Verdict:
         The verdict. A failure is every request that is not answered and every output that differs by more than the
         recording's tolerance or, for strings and shapes, at all.
     """
-    signatures = tf.saved_model.load(str(folder)).signatures
+    with without_gradient_warnings():
+        signatures = tf.saved_model.load(str(folder)).signatures
     played, failures = _played(signatures, folder)
     tolerance = recorded_tolerance(recording)
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
@@ -194,4 +202,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_program(lambda: main(sys.argv[1:])))

@@ -15,7 +15,7 @@ from bert_tf.conversion.fixed_inputs import fixed_inputs
 from bert_tf.conversion.parity import compare
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
 from bert_tf.conversion.vocabularies import fitted, read_vocabulary, without_padding
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.text.vocabulary import Vocabulary
 
 
 def test_shapes_are_those_of_the_original() -> None:
