@@ -18,7 +18,14 @@ from beam_pipelines.transforms.aside import ASIDE
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig, to_dict
-from bert_tf.data.schema import MANIFEST_NAME, REPORT_NAME, SCHEMA_VERSION, VOCABULARY_NAME, length_folder
+from bert_tf.data.schema import (
+    MANIFEST_NAME,
+    REPORT_NAME,
+    SCHEMA_VERSION,
+    VERIFIED_NAME,
+    VOCABULARY_NAME,
+    length_folder,
+)
 from bert_tf.data.staging import STAGING_PATTERN
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -115,7 +122,7 @@ class DataDirectory:
     @property
     def _names_of_data(self) -> set[str]:
         shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
-        return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME}
+        return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME, VERIFIED_NAME}
 
     def _check_same_run(self, there: Mapping[str, int]) -> None:
         content = storage.read(self.file(RUN_NAME))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from bert_tf.config import ConfigError
+from bert_tf.config.data import VERIFY
 
 
 def existing(path: Path, what: str) -> Path:
@@ -19,6 +20,16 @@ def existing(path: Path, what: str) -> Path:
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """Adds `--preset`."""
     parser.add_argument("--preset", type=Path, required=True, help="a preset, or the output of a run")
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Adds `--verify`."""
+    parser.add_argument(
+        "--verify",
+        choices=VERIFY,
+        default="once",
+        help="compare the data's checksums: never, once for each data directory, or always; default: once",
+    )
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:

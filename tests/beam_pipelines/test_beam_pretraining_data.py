@@ -16,6 +16,8 @@ from beam_pipelines.transforms.rejections import Tally
 from bert_tf.config import ConfigError
 from bert_tf.data.manifest import open_data, read_manifest
 from bert_tf.data.records import read_shard
+from bert_tf.data.schema import VERIFIED_NAME
+from bert_tf.data.verification import verify_data
 from bert_tf.text.vocabulary import load_vocabulary
 
 FLAGS = ["--num_shards=3", "--max_seq_length=32", "--max_predictions_per_seq=5", "--validation_fraction=0.1"]
@@ -116,7 +118,9 @@ def test_static_copies(home: Path, glob: str, vocabulary: Path, reference: tuple
 
 def test_a_finished_directory_is_left_alone(glob: str, vocabulary: Path, reference: tuple[Path, dict]) -> None:
     before = {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
+    verify_data(reference[0], read_manifest(reference[0]))
     summary = run(glob, vocabulary, reference[0])
+    (reference[0] / VERIFIED_NAME).unlink()
     assert summary | {"seconds": 0} == reference[1] | {"seconds": 0}
     assert before == {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
 

@@ -15,7 +15,7 @@ ALLOWED = {
     "entry": set(),
     "config": set(),
     "text": {"config"},
-    "data": {"config", "text"},
+    "data": {"entry", "config", "text"},
     "layers": {"config", "text", "data"},
     "models": BELOW_MODELS,
     "training": BELOW_MODELS,
