@@ -67,7 +67,7 @@ def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once")
         return
     directory = Path(directory)
     known = _known(directory)
-    verified: dict[str, list[Any]] = {}
+    verified: dict[str, list[Any] | None] = {}
     for shard in _shards(manifest):
         path = directory / shard.name
         state = _state(path, shard)
@@ -89,7 +89,7 @@ def _state(path: Path, shard: ShardInfo) -> list[Any] | None:
     """Returns what changes with the content of a file, None where there is no file."""
     try:
         found = path.stat()
-    except OSError:  # `verify_shard` names it
+    except FileNotFoundError:  # `verify_shard` names the file
         return None
     return [found.st_size, found.st_mtime_ns, found.st_ino, shard.sha256]
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def warn_of_unused_gpu(tf: Any) -> None:
 
 
 @contextlib.contextmanager
-def _stderr_kept() -> Any:
+def _stderr_kept() -> Iterator[None]:
     """Keeps what is written to the descriptor of stderr by the block, and shows it if the block raises."""
     sys.stderr.flush()
     stderr = os.dup(2)
