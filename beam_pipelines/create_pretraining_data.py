@@ -49,6 +49,7 @@ from bert_tf.data.report import describe
 from bert_tf.data.report_page import page
 from bert_tf.data.schema import REPORT_NAME, VOCABULARY_NAME
 from bert_tf.data.shown_examples import read_examples
+from bert_tf.text.casing import casing_notice, resolve_lowercase
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 # Text in one bucket: 8 M tokens or so, which take a few hundred megabytes while their shard is made; of Wikipedia
@@ -118,12 +119,21 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
 
 def _planned(args: argparse.Namespace) -> _Run:
     vocabulary, settings = storage.read_file(args.vocabulary, load_vocabulary), read_settings(args)
+    args.cased = _is_cased(vocabulary, args)
     corpus = corpus_of(args)
     planned = [plan(config, corpus.text_bytes) for config in data_configs(args)]
     configs, buckets = [config for config, _ in planned], planned[0][1]
     folders = by_folder(configs)
     directory = DataDirectory(args.output, describe_run(corpus, configs, vocabulary, settings), buckets, tuple(folders))
     return _Run(corpus, settings, folders, vocabulary, buckets, directory, args.max_rejected_fraction)
+
+
+def _is_cased(vocabulary: Vocabulary, args: argparse.Namespace) -> bool:
+    """Returns whether case is kept, as the vocabulary says; prints a line where no flag asks for it."""
+    lowercase = resolve_lowercase(vocabulary, args.cased, args.vocabulary)
+    if notice := casing_notice(vocabulary, args.cased):
+        print(f"data: {notice}", file=sys.stderr)
+    return not lowercase
 
 
 def _estimate(it: _Run, flags: Sequence[str]) -> dict[str, Any]:

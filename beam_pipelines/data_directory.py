@@ -25,6 +25,7 @@ from bert_tf.data.schema import (
     MANIFEST_NAME,
     REPORT_NAME,
     SCHEMA_VERSION,
+    VERIFIED_NAME,
     VOCABULARY_NAME,
     length_folder,
 )
@@ -151,7 +152,7 @@ class DataDirectory:
     @property
     def _names_of_data(self) -> set[str]:
         shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
-        return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME}
+        return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME, VERIFIED_NAME}
 
     def _check_same_run(self, there: Mapping[str, int]) -> list[dict[str, str]]:
         """Compares the descriptions of the run in the directory and of this one.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from beam_pipelines.errors import PipelineError
+from bert_tf.entry.errors import is_expected, one_line
 
 _FAILED, _INTERRUPTED = 1, 130
 
@@ -23,15 +22,16 @@ def run_as_program(run: Callable[[Sequence[str]], dict[str, Any]]) -> int:
     Returns:
         0, or another exit status after one line on stderr that says what went wrong.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     try:
         summary = run(sys.argv[1:])
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         return _INTERRUPTED
-    except (ValueError, OSError, PipelineError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except Exception as error:
+        if not is_expected(error):
+            raise
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return _FAILED
     print(json.dumps(summary), flush=True)
     return 0

@@ -67,7 +67,9 @@ class CorpusOptions(PipelineOptions):
         )
         parser.add_argument("--text_field", default="text", help="jsonl: the field, parquet: the column of the text")
         parser.add_argument("--output", default="", help="what is written")
-        parser.add_argument("--cased", action="store_true", help="keep case and accents")
+        parser.add_argument(
+            "--cased", action="store_true", help="keep case and accents; data does with a cased vocabulary"
+        )
         parser.add_argument("--max_document_bytes", type=int, default=10_000_000, help="longer documents are rejected")
         parser.add_argument("--max_rejected_fraction", type=float, default=0.05, help="the run fails above this share")
         parser.add_argument(

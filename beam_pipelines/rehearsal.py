@@ -48,7 +48,7 @@ class Measured:
         counts: `documents`, `tokens`, `examples`, bytes of shards (`disk`), of packed documents (`packed`) and of
             what else is gathered (`shuffled`).
         seconds: CPU time by step.
-        units: of its units, bytes on disk, and documents and tokens, duplicates included.
+        units: of its units, bytes on disk, and documents and tokens, without the duplicates within a unit.
     """
 
     bytes: float
@@ -79,6 +79,7 @@ class Rehearsal:
         # What is done once only, with the first call (TensorFlow's graph takes as long as a megabyte of text), must not
         # be scaled.
         once = [RawDocument("", "", ("A sentence.",))]
+        self._tokenize.start_bundle()
         list(self._tokenize.process(once))
         if self._cleaning.filters:
             list(self._filter.process(once))
@@ -90,13 +91,14 @@ class Rehearsal:
         chunks: list[bytes] = []
         filtered: list[list[RawDocument]] = []
         for unit in units:
+            self._tokenize.start_bundle()
             batches = list(_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
                     batches = [found for batch in batches for found in self._filter.process(batch)]
             with _timed(seconds, TOKENIZE):
                 given = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
-            documents, _ = unpack(given)
+            documents = unpack(given).documents
             own.append(MeasuredUnit(unit.bytes, len(documents), sum(len(each.token_ids) for each in documents)))
             chunks += given
             filtered += batches

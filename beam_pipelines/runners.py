@@ -38,6 +38,7 @@ _LOG_LINES = 30
 _LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
+_OUT_OF_MEMORY = re.compile(r"^MemoryError\b", re.MULTILINE)
 # What job servers say when the connection to a worker breaks.
 _LOST_WORKER = re.compile(r"StatusRuntimeException: (?:CANCELLED|UNAVAILABLE)\b")
 _STEP = re.compile(r"\s*\[while running .*$", re.DOTALL)
@@ -150,6 +151,8 @@ def _failure(error: Exception) -> BaseException:
     if _INTERRUPTED.search(text):
         return KeyboardInterrupt()
     found = _ERROR_LINE.findall(text)
+    if not found and _OUT_OF_MEMORY.search(text):
+        return MemoryError("a worker needed more memory than there is")
     if not found and _LOST_WORKER.search(text):
         return PipelineError(f"a worker process was lost (killed, or its machine is out of memory); {RESUME}")
     kind, message = found[-1] if found else (type(error).__name__, text.strip() or "no message")

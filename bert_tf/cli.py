@@ -14,6 +14,7 @@ from typing import Any
 from bert_tf.commands.arguments import Parser
 from bert_tf.commands.pipelines import run_pipeline
 from bert_tf.commands.quiet import import_tensorflow
+from bert_tf.entry.errors import is_expected, one_line
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -92,10 +93,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bert-tf: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except (ValueError, OSError, RuntimeError) as error:
-        if debug:
+    except Exception as error:
+        if debug or not is_expected(error):
             raise
-        print(f"bert-tf: error: {error or type(error).__name__}", file=sys.stderr)
+        print(f"bert-tf: error: {one_line(error)}", file=sys.stderr)
         return EXIT_FAILURE
     summary.setdefault("seconds", round(time.monotonic() - started, 1))
     print(json.dumps(summary, ensure_ascii=False))

@@ -16,12 +16,12 @@ from beam_pipelines import storage
 from beam_pipelines.progress import ProgressLog
 from beam_pipelines.run_output import RunOutput
 from beam_pipelines.transforms.aside import fetched
-from beam_pipelines.transforms.compact import unpack
+from beam_pipelines.transforms.compact import Gathered, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
 from bert_tf.data.masking import mask_pairs
-from bert_tf.data.pairs import Examples, Pairs, TokenizedDocument, draw_examples, unique_documents
+from bert_tf.data.pairs import Examples, Pairs, TokenizedDocument, draw_examples
 from bert_tf.data.randomness import stream_keys, uniform
 from bert_tf.data.records import ShardInfo, encode_dynamic, encode_static, write_shard
 from bert_tf.data.schema import shard_name
@@ -108,28 +108,22 @@ class Bucketful:
     left_out: Counter[tuple[int, str]]
 
 
-def select_documents(
-    documents: Sequence[TokenizedDocument],
-    unwanted: frozenset[int],
-    weights: Sequence[float],
-    config: DataConfig,
-) -> Bucketful:
+def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> Bucketful:
     """Chooses among the documents of a bucket.
 
     Args:
-        documents: all that reached it, in any order.
-        unwanted: ids of near-duplicates.
+        gathered: all that reached it.
         weights: of the sources; a document takes part in `dupe_factor` times the weight of its source passes, a
             fraction being rounded up with that probability.
         config: `dupe_factor` and the seed.
 
     Returns:
-        The documents chosen; equal ones once, and those that no pass draws not at all.
+        The documents chosen, without near-duplicates and those that no pass draws.
     """
-    kept, dropped = unique_documents(documents)
-    left_out = Counter((document.source, DUPLICATE) for document in dropped)
-    left_out.update((d.source, NEAR_DUPLICATE) for d in kept if d.document_id in unwanted)
-    kept = [document for document in kept if document.document_id not in unwanted]
+    documents = sorted(gathered.documents, key=lambda document: document.document_id)
+    left_out = Counter({(source, DUPLICATE): count for source, count in gathered.copies.items()})
+    left_out.update((d.source, NEAR_DUPLICATE) for d in documents if d.document_id in gathered.unwanted)
+    kept = [document for document in documents if document.document_id not in gathered.unwanted]
     wanted = config.dupe_factor * np.array([weights[document.source] for document in kept], np.float64)
     ids = np.array([document.document_id for document in kept], np.int64)
     rounding = uniform(stream_keys(config.seed, _WEIGHT_STREAM, ids), 0)
@@ -173,10 +167,8 @@ class BuildShard(beam.DoFn):
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
-        documents, unwanted = unpack(fetched(chunks))
         config = next(iter(self._configs.values()))
-        chosen = select_documents(documents, unwanted, self._weights, config)
-        del documents
+        chosen = select_documents(unpack(fetched(chunks)), self._weights, config)
         name = bucket_name(self._buckets, bucket)
         lengths = [self._build(folder, config, chosen, name) for folder, config in self._configs.items()]
         report = ShardReport(

@@ -11,7 +11,9 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplicates, sign_documents
 from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.tokenize import Buckets
+from bert_tf.data.pairs import document_id
 
 # A bucket holds about 32 MB of text: 10,000 documents of Wikipedia, whose rows take 8 MB at a threshold of 0.8.
 # Short documents have more rows for their text, hence more partitions than buckets.
@@ -74,12 +76,14 @@ class SignDocuments(beam.DoFn):
 
     def start_bundle(self) -> None:
         """Begins without rows."""
+        self._recent = RecentDocuments()
         self._tables: list[np.ndarray] = []
 
     def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
-        """Signs one batch."""
+        """Signs one batch, each text of a bundle once."""
         good = [document.paragraphs for document in batch if not document.reason]
-        self._tables.append(sign_documents(good, self._seed, self._bands, self._rows))
+        fresh = [text for text in good if not self._recent.is_copy(document_id("\n".join(text)))]
+        self._tables.append(sign_documents(fresh, self._seed, self._bands, self._rows))
         if sum(map(len, self._tables)) > _ROWS_A_TABLE:
             yield from self._packed()
 

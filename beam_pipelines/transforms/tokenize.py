@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import numpy as np
 import sentencex
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.sources.documents import EMPTY, RawDocument
-from beam_pipelines.transforms.compact import pack
+from beam_pipelines.transforms.compact import mark_copies, pack
+from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
 from bert_tf.data.pairs import TokenizedDocument, document_id
 from bert_tf.data.randomness import integers, stream_keys, uniform
+from bert_tf.entry.quiet import import_tensorflow
 from bert_tf.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -64,15 +68,18 @@ def split_sentences(paragraphs: Iterable[str], language: str) -> list[str]:
 @functools.lru_cache(maxsize=2)
 def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
     """Returns the one tokenizer of this process; building it takes most of a second."""
+    import_tensorflow()
     from bert_tf.text.tokenizer import BertTokenizer  # TensorFlow: needed by workers, not to build a pipeline
 
     return BertTokenizer(Vocabulary(tokens), lowercase)
 
 
 class TokenizeDocuments(beam.DoFn):
-    """Splits, tokenizes and packs batches of documents.
+    """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
-    Main output: (bucket, packed documents). The other outputs are those of `rejections.account`.
+    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped): copies
+    are counted by their bucket, so that a run that is resumed counts those of a finished bucket once. The other
+    outputs are those of `rejections.account`.
 
     Args:
         config: case and seed.
@@ -100,30 +107,65 @@ class TokenizeDocuments(beam.DoFn):
         """Builds the tokenizer, once in a process."""
         self._tokenizer = shared_tokenizer(self._vocabulary.tokens, self._config.lowercase)
 
+    def start_bundle(self) -> None:
+        """Begins without documents."""
+        self._recent = RecentDocuments()
+        self._copies: dict[int, Counter[int]] = defaultdict(Counter)
+
     def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
         """Yields the outputs of one batch."""
         left_out = [(document, document.reason) for document in batch if document.reason]
-        good = [document for document in batch if not document.reason]
-        by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
-        tokenized = tokenize_documents(good, self._languages, self._tokenizer)
-        left_out += [(raw, EMPTY) for raw, document in zip(good, tokenized, strict=True) if document is None]
+        fresh: dict[int, list[RawDocument]] = defaultdict(list)
+        copies: dict[int, list[RawDocument]] = defaultdict(list)
+        for document in batch:
+            if not document.reason:
+                number = document_id("\n".join(document.paragraphs))
+                (copies if self._recent.is_copy(number, document.source) else fresh)[number].append(document)
+        tokenized = self._tokenized(fresh)
+        for number in fresh.keys() - {document.document_id for document in tokenized}:
+            self._recent.forget(number)
+            left_out += [(document, EMPTY) for document in fresh[number] + copies.pop(number, [])]
         yield from account(batch, left_out)
-        kept = [document for document in tokenized if document is not None]
-        numbers = self._buckets.of(np.array([document.document_id for document in kept], np.int64))
-        for document, bucket in zip(kept, numbers.tolist(), strict=True):
-            by_bucket[bucket].append(document)
-        for bucket, documents in sorted(by_bucket.items()):
+        self._count(copies)
+        yield from self._packed(tokenized)
+
+    def finish_bundle(self) -> Iterable[WindowedValue]:
+        """Yields the numbers of copies."""
+        for bucket, copies in sorted(self._copies.items()):
             if bucket not in self._finished:
-                yield bucket, pack(documents, len(self._vocabulary))
+                yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
+
+    def _tokenized(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
+        """Returns documents, given by id, as word pieces; those without a piece are left out."""
+        numbers = [number for number, equal in documents.items() for _ in equal]
+        raw = [document for equal in documents.values() for document in equal]
+        found = tokenize_documents(raw, numbers, self._languages, self._tokenizer)
+        return [document for document in found if document is not None]
+
+    def _count(self, copies: Mapping[int, Sequence[RawDocument]]) -> None:
+        """Adds copies, given by id, to those of their buckets."""
+        buckets = self._buckets.of(np.array(list(copies), np.int64))
+        for bucket, equal in zip(buckets.tolist(), copies.values(), strict=True):
+            self._copies[bucket].update(document.source for document in equal)
+
+    def _packed(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
+        by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
+        buckets = self._buckets.of(np.array([document.document_id for document in documents], np.int64))
+        for document, bucket in zip(documents, buckets.tolist(), strict=True):
+            by_bucket[bucket].append(document)
+        for bucket, own in sorted(by_bucket.items()):
+            if bucket not in self._finished:
+                yield bucket, pack(own, len(self._vocabulary))
 
 
 def tokenize_documents(
-    documents: Sequence[RawDocument], languages: Sequence[str], tokenizer: BertTokenizer
+    documents: Sequence[RawDocument], numbers: Sequence[int], languages: Sequence[str], tokenizer: BertTokenizer
 ) -> list[TokenizedDocument | None]:
     """Splits documents into sentences and these into word pieces.
 
     Args:
         documents: n documents.
+        numbers: their ids.
         languages: for sentence splitting, by source.
         tokenizer: gives the pieces, of all documents at once.
 
@@ -135,7 +177,7 @@ def tokenize_documents(
     lengths = np.diff(splits).astype(np.int32)
     tokenized: list[TokenizedDocument | None] = []
     first = 0
-    for document, own in zip(documents, sentences, strict=True):
+    for document, number, own in zip(documents, numbers, sentences, strict=True):
         last = first + len(own)
         token_ids = values[splits[first] : splits[last]]
         own_lengths = lengths[first:last]
@@ -143,6 +185,5 @@ def tokenize_documents(
         if not len(token_ids):
             tokenized.append(None)
             continue
-        number = document_id("\n".join(document.paragraphs))
         tokenized.append(TokenizedDocument(number, token_ids, own_lengths[own_lengths > 0], document.source))
     return tokenized

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import ConfigError, local_path
+from bert_tf.config.data import VERIFY
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +36,16 @@ def existing(path: Path, what: str) -> Path:
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """Adds `--preset`."""
     parser.add_argument("--preset", type=Path, required=True, help="a preset, or the output of a run")
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Adds `--verify`."""
+    parser.add_argument(
+        "--verify",
+        choices=VERIFY,
+        default="once",
+        help="compare the data's checksums: never, once for each data directory, or always; default: once",
+    )
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:

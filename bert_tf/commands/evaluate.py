@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.arguments import add_preset, add_verify, existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,12 +14,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_preset(parser)
     parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`")
     parser.add_argument("--batch_size", type=int, default=32, help="sequences a batch")
+    add_verify(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Evaluates and returns the summary."""
     existing(args.preset, "--preset")
     existing(args.data, "--data")
+    from bert_tf.data.verification import verified_data
     from bert_tf.tasks.pretraining import run_evaluation
 
-    return {"output": str(args.preset), **run_evaluation(args.preset, args.data, args.batch_size)}
+    with verified_data(args.data, args.verify):
+        return {"output": str(args.preset), **run_evaluation(args.preset, args.data, args.batch_size)}

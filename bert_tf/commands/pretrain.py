@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, existing, refuse_overrides
+from bert_tf.commands.arguments import add_overrides, add_verify, existing, refuse_overrides
 from bert_tf.config import BertConfig, ConfigError, RunConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.recipes.pretraining import RECIPES, recipe
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
     parser.add_argument("--recipe", default="default", help=", ".join(RECIPES))
     parser.add_argument("--strategy", choices=STRATEGIES, help="one device, or a copy of the model on each of several")
+    add_verify(parser)
     add_overrides(parser)
 
 
@@ -39,10 +40,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.training.allocator import tune_allocator
 
     tune_allocator()
+    from bert_tf.data.verification import verified_data
     from bert_tf.tasks.pretraining import run_pretraining
     from bert_tf.training.fit import weights_sha256
 
-    preset, result = run_pretraining(args.data, config, args.output, args.init)
+    with verified_data(args.data, args.verify):
+        preset, result = run_pretraining(args.data, config, args.output, args.init)
     return {
         "output": str(args.output),
         "preset": str(preset),

@@ -16,7 +16,9 @@ _LINES_A_BATCH = 4096
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt, one piece a line")
-    parser.add_argument("--cased", action="store_true", help="keep case and accents")
+    parser.add_argument(
+        "--cased", action="store_true", help="keep case and accents, as a vocabulary with capitals does"
+    )
     parser.add_argument("--graph", action="store_true", help="through a SavedModel instead of Python")
     parser.add_argument("--input", type=Path, required=True, help="UTF-8 text")
     parser.add_argument("--output", type=Path, required=True, help="one line of ids for every line of text")
@@ -24,11 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Writes the ids of every line; returns the summary."""
+    from bert_tf.text.casing import resolve_lowercase
     from bert_tf.text.tokenizer import BertTokenizer
     from bert_tf.text.vocabulary import load_vocabulary
 
     existing(args.input, "--input")
-    tokenizer = BertTokenizer(load_vocabulary(args.vocabulary), lowercase=not args.cased)
+    vocabulary = load_vocabulary(args.vocabulary)
+    tokenizer = BertTokenizer(vocabulary, resolve_lowercase(vocabulary, args.cased, args.vocabulary))
     rows = _graph_rows(tokenizer) if args.graph else _python_rows(tokenizer)
     staging = args.output.with_name(f".{args.output.name}.tmp")
     lines = tokens = 0

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from bert_tf.config.base import ConfigError
 from bert_tf.config.cleaning import CleaningConfig
 
+# When the checksums of data are compared with its manifest before it is used.
+VERIFY = ("never", "once", "always")
+
 
 @dataclass(frozen=True)
 class DataConfig:

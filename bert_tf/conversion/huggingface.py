@@ -22,8 +22,9 @@ from bert_tf.conversion.huggingface_tokenizer import TokenizerFiles, lowercase_b
 from bert_tf.conversion.huggingface_tokenizer_files import write_tokenizer
 from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
-from bert_tf.conversion.vocabularies import fitted, is_lowercase, without_padding
+from bert_tf.conversion.vocabularies import fitted, without_padding
 from bert_tf.conversion.weight_files import NAMES, OTHER_NAMES, read_weights, write_shards
+from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
 _DROPPING = ("sequence_classification", "token_classification", "multiple_choice")

@@ -18,7 +18,8 @@ from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.keras_hub_config import Remembered, Task
 from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
-from bert_tf.conversion.vocabularies import fitted, is_lowercase, read_vocabulary, without_padding
+from bert_tf.conversion.vocabularies import fitted, read_vocabulary, without_padding
+from bert_tf.text.casing import is_lowercase
 from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,9 @@ from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.options import Options
 from bert_tf.conversion.original_config import CONFIG_NAME, write_config
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.conversion.vocabularies import fitted, is_lowercase, read_vocabulary, without_padding
+from bert_tf.conversion.vocabularies import fitted, read_vocabulary, without_padding
 from bert_tf.models.presets import VOCABULARY_NAME
+from bert_tf.text.casing import is_lowercase
 from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
 # Casing by the name of a directory, as the releases are named; the first that is found.

@@ -1,4 +1,4 @@
-"""The vocabulary of a checkpoint: as long as its embedding, and cased or not."""
+"""The vocabulary of a checkpoint: as long as its embedding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.text.vocabulary import Vocabulary
 
 # No text is cut into such a piece: brackets are words of their own.
 _PADDING = re.compile(r"\[padding(\d+)\]")
@@ -42,14 +42,6 @@ def without_padding(vocabulary: Vocabulary) -> Vocabulary:
     while length and (found := _PADDING.fullmatch(tokens[length - 1])) and int(found[1]) == length - 1:
         length -= 1
     return vocabulary if length == len(tokens) else Vocabulary(tokens[:length])
-
-
-def is_lowercase(vocabulary: Vocabulary) -> bool:
-    """Returns whether no word piece but special ones (in brackets) has a capital, which lower-cased text never has."""
-    # Chinese releases have `<S>` and `<T>`.
-    special = (*SPECIAL_TOKENS, "<S>", "<T>")
-    ordinary = (token for token in vocabulary.tokens if token not in special and not token.startswith("["))
-    return all(token == token.lower() for token in ordinary)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:

@@ -19,7 +19,7 @@ from typing import Any
 from bert_tf.config import local_path
 from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
-from bert_tf.data.records import ShardInfo
+from bert_tf.data.records import ShardInfo, find_damage
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.staging import staged_file
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
@@ -180,16 +180,30 @@ def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = F
         ValueError: for the first shard that does not match; names it.
     """
     for shard in (shard for split in manifest.shards.values() for shard in split):
-        path = Path(directory) / shard.name
-        if not path.is_file():
-            raise ValueError(f"{path} is missing, but the manifest lists it.")
-        if (size := path.stat().st_size) != shard.bytes:
-            raise ValueError(f"{path}: must have {shard.bytes} bytes by the manifest. Received: {size}")
-        if checksums:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            if digest != shard.sha256:
-                raise ValueError(f"{path}: SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
+        verify_shard(Path(directory) / shard.name, shard, checksums)
+
+
+def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
+    """Checks that a shard is there and has its size.
+
+    Args:
+        path: of the shard.
+        shard: what the manifest says of it.
+        checksum: compare SHA-256 too, which reads the file.
+
+    Raises:
+        ValueError: where it does not match; names the file and, where the framing of a record is damaged, the record.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, but the manifest lists it.")
+    if (size := path.stat().st_size) != shard.bytes:
+        raise ValueError(f"{path}: must have {shard.bytes} bytes by the manifest. Received: {size}")
+    if checksum:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != shard.sha256:
+            damage = find_damage(path) or f"{path}: every record is whole, but not as it was written"
+            raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
 
 
 def open_data(

@@ -122,7 +122,8 @@ def read_shard(path: str | Path) -> Iterator[bytes]:
     """Reads a TFRecord file and checks both checksums of every record.
 
     Raises:
-        ValueError: for a truncated or damaged record; names the file and the record, counted from 0.
+        ValueError: for a truncated or damaged record; names the file, the record and its first byte, counted from
+            0.
     """
     with Path(path).open("rb") as file:
         yield from read_records(file, str(path))
@@ -130,10 +131,22 @@ def read_shard(path: str | Path) -> Iterator[bytes]:
 
 def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
     """Reads an open TFRecord file; `name` is that in errors, otherwise as `read_shard`."""
-    number = 0
+    number = offset = 0
     while header := file.read(_HEADER.size):
-        yield _read_record(file, header, f"{name}: record {number}")
+        record = _read_record(file, header, f"{name}: record {number} at byte {offset}")
+        yield record
         number += 1
+        offset += _HEADER.size + len(record) + _FOOTER.size
+
+
+def find_damage(path: str | Path) -> str | None:
+    """Returns the message of `read_shard` for the first damaged record of a file, None where there is none."""
+    try:
+        for _ in read_shard(path):
+            pass
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:

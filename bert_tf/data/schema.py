@@ -75,6 +75,8 @@ SPLITS = ("train", "validation")
 MANIFEST_NAME = "manifest.json"
 VOCABULARY_NAME = "vocab.txt"
 REPORT_NAME = "report.html"
+# What is known of shards whose checksums were compared, see `verification`.
+VERIFIED_NAME = ".verified.json"
 
 
 def shard_name(split: str, index: int, total: int) -> str:

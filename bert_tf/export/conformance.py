@@ -8,12 +8,18 @@ alike. Prints a line for each request that is not answered as expected; exit sta
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bert_tf.entry.errors import run_program
 from bert_tf.export.comparison import RECORDING, Case, Tensors, compare_outputs, read_recording
 from bert_tf.export.conformance_requests import GrpcServer, RestServer, bad_grpc_requests, bad_rest_requests
 from bert_tf.export.metadata import METHODS, signature_defs
@@ -126,4 +132,4 @@ def _result(check: Check) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_program(main))

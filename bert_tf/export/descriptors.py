@@ -6,6 +6,11 @@ messages look like: a FileDescriptorSet, which `protoc --include_imports --descr
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
 import sys
 from pathlib import Path
 
@@ -14,6 +19,7 @@ from google.protobuf.descriptor import FileDescriptor
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from bert_tf.data.staging import staged_file
+from bert_tf.entry.errors import run_program
 
 SERVICES = (prediction_service_pb2, model_service_pb2)
 
@@ -45,4 +51,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_program(lambda: main(sys.argv[1:])))

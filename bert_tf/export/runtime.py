@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,18 @@ def without_keras() -> Iterator[None]:
     finally:
         for name in hidden:
             del sys.modules[name]
+
+
+@contextlib.contextmanager
+def without_gradient_warnings() -> Iterator[None]:
+    """Keeps TensorFlow from warning that a loaded export holds no gradients: nobody takes one of a served model."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def register_text_operations() -> None:

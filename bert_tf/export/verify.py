@@ -7,6 +7,11 @@ reasons on stderr where one is too large or a request fails.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
 import json
 import sys
 from pathlib import Path
@@ -16,8 +21,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 from google.protobuf.message import DecodeError
 
+from bert_tf.entry.errors import run_program
 from bert_tf.export.comparison import RECORDING, Tensors, compare_outputs, read_recording
 from bert_tf.export.metadata import WARMUP
+from bert_tf.export.runtime import without_gradient_warnings
 
 
 class Verdict(NamedTuple):
@@ -50,7 +57,8 @@ def verify(folder: Path, recording: Path) -> Verdict:
     Raises:
         ValueError: for a recording without tolerances.
     """
-    signatures = tf.saved_model.load(str(folder)).signatures
+    with without_gradient_warnings():
+        signatures = tf.saved_model.load(str(folder)).signatures
     played, failures = _played(signatures, folder)
     cases, tolerance = read_recording(recording)
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
@@ -110,4 +118,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_program(lambda: main(sys.argv[1:])))

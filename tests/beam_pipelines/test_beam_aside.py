@@ -52,9 +52,9 @@ def test_every_chunk_comes_back_to_its_bucket(tmp_path_factory, chunks, run_byte
 def test_other_chunks_pass_through(tmp_path):
     unwanted = mark_unwanted(np.array([7], "<i8").tobytes())
     references = put(PutAside(str(tmp_path)), [(0, chunk(7, 3)), (0, chunk(8, 2))])[0]
-    found, ids = unpack(fetched([unwanted, *references]))
-    assert [document.document_id for document in found] == [7, 8]
-    assert ids == {7}
+    gathered = unpack(fetched([unwanted, *references]))
+    assert [document.document_id for document in gathered.documents] == [7, 8]
+    assert gathered.unwanted == {7}
 
 
 def test_references_are_small_and_nothing_is_written_for_nothing(tmp_path):

@@ -17,7 +17,8 @@ from beam_pipelines.transforms.rejections import Tally
 from bert_tf.config import ConfigError
 from bert_tf.data.manifest import open_data, read_manifest
 from bert_tf.data.records import read_shard
-from bert_tf.data.schema import DATA_ALGORITHM_VERSION
+from bert_tf.data.schema import DATA_ALGORITHM_VERSION, VERIFIED_NAME
+from bert_tf.data.verification import verify_data
 from bert_tf.text.vocabulary import load_vocabulary
 
 FLAGS = ["--num_shards=3", "--max_seq_length=32", "--max_predictions_per_seq=5", "--validation_fraction=0.1"]
@@ -124,7 +125,9 @@ def test_static_copies(home: Path, glob: str, vocabulary: Path, reference: tuple
 
 def test_a_finished_directory_is_left_alone(glob: str, vocabulary: Path, reference: tuple[Path, dict]) -> None:
     before = {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
+    verify_data(reference[0], read_manifest(reference[0]))
     summary = run(glob, vocabulary, reference[0])
+    (reference[0] / VERIFIED_NAME).unlink()
     assert summary | {"seconds": 0} == reference[1] | {"seconds": 0}
     assert before == {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
 
@@ -153,12 +156,25 @@ def test_only_what_is_missing_or_damaged_is_made_again(
     assert contents(output) == contents(reference[0])
 
 
-@pytest.mark.parametrize("flag", ["--seed=2", "--max_seq_length=64", "--num_shards=2", "--cased", "--language=none"])
+@pytest.mark.parametrize("flag", ["--seed=2", "--max_seq_length=64", "--num_shards=2", "--language=none"])
 def test_a_directory_of_another_run_is_refused(
     glob: str, vocabulary: Path, reference: tuple[Path, dict], flag: str
 ) -> None:
     with pytest.raises(ConfigError, match="another run|something else"):
         run(glob, vocabulary, reference[0], flag)
+
+
+def test_casing_comes_from_the_vocabulary(
+    tmp_path: Path, glob: str, vocabulary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capital = tmp_path / "cased.txt"
+    capital.write_text(vocabulary.read_text(encoding="utf-8") + "Kaba\n", encoding="utf-8")
+    assert run(glob, capital, tmp_path / "data")["examples"]
+    assert not read_manifest(tmp_path / "data").config.lowercase
+    assert "'Kaba'" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match=r"--cased .*vocab\.txt"):
+        run(glob, vocabulary, tmp_path / "refused", "--cased")
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_directory_with_something_else_in_it_is_refused(home: Path, glob: str, vocabulary: Path) -> None:

@@ -36,6 +36,7 @@ def test_the_summary_is_the_last_line_of_stdout(home: Path, data_flags: list[str
     keys = ["output", "seconds", "documents_read", "documents_rejected", "examples", "shards", "tokens"]
     assert list(json.loads(out.splitlines()[-1])) == keys
     assert "data: done, parts 3/3, 300 documents" in errors
+    assert [line for line in errors.splitlines() if not line.startswith("data: ")] == []
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,16 @@ def test_an_error_is_one_line(
 
     assert entry.run_as_program(fail) == status
     assert capsys.readouterr() == ("", message)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError("too deep")])
+def test_exhausted_memory_is_one_line(capsys: pytest.CaptureFixture[str], error: BaseException) -> None:
+    def fail(_: object) -> dict:
+        raise error
+
+    assert entry.run_as_program(fail) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
 
 
 @pytest.fixture

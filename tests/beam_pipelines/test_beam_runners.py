@@ -125,6 +125,7 @@ def java_text(python: str) -> str:
         (java_text("OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
         (java_text("RuntimeError: OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
         (java_text("KeyError: 3"), PipelineError, "KeyError: 3"),
+        (java_text("MemoryError"), MemoryError, "a worker needed more memory than there is"),
         (
             "Pipeline job-1 failed in state FAILED: org.x.StatusRuntimeException: CANCELLED: client cancelled",
             PipelineError,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,18 +14,26 @@ from hypothesis import strategies as st
 
 from beam_pipelines.create_pretraining_data import plan
 from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.transforms import duplicates
 from beam_pipelines.transforms.build_shards import select_documents
-from beam_pipelines.transforms.compact import mark_unwanted, pack, unpack
+from beam_pipelines.transforms.compact import Gathered, mark_copies, mark_unwanted, pack, unpack
 from beam_pipelines.transforms.count_words import pack_counts, unpack_counts
-from beam_pipelines.transforms.tokenize import Buckets, shared_tokenizer, split_sentences, tokenize_documents
+from beam_pipelines.transforms.tokenize import (
+    Buckets,
+    TokenizeDocuments,
+    shared_tokenizer,
+    split_sentences,
+    tokenize_documents,
+)
 from bert_tf.config import DataConfig
 from bert_tf.data.pairs import TokenizedDocument, document_id
-from bert_tf.text.vocabulary import SPECIAL_TOKENS
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 documents = st.lists(
     st.tuples(st.integers(0, 2**63 - 1), st.lists(st.integers(1, 5), min_size=1, max_size=4)),
     min_size=1,
     max_size=6,
+    unique_by=lambda shape: shape[0],
 )
 
 
@@ -38,8 +49,9 @@ def test_packed_documents_come_back(shapes: list[tuple[int, list[int]]], vocabul
     ]
     half = len(wanted) // 2 or 1
     chunks = [pack(part, vocabulary_size) for part in (wanted[:half], wanted[half:]) if part]
-    found, unwanted = unpack([*chunks, mark_unwanted(np.array([5, 2**62, 5], "<i8").tobytes())])
-    assert unwanted == {5, 2**62}
+    gathered = unpack([*chunks, mark_unwanted(np.array([5, 2**62, 5], "<i8").tobytes())])
+    found = gathered.documents
+    assert (gathered.unwanted, gathered.copies) == ({5, 2**62}, {})
     assert [document.source for document in found] == list(range(len(shapes)))
     assert [document.document_id for document in found] == [number for number, _ in shapes]
     for one, other in zip(found, wanted, strict=True):
@@ -100,13 +112,94 @@ def test_documents_are_tokenized_in_the_language_of_their_source() -> None:
         RawDocument("f", "line 3", ("a। b b। a",), source=1),
         RawDocument("f", "line 4", ("a. b", "b"), source=2),
     ]
-    one, none, two, three = tokenize_documents(documents, ("en", "hi", "none"), tokenizer)
+    one, none, two, three = tokenize_documents(documents, range(4), ("en", "hi", "none"), tokenizer)
     assert none is None
     assert one is not None and two is not None and three is not None
     assert (one.sentence_lengths.tolist(), one.source) == ([3, 1], 0)
     assert (two.sentence_lengths.tolist(), two.source) == ([2, 3, 1], 1)
     assert (three.sentence_lengths.tolist(), three.source) == ([3, 1], 2)
-    assert three.document_id == document_id("a. b\nb")
+    assert [document.document_id for document in (one, two, three)] == [0, 2, 3]
+
+
+PIECES = Vocabulary((*SPECIAL_TOKENS, "a", "b", "c", "."))
+BUCKETS = Buckets(seed=0, train=3, validation=0, validation_fraction=0.0)
+
+
+def raw(text: str, source: int = 0, reason: str = "") -> RawDocument:
+    return RawDocument("f", "line 1", (text,), reason, source)
+
+
+def tokenized_bundle(
+    batches: list[list[RawDocument]], finished: frozenset[int] = frozenset()
+) -> tuple[list[tuple[int, bytes]], Counter]:
+    """What one bundle sends to the buckets, and its tally."""
+    step = TokenizeDocuments(DataConfig(), ("none", "none"), PIECES, BUCKETS, finished)
+    step.setup()
+    step.start_bundle()
+    elements = [each for batch in batches for each in step.process(batch)]
+    sent = [each for each in elements if isinstance(each, tuple)]
+    tally: Counter = Counter()
+    for each in elements:
+        if not isinstance(each, tuple) and each.tag == "tally":
+            tally.update(dict([each.value]))
+    return sent + [windowed.value for windowed in step.finish_bundle()], tally
+
+
+def test_copies_are_dropped_before_the_shuffle_and_counted_in_their_bucket() -> None:
+    batches = [[raw("a b"), raw("c"), raw("a b")], [raw("a b")] * 500, [raw("c", source=1), raw("x", reason="odd")]]
+    sent, tally = tokenized_bundle(batches)
+    assert sum(len(chunk) for _, chunk in sent) < 1000
+    (bucket,) = BUCKETS.of(np.array([document_id("a b")]))
+    own = unpack(chunk for number, chunk in sent if number == bucket)
+    assert [document.document_id for document in own.documents if len(document.token_ids) == 2] == [document_id("a b")]
+    whole = unpack(chunk for _, chunk in sent)
+    assert (len(whole.documents), whole.copies) == (2, {0: 501, 1: 1})
+    assert tally == {(0, "read"): 504, (1, "read"): 1, (0, "odd"): 1}
+
+
+def test_copies_of_a_finished_bucket_are_not_counted_again() -> None:
+    (bucket,) = BUCKETS.of(np.array([document_id("a b")]))
+    sent, tally = tokenized_bundle([[raw("a b"), raw("a b")]], finished=frozenset([int(bucket)]))
+    assert sent == []
+    assert tally == {(0, "read"): 2}
+
+
+def test_the_copy_of_the_lowest_source_is_kept() -> None:
+    sent, _ = tokenized_bundle([[raw("a b", source=1), raw("a b", source=1), raw("a b"), raw("a b", source=1)]])
+    gathered = unpack(chunk for _, chunk in sent)
+    assert [document.source for document in gathered.documents] == [0]
+    assert gathered.copies == {1: 3}
+
+
+def test_copies_of_an_empty_document_are_empty_too() -> None:
+    sent, tally = tokenized_bundle([[raw("\u200b"), raw("\u200b")], [raw("\u200b")]])
+    assert sent == []
+    assert tally == {(0, "read"): 3, (0, "empty"): 3}
+
+
+def test_what_a_worker_remembers_is_bounded() -> None:
+    recent = duplicates.RecentDocuments(capacity=3)
+    seen = [recent.is_copy(number) for number in (1, 2, 1, 3, 4, 1, 2)]
+    assert seen == [False, False, True, False, False, True, False]
+
+
+def test_copies_do_not_stay_in_memory_while_a_bucket_is_read() -> None:
+    alive: list[int] = []
+    original = TokenizedDocument(7, np.arange(1000, dtype=np.int32), np.array([1000], np.int32))
+
+    def chunks() -> Iterator[bytes]:
+        for _ in range(200):
+            alive.append(tracemalloc.get_traced_memory()[0])
+            yield pack([original], 5000)
+        yield mark_copies({0: 2, 1: 5})
+
+    tracemalloc.start()
+    try:
+        gathered = unpack(chunks())
+    finally:
+        tracemalloc.stop()
+    assert (len(gathered.documents), gathered.copies) == (1, {0: 201, 1: 5})
+    assert max(alive[10:]) - alive[10] < 20_000
 
 
 def numbered(count: int, source: int = 0) -> list[TokenizedDocument]:
@@ -121,7 +214,8 @@ def test_weights_give_the_expected_number_of_passes() -> None:
         *numbered(4000),
         *(dataclasses.replace(d, source=1, document_id=d.document_id + 1) for d in numbered(100)),
     ]
-    chosen = select_documents(documents, frozenset(), (0.15, 2.0), DataConfig(dupe_factor=5))
+    gathered = Gathered(documents, frozenset(), Counter())
+    chosen = select_documents(gathered, (0.15, 2.0), DataConfig(dupe_factor=5))
     copies = {source: [] for source in (0, 1)}  # type: ignore[var-annotated]
     for document, count in zip(chosen.documents, chosen.copies, strict=True):
         copies[document.source].append(int(count))
@@ -134,7 +228,8 @@ def test_weights_give_the_expected_number_of_passes() -> None:
 
 def test_what_is_left_out_is_counted_by_source_and_reason() -> None:
     documents = [*numbered(5, source=1), *numbered(2, source=0)]
-    chosen = select_documents(documents, frozenset({7919, 4 * 7919, 99}), (1.0, 1.0), DataConfig())
+    gathered = unpack([pack(documents, 100), mark_unwanted(np.array([7919, 4 * 7919, 99], "<i8").tobytes())])
+    chosen = select_documents(gathered, (1.0, 1.0), DataConfig())
     assert [(d.document_id // 7919, d.source) for d in chosen.documents] == [(0, 0), (2, 1), (3, 1)]
     assert chosen.copies.tolist() == [1, 1, 1]
     assert chosen.left_out == {(1, "duplicate"): 2, (0, "near_duplicate"): 1, (1, "near_duplicate"): 1}

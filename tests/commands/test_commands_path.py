@@ -97,6 +97,21 @@ def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> Non
     assert {"loss", "tokens_per_second", "mlm_loss", "nsp_accuracy", "seconds", "output"} <= first.keys()
 
 
+def test_a_damaged_shard_is_named_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = shutil.copytree(made / "data", tmp_path / "data")
+    evaluation = ["evaluate", "--preset", made / "run", "--data", data]
+    training = ["pretrain", "--data", data, "--model", made / "model.json", "--output", tmp_path / "run", "--steps", 2]
+    for argv, split in ((evaluation, "validation"), (training, "train")):
+        (shard,) = data.glob(f"{split}-*.tfrecord")
+        content = bytearray(shard.read_bytes())
+        shard.write_bytes(content[:20] + b"?" + content[21:])
+        for verify in ("once", "never"):
+            assert main([str(argument) for argument in (*argv, "--verify", verify)]) == 1
+            line = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("bert-tf: error: "))
+            assert f"{shard}: record 0 at byte 0: " in line
+        shard.write_bytes(content)
+
+
 @pytest.mark.slow
 def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six steps of the shorter examples, two of the longer ones, broken off before the change and at it."""
@@ -234,9 +249,12 @@ def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cased", [[], ["--cased"]])
 def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run, tmp_path: Path, cased: list) -> None:
+    vocabulary = tmp_path / "vocab.txt"
+    capitals = "The\nWave\n" if cased else ""
+    vocabulary.write_text((made / "vocab.txt").read_text(encoding="utf-8") + capitals, encoding="utf-8")
     (tmp_path / "in.txt").write_text("The Wave\n\nÜber tree\u2028leaf 你好\r\nlast", encoding="utf-8")
     for name, flags in (("python", []), ("graph", ["--graph"])):
-        run("tokenize", "--vocabulary", made / "vocab.txt", "--input", tmp_path / "in.txt", "--output", tmp_path / name,
+        run("tokenize", "--vocabulary", vocabulary, "--input", tmp_path / "in.txt", "--output", tmp_path / name,
             *flags, *cased)  # fmt: skip
     lines = (tmp_path / "python").read_text().split("\n")
     assert lines == (tmp_path / "graph").read_text().split("\n")

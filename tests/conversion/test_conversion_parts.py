@@ -17,8 +17,8 @@ from bert_tf.conversion.fixed_inputs import fixed_inputs
 from bert_tf.conversion.original_config import read_config
 from bert_tf.conversion.parity import compare
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
-from bert_tf.conversion.vocabularies import fitted, is_lowercase, read_vocabulary, without_padding
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.conversion.vocabularies import fitted, read_vocabulary, without_padding
+from bert_tf.text.vocabulary import Vocabulary
 
 
 def test_shapes_are_those_of_the_original() -> None:
@@ -100,14 +100,6 @@ def test_a_vocabulary_is_padded_only_when_told() -> None:
     assert without_padding(VOCABULARY) is VOCABULARY
     own = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
     assert without_padding(own) is own
-
-
-@pytest.mark.parametrize(
-    ("pieces", "expected"),
-    [(("a", "##b"), True), (("A",), False), (("##É",), False), (("é", "[unused1]", "[X]", "東"), True)],
-)
-def test_casing_is_seen_in_the_pieces(pieces: tuple[str, ...], expected: bool) -> None:
-    assert is_lowercase(Vocabulary((*SPECIAL_TOKENS, *pieces))) is expected
 
 
 def test_a_vocabulary_that_is_none_is_refused_by_line(tmp_path: Path) -> None:

@@ -133,10 +133,10 @@ def test_a_failed_write_leaves_the_older_file(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: data[:-1], r"record 2: the file ends within the record. Received: 33 of 34 bytes"),
-        (lambda data: data[: -(34 + 5)], r"record 2: the file ends within the header. Received: 7 bytes"),
-        (lambda data: data[:20] + b"?" + data[21:], r"record 0: the checksum of its data does not match"),
-        (lambda data: data[:46] + b"?" + data[47:], r"record 1: the checksum of its length does not match"),
+        (lambda data: data[:-1], r"record 2 at byte 92: the file ends within the record. Received: 33 of 34 bytes"),
+        (lambda data: data[: -(34 + 5)], r"record 2 at byte 92: the file ends within the header. Received: 7 bytes"),
+        (lambda data: data[:20] + b"?" + data[21:], r"record 0 at byte 0: the checksum of its data does not match"),
+        (lambda data: data[:46] + b"?" + data[47:], r"record 1 at byte 46: the checksum of its length does not match"),
     ],
     ids=["cut data", "cut header", "changed data", "changed length"],
 )

@@ -12,19 +12,20 @@ SOURCES = sorted([*REPOSITORY.glob("bert_tf/**/*.py"), *REPOSITORY.glob("beam_pi
 
 BELOW_MODELS = {"config", "text", "data", "layers"}
 ALLOWED = {
+    "entry": set(),
     "config": set(),
     "text": {"config"},
-    "data": {"config", "text"},
+    "data": {"entry", "config", "text"},
     "layers": {"config", "text", "data"},
     "models": BELOW_MODELS,
     "training": BELOW_MODELS,
-    "beam_pipelines": {"config", "text", "data"},
+    "beam_pipelines": {"entry", "config", "text", "data"},
     "tasks": BELOW_MODELS | {"models", "training"},
-    "export": BELOW_MODELS | {"models", "training"},
+    "export": BELOW_MODELS | {"entry", "models", "training"},
     "conversion": BELOW_MODELS | {"models", "training"},
     "recipes": {"config"},
-    "commands": BELOW_MODELS | {"models", "training", "tasks", "export", "conversion", "recipes"},
-    "cli": {"commands"},
+    "commands": BELOW_MODELS | {"entry", "models", "training", "tasks", "export", "conversion", "recipes"},
+    "cli": {"commands", "entry"},
     "root": {"cli"},
 }
 PURE = {"layers", "models"}

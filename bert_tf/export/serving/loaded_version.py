@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
-from bert_tf.export.runtime import register_text_operations
+from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
 from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.tensors import check_rows
@@ -50,7 +48,7 @@ class LoadedVersion:
         self.signature_defs: dict[str, meta_graph_pb2.SignatureDef] = dict(read_meta_graph(folder).signature_def)
         register_text_operations()
         try:
-            with _without_warnings():
+            with without_gradient_warnings():
                 self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
         except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
             raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
@@ -154,15 +152,3 @@ def _result(batcher: Batcher, signature: str, inputs: Arrays, timeout: float | N
         # Nobody waits any more: what has not begun need not begin.
         future.cancel()
         raise
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Keeps TensorFlow from warning that an export holds no gradients: nobody takes one of a served model."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -1,0 +1,55 @@
+"""Errors that end a program with one line instead of a traceback."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+
+# TensorFlow names nodes of its graph around the reason, in front or behind.
+_NODES = re.compile(r"\{\{(?:function_)?node [^}]*\}\}|\[\[\{\{node.*|\[Op:.*", re.DOTALL)
+_STATUS = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
+
+
+def is_expected(error: BaseException) -> bool:
+    """Returns whether an error is reported by `one_line`: of input, system, memory or TensorFlow, not of the code."""
+    return isinstance(error, (ValueError, OSError, RuntimeError, MemoryError)) or is_tensorflow_error(error)
+
+
+def is_tensorflow_error(error: BaseException, name: str = "OpError") -> bool:
+    """Returns whether an error is of the class `name` of `tf.errors`; TensorFlow is not imported for it."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, getattr(tensorflow.errors, name))
+
+
+def one_line(error: BaseException) -> str:
+    """Returns what to print of an error that `is_expected` knows."""
+    name = type(error).__name__
+    if isinstance(error, MemoryError) or is_tensorflow_error(error, "ResourceExhaustedError"):
+        reason = _reason(error) or name
+        return (
+            f"out of memory: {reason}. Give the process more memory, or less at once: smaller batches, fewer workers."
+        )
+    if isinstance(error, RecursionError):
+        return f"the input is nested too deeply: {error}"
+    if is_tensorflow_error(error):
+        return f"TensorFlow failed: {name}: {_reason(error)}"
+    return str(error) or name
+
+
+def run_program(main: Callable[[], int]) -> int:
+    """Calls `main` and returns its exit status; 1 after a line on stderr for an error that `is_expected` knows."""
+    try:
+        return main()
+    except Exception as error:
+        if not is_expected(error):
+            raise
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def _reason(error: BaseException) -> str:
+    """Returns the line of a message that holds the reason, the last one before the names of nodes."""
+    text = getattr(error, "message", None) or str(error)
+    lines = [_STATUS.sub("", line.strip()) for line in _NODES.sub("", text, count=0).splitlines()]
+    return next((line.rstrip(". ") for line in reversed(lines) if line), "")
