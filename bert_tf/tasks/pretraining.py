@@ -6,11 +6,11 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import RunConfig, to_dict
+from bert_tf.config import BertConfig, RunConfig, to_dict
 from bert_tf.data.batches import Dataset
 from bert_tf.data.installed_pipeline import packed_data, pretraining_data
 from bert_tf.data.manifest import Manifest, data_directories, open_data
@@ -24,6 +24,7 @@ from bert_tf.training.expectations import chance_figures, published_figures
 from bert_tf.training.filled_masks import Batch
 from bert_tf.training.fit import Packing, TrainResult, pretrain
 from bert_tf.training.flops import step_flops
+from bert_tf.training.losses import MASKED_LM, PRETRAINING
 
 
 def held_out_split(manifest: Manifest) -> str | None:
@@ -78,7 +79,8 @@ def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None 
 
     Args:
         data: what `bert-tf data` made, of one length or two; see `phases_of`.
-        run: the model's and the training's configuration.
+        run: the model's and the training's configuration. On data of single segments (`bert-tf data --no_nsp`) the
+            model gets neither pooler nor head of next sentence prediction, which nothing would train.
         output: folder of the run; the preset goes to `output/preset`.
         init: a preset of the run's architecture from whose weights to go on; None starts from random ones.
 
@@ -92,15 +94,19 @@ def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None 
     initial = InitialWeights.of(init) if init else None
     if initial:
         initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
+    next_sentence = any(phase.manifest.config.next_sentence for phase in phases)
+    if not next_sentence:
+        run = replace(run, model=replace(run.model, pooler=False))
     course = _Course(phases, run)
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
     result = pretrain(
-        lambda: initial.model(run.model) if initial else BertPretrainer(BertBackbone(run.model)),
+        lambda: _initial_model(run.model, next_sentence, initial),
         course.batches,
         run.training,
         output,
+        objective=PRETRAINING if next_sentence else MASKED_LM,
         validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
@@ -113,6 +119,13 @@ def run_pretraining(data: Path, run: RunConfig, output: Path, init: Path | None 
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
+
+
+def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
+    """Builds the model that a run starts with."""
+    if initial:
+        return initial.model(config, next_sentence)
+    return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
 
 
 class _Course:
