@@ -246,23 +246,38 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
 
 
 def run_evaluation(preset: Path, data: Path, batch_size: int = 32) -> dict[str, Any]:
-    """Returns the held-out figures of a pre-trained preset.
+    """Returns the held-out metrics of a pre-trained preset.
 
     Args:
         preset: a pre-trained preset, or the output of its run.
-        data: a data directory; its validation split is read, or all of it where it has none.
+        data: a data directory, or the output of `bert-tf data` with several lengths. The validation split is read, or
+            the training split where there is none.
         batch_size: sequences a batch.
 
+    Returns:
+        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary for each folder by its
+        name, `length-128` and so on, shorter examples first.
+
     Raises:
-        ValueError: for a preset of another kind, data of another vocabulary, or data without pairs for a preset that
-            has nothing but the head of next sentence prediction.
+        ValueError: for a preset of another kind, data of another vocabulary or of more positions than the model has, or
+            data without pairs for a preset that has nothing but the head of next sentence prediction.
     """
     loaded = load_preset(preset)
     if loaded.kind != "BertPretrainer":
         raise ValueError(f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}")
-    manifest, _ = open_data(data, loaded.vocabulary)
-    split = held_out_split(manifest) or "train"
-    figures = evaluate_pretraining(loaded.model, held_out(data, split, batch_size))
-    if len(figures) == 1:
-        raise ValueError(f"{data}: must hold pairs: {preset} has no head but that of next sentence prediction.")
-    return {"split": split, **figures}
+    folders = data_directories(data) or [data]
+    manifests = {folder: open_data(folder, loaded.vocabulary)[0] for folder in folders}
+    for folder, manifest in manifests.items():
+        if manifest.config.max_seq_length > loaded.config.max_sequence_length:
+            raise ValueError(
+                f"{folder}: `max_seq_length` must not exceed the {loaded.config.max_sequence_length} positions of "
+                f"{preset}. Received: {manifest.config.max_seq_length}"
+            )
+    results: dict[str, dict[str, Any]] = {}
+    for folder, manifest in manifests.items():
+        split = held_out_split(manifest) or "train"
+        metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size))
+        if len(metrics) == 1:
+            raise ValueError(f"{folder}: must hold pairs: {preset} has no head but that of next sentence prediction.")
+        results[folder.name] = {"split": split, **metrics}
+    return results if len(results) > 1 else results[folders[0].name]
