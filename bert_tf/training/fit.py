@@ -99,8 +99,7 @@ def pretrain(
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
     Args:
-        build_model: builds the model, which gives the outputs of `objective`; called once, in the scope of strategy
-            and precision, with all seeds set.
+        build_model: builds a model with the outputs of `objective`; called once, in scope of strategy and precision.
         make_dataset: gives batches (inputs, targets, weights) from a given step on, without end.
         config: the run.
         output: directory of the run: new, empty, or of this very run.
@@ -122,9 +121,8 @@ def pretrain(
         TrainingError: for a loss that is not finite, or data that end too early.
         RuntimeError: when another process is training in `output`.
     """
-    run = _Run(
-        objective, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries), packing, sights
-    )
+    every = config.evaluate_every
+    run = _Run(objective, config.steps, every, identity or {}, flops, tuple(boundaries), packing, sights)
     return _fit(build_model, make_dataset, validation, config, Path(output), run)
 
 
