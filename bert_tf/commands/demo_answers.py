@@ -65,7 +65,7 @@ def say_next_commands(output: Path, steps: Steps) -> None:
     """Prints what to try after the demo."""
     here, program = shlex.quote(str(output)), _as_typed("bert-tf")
     commands = {
-        f"{_as_typed('tensorboard')} --logdir {here}": "the curves of all three runs",
+        f"{_as_typed('tensorboard')} --logdir {here}": "the curves of all runs",
         f"{program} serve --model {here}/saved_models/classifier": "the classifier at localhost:8501",
         f"{program} inspect {here}/data": "what the examples hold",
         f"{program} demo --input 'your/text/*.txt' --output runs/mine": "all of this on your own text",

@@ -12,7 +12,9 @@ from bert_tf.commands.arguments import add_preset, add_verify, existing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
-    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or several"
+    )
     parser.add_argument("--batch_size", type=int, default=32, help="sequences a batch")
     add_verify(parser)
 

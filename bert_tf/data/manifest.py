@@ -128,6 +128,11 @@ def read_manifest(directory: str | Path) -> Manifest:
     """
     path = local_path(directory) / MANIFEST_NAME
     if not path.is_file():
+        lengths = sorted(folder.name for folder in Path(directory).glob(length_folder("*")) if folder.is_dir())
+        if lengths:
+            raise ConfigError(
+                f"{directory} holds data of several lengths. Give one of its folders: {', '.join(lengths)}."
+            )
         raise ConfigError(f"{path} is missing: {directory} is no data directory, or its making did not finish.")
     fields = read_json_object(path)
     version = fields.get("schema_version")

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-import keras
-
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.data.manifest import Manifest
+from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset
 from bert_tf.models.presets import WEIGHTS_NAME, PresetHeader, encoder_of, preset_directory, read_header
 from bert_tf.models.weights import copy_weights
@@ -19,8 +18,8 @@ from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-# What may differ from the preset's: the weights are the same with any, positions are repeated or cut.
-_FREE = ("dropout", "attention_dropout", "max_sequence_length")
+# Fields that may differ from the preset's: positions are repeated or cut, a pooler is added or left out.
+_FREE = ("dropout", "attention_dropout", "max_sequence_length", "pooler")
 _POSITIONS = "embeddings/position_embedding"
 
 
@@ -70,20 +69,29 @@ class InitialWeights:
                     f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {found[0]} and {found[1]}"
                 )
 
-    def model(self, config: BertConfig) -> keras.Model:
+    def model(self, config: BertConfig, next_sentence: bool = True) -> BertPretrainer:
         """Returns a new model for pre-training with these weights; heads that the preset lacks are new.
+
+        Without next sentence prediction, that head and the pooler of the preset are left out: nothing trains them, and
+        the encoder below them changes.
 
         Of more positions than the preset's, those beyond are its own over again, from the first on: what attention has
         learnt of neighbours holds there at once (arXiv 2004.05150, section 5).
         """
-        model = BertPretrainer(BertBackbone(config))
+        model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
         source = load_preset(self.directory, "float32").model
         heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
         has = {"pooler": self.header.model.pooler, **heads}
+        wants = {"pooler": config.pooler, "masked_lm": True, "next_sentence": next_sentence}
         if any(heads.values()):
-            copy_weights(source, model, repeated=_POSITIONS)
+            copy_weights(source, model, repeated=_POSITIONS, optional=("pooler", NSP_LOGITS))
         else:
             copy_weights(encoder_of(source), model.backbone, repeated=_POSITIONS)
-        for part in (name for name, there in has.items() if not there):
+        for part in (name for name, there in has.items() if wants[name] and not there):
             logger.warning("%s has no `%s`: it starts with random weights", self.directory, part)
+        for part in (name for name, there in has.items() if there and not wants[name]):
+            logger.warning(
+                "%s: `%s` is left out of the new preset, because the data has no sentence pairs to train it on",
+                self.directory, part,
+            )  # fmt: skip
         return model

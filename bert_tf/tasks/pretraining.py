@@ -6,11 +6,11 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import RunConfig, local_path, to_dict
+from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
 from bert_tf.data.batches import Dataset
 from bert_tf.data.installed_pipeline import packed_data, pretraining_data
 from bert_tf.data.manifest import Manifest, data_directories, open_data
@@ -24,6 +24,7 @@ from bert_tf.training.expectations import chance_figures, published_figures
 from bert_tf.training.filled_masks import Batch
 from bert_tf.training.fit import Packing, TrainResult, pretrain
 from bert_tf.training.flops import step_flops
+from bert_tf.training.losses import MASKED_LM, PRETRAINING
 
 
 def held_out_split(manifest: Manifest) -> str | None:
@@ -80,7 +81,8 @@ def run_pretraining(
 
     Args:
         data: what `bert-tf data` made, of one length or two; see `phases_of`.
-        run: the model's and the training's configuration.
+        run: the model's and the training's configuration. On data of single segments (`bert-tf data --no_nsp`) the
+            model gets neither pooler nor head of next sentence prediction, which nothing would train.
         output: folder of the run; the preset goes to `output/preset`.
         init: a preset of the run's architecture from whose weights to go on; None starts from random ones.
 
@@ -95,15 +97,19 @@ def run_pretraining(
     initial = InitialWeights.of(init) if init else None
     if initial:
         initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
+    next_sentence = any(phase.manifest.config.next_sentence for phase in phases)
+    if not next_sentence:
+        run = replace(run, model=replace(run.model, pooler=False))
     course = _Course(phases, run)
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
     result = pretrain(
-        lambda: initial.model(run.model) if initial else BertPretrainer(BertBackbone(run.model)),
+        lambda: _initial_model(run.model, next_sentence, initial),
         course.batches,
         run.training,
         output,
+        objective=PRETRAINING if next_sentence else MASKED_LM,
         validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
@@ -116,6 +122,13 @@ def run_pretraining(
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
+
+
+def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
+    """Builds the model that a run starts with."""
+    if initial:
+        return initial.model(config, next_sentence)
+    return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
 
 
 class _Course:
@@ -236,23 +249,38 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
 
 
 def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
-    """Returns the held-out figures of a pre-trained preset.
+    """Returns the held-out metrics of a pre-trained preset.
 
     Args:
         preset: a pre-trained preset, or the output of its run.
-        data: a data directory; its validation split is read, or all of it where it has none.
+        data: a data directory, or the output of `bert-tf data` with several lengths. The validation split is read, or
+            the training split where there is none.
         batch_size: sequences a batch.
 
+    Returns:
+        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary for each folder by its
+        name, `length-128` and so on, shorter examples first.
+
     Raises:
-        ValueError: for a preset of another kind, data of another vocabulary, or data without pairs for a preset that
-            has nothing but the head of next sentence prediction.
+        ValueError: for a preset of another kind, data of another vocabulary or of more positions than the model has, or
+            data without pairs for a preset that has nothing but the head of next sentence prediction.
     """
     loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":
         raise ValueError(f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}")
-    manifest, _ = open_data(data, loaded.vocabulary)
-    split = held_out_split(manifest) or "train"
-    figures = evaluate_pretraining(loaded.model, held_out(data, split, batch_size))
-    if len(figures) == 1:
-        raise ValueError(f"{data}: must hold pairs: {preset} has no head but that of next sentence prediction.")
-    return {"split": split, **figures}
+    folders = data_directories(data) or [data]
+    manifests = {folder: open_data(folder, loaded.vocabulary)[0] for folder in folders}
+    for folder, manifest in manifests.items():
+        if manifest.config.max_seq_length > loaded.config.max_sequence_length:
+            raise ValueError(
+                f"{folder}: `max_seq_length` must not exceed the {loaded.config.max_sequence_length} positions of "
+                f"{preset}. Received: {manifest.config.max_seq_length}"
+            )
+    results: dict[str, dict[str, Any]] = {}
+    for folder, manifest in manifests.items():
+        split = held_out_split(manifest) or "train"
+        metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size))
+        if len(metrics) == 1:
+            raise ValueError(f"{folder}: must hold pairs: {preset} has no head but that of next sentence prediction.")
+        results[folder.name] = {"split": split, **metrics}
+    return results if len(results) > 1 else results[folders[0].name]

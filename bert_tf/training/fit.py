@@ -88,6 +88,7 @@ def pretrain(
     config: TrainingConfig,
     output: str | Path,
     *,
+    objective: Objective = PRETRAINING,
     validation: Callable[[int], Dataset] | None = None,
     identity: Mapping[str, Any] | None = None,
     flops: Callable[[int, float], float] | None = None,
@@ -98,11 +99,11 @@ def pretrain(
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
     Args:
-        build_model: builds the model, `mlm_logits` (B, P, V) and `nsp_logits` (B, 2); called once, in the
-            scope of strategy and precision, with all seeds set.
+        build_model: builds a model with the outputs of `objective`; called once, in scope of strategy and precision.
         make_dataset: gives batches (inputs, targets, weights) from a given step on, without end.
         config: the run.
         output: directory of the run: new, empty, or of this very run.
+        objective: what is minimized: `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), or those of one head.
         validation: gives the held-out batches that fit the training batch of a given number.
         identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
             `config`, it must be equal for a checkpoint in `output` to be taken up.
@@ -120,9 +121,8 @@ def pretrain(
         TrainingError: for a loss that is not finite, or data that end too early.
         RuntimeError: when another process is training in `output`.
     """
-    run = _Run(
-        PRETRAINING, config.steps, config.evaluate_every, identity or {}, flops, tuple(boundaries), packing, sights
-    )
+    every = config.evaluate_every
+    run = _Run(objective, config.steps, every, identity or {}, flops, tuple(boundaries), packing, sights)
     return _fit(build_model, make_dataset, validation, config, local_path(output), run)
 
 
@@ -141,7 +141,7 @@ def finetune(
     """Fine-tunes for `steps` steps, measuring after each of `config.epochs` epochs.
 
     Args:
-        build_model: as for `pretrain`; the model gives the outputs of `objective`.
+        build_model: as for `pretrain`.
         train_dataset: gives batches (inputs, targets, weights) from a given step on, targets and weights as one tensor
             each where the model gives one.
         config: the run; `steps` and `evaluate_every` of it are not read. With `patience`, it may end early.

@@ -17,14 +17,15 @@ def forward_flops(config: BertConfig, length: float, predictions: float) -> floa
     """Returns the operations of one sequence in a forward pass, multiplications and additions of matrices alone.
 
     Args:
-        config: the architecture.
+        config: the architecture; with a pooler, next sentence prediction is counted.
         length: tokens, padding included; a mean over the sequences will do.
         predictions: masked positions, as many as the batch has room for.
     """
     hidden, inner = config.hidden_dim, config.intermediate_dim
     layer = length * (4 * hidden * hidden + 2 * hidden * inner) + 2 * length * length * hidden
-    heads = predictions * hidden * (hidden + config.vocabulary_size) + hidden * hidden + 2 * hidden
-    return 2 * (config.num_layers * layer + heads)
+    masked_lm = predictions * hidden * (hidden + config.vocabulary_size)
+    next_sentence = hidden * hidden + 2 * hidden if config.pooler else 0
+    return 2 * (config.num_layers * layer + masked_lm + next_sentence)
 
 
 def step_flops(config: BertConfig, batch_size: float, length: float, predictions: float) -> float:

@@ -50,6 +50,8 @@ class Objective:
 
 
 PRETRAINING = Objective({MLM_LOGITS: "mlm", NSP_LOGITS: "nsp"})
+# For examples of single segments, which have no next sentence to predict.
+MASKED_LM = Objective({MLM_LOGITS: "mlm"})
 CLASSIFICATION = Objective({SINGLE_OUTPUT: ""})
 REGRESSION = Objective({SINGLE_OUTPUT: ""}, squared_error=True)
 # The mean of both cross-entropies, as the original's run_squad.py has it.

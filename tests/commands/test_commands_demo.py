@@ -1,13 +1,60 @@
-"""The demo, whole."""
+"""The demo as a whole, and what its comparison of two starts stands on."""
 
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bert_tf.cli import main
+from bert_tf.commands import demo
+from bert_tf.commands.progress import Steps
+
+ACCURACIES = {False: (0.75, 0.5, 0.625), True: (0.25, 0.125, 0.375)}
+
+
+def test_the_text_does_not_depend_on_python_and_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not sys.stdlib_module_names & set(demo.LIBRARIES)
+    for name in (*demo.LIBRARIES, "another"):
+        (tmp_path / "site" / name).mkdir(parents=True)
+        text = "\n".join(
+            f'class C{number}:\n    """Returns the number {number} of all of these {name}."""' for number in range(40)
+        )
+        (tmp_path / "site" / name / "code.py").write_text(text)
+    paths = dict.fromkeys(("stdlib", "purelib", "platlib"), str(tmp_path / "site"))
+    monkeypatch.setattr("sysconfig.get_paths", lambda: paths)
+    files, held_out = demo._corpus(None, tmp_path, Steps(1))
+    assert [path.stem for path in files] == [path.stem for path in held_out] == sorted(demo.LIBRARIES)
+
+
+def test_both_starts_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bert_tf.tasks import protocol
+    from bert_tf.tasks.finetuning import Finetuned
+
+    calls = []
+
+    def recorded(task: Any, sources: Any, start: Any, runs: Any, output: Path, problems: Any) -> Any:
+        calls.append((task, sources, start, runs))
+        results = [
+            Finetuned(output, {"accuracy": accuracy, "majority": 0.1}, 8, "", 1, 1.0)
+            for accuracy in ACCURACIES[start.from_scratch]
+        ]
+        outcomes = [protocol.Outcome(run, result) for run, result in zip(runs, results, strict=True)]
+        return runs[0], results[0], outcomes
+
+    monkeypatch.setattr(protocol, "finetune_trials", recorded)
+    summary = demo._classify(tmp_path, Steps(1))
+    (task, sources, start, runs), scratch = calls
+    assert scratch == (task, sources, replace(start, from_scratch=True), runs)
+    assert not start.from_scratch
+    assert len({run.config.seed for run in runs}) == len(runs) == demo.RESTARTS
+    assert summary["classifier_accuracy"] == 0.625 and summary["classifier_accuracies"] == list(ACCURACIES[False])
+    assert summary["classifier_scratch_accuracy"] == 0.25
+    assert summary["classifier_scratch_accuracies"] == list(ACCURACIES[True])
 
 
 @pytest.mark.slow

@@ -96,6 +96,13 @@ def test_missing_fields_and_files_are_named(data):
         read_manifest(data)
 
 
+def test_the_folders_of_several_lengths_are_named(tmp_path):
+    for length in (128, 64):
+        (tmp_path / f"length-{length}").mkdir()
+    with pytest.raises(ConfigError, match="several lengths.* length-128, length-64"):
+        read_manifest(tmp_path)
+
+
 def test_another_vocabulary_is_refused(data):
     manifest, own = open_data(data, vocabulary=VOCABULARY)
     assert own == VOCABULARY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from dataclasses import replace
@@ -66,6 +67,27 @@ def test_next_sentences_alone_are_not_evaluated_without_pairs(tmp_path: Path) ->
     preset = pretrainer(data, tmp_path / "preset", masked_lm=False, next_sentence=True)
     with pytest.raises(ValueError, match="must hold pairs: .* no head but that of next sentence prediction"):
         run_evaluation(preset, data)
+
+
+def test_every_length_is_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for length in (32, 16):
+        write_small_data(tmp_path, f"length-{length}", max_seq_length=length)
+    preset = pretrainer(tmp_path / "length-32", tmp_path / "preset", True, True)
+    assert main(["evaluate", "--preset", str(preset), "--data", str(tmp_path)]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [name for name in summary if name.startswith("length-")] == ["length-16", "length-32"]
+    alone = run_evaluation(preset, tmp_path / "length-32")
+    assert summary["length-32"].keys() == alone.keys()
+    assert summary["length-32"]["mlm_loss"] == pytest.approx(alone["mlm_loss"], rel=1e-6)
+    assert summary["length-16"]["mlm_loss"] != summary["length-32"]["mlm_loss"]
+
+
+def test_a_length_beyond_the_positions_is_refused(tmp_path: Path) -> None:
+    for length in (16, 64):
+        write_small_data(tmp_path, f"length-{length}", max_seq_length=length)
+    preset = pretrainer(tmp_path / "length-16", tmp_path / "preset", True, True)
+    with pytest.raises(ValueError, match="length-64: `max_seq_length` must not exceed the 32 positions .* 64"):
+        run_evaluation(preset, tmp_path)
 
 
 def test_a_classifier_gets_a_new_pooler_and_all_other_weights(

@@ -1,4 +1,4 @@
-"""Labelled passages: whole documents on one side, no label to be read, nothing twice."""
+"""Labelled passages: whole documents on one side, no label in the text, nothing twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bert_tf.tasks.labelled_text import read_rows
-from bert_tf.tasks.passages import write_passages
+from bert_tf.tasks.passages import labelled_documents, split_documents, write_passages
 from bert_tf.tasks.problems import Problems
 
 
@@ -28,35 +28,81 @@ def rows_of(path: Path) -> list[tuple[str, ...]]:
     return [row for _, row in read_rows(path, ["text", "label"], Problems())]
 
 
+def split(files: list[Path], out: Path) -> tuple[list[Path], list[Path]]:
+    return split_documents(labelled_documents(files), out / "corpus", out / "held_out")
+
+
+def words_of(files: list[Path]) -> set[str]:
+    """Returns the first two words of every paragraph, which name its document."""
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines() if line]
+    return {" ".join(line.split()[:2]) for line in lines}
+
+
 def test_the_label_is_the_file(tmp_path: Path) -> None:
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt.bz2", 60, "fin")]
-    train, dev = write_passages(files, tmp_path / "out", most_passages=100)
+    training, held_out = split(files, tmp_path)
+    assert [path.name for path in (*training, *held_out)] == ["birds.txt", "fish.txt"] * 2
+    train, dev = write_passages(training, held_out, tmp_path / "out", most_passages=80)
     sides = [rows_of(tmp_path / "out" / f"{side}.tsv") for side in ("train", "dev")]
     assert [len(side) for side in sides] == [train, dev]
-    assert train + dev == 200
+    assert train == 160 and 20 < dev < 100
     for side in sides:
         assert {label for _, label in side} == {"birds", "fish"}
         assert all(("wing" in text) == (label == "birds") for text, label in side)
-    documents = [{" ".join(text.split()[:2]) for text, _ in side} for side in sides]
-    assert not documents[0] & documents[1]
+
+
+def test_what_is_held_out_is_in_no_training_text(tmp_path: Path) -> None:
+    files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt", 60, "fin")]
+    common = "This paragraph is in every document of both files, which is why it is not held out."
+    for path in files:
+        path.write_text(path.read_text(encoding="utf-8").replace("\n\n", f"\n{common}\n\n"), encoding="utf-8")
+    training, held_out = split(files, tmp_path)
+    whole = {f"wing {number}" for number in range(50)} | {f"fin {number}" for number in range(60)}
+    assert words_of(training) | words_of(held_out) == whole | {"This paragraph"}
+    assert not words_of(training) & words_of(held_out)
+    assert 10 < len(words_of(held_out)) < 40
+
+
+def test_the_side_of_a_document_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    """Another version of a library, or another set of files, leaves the documents that stay where they are."""
+    files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt", 60, "fin")]
+    before = [words_of(side) for side in split(files, tmp_path / "before")]
+    later = [corpus(tmp_path / "fish.txt", 70, "fin"), corpus(tmp_path / "trees.txt", 20, "leaf"), files[0]]
+    after = [words_of(side) for side in split(later, tmp_path / "after")]
+    assert all(first < second for first, second in zip(before, after, strict=True))
 
 
 def test_a_passage_that_names_its_label_or_stands_twice_is_left_out(tmp_path: Path) -> None:
-    files = [corpus(tmp_path / "wing.txt", 40, "wing"), corpus(tmp_path / "fin.txt", 40, "leg"),
-             corpus(tmp_path / "copy.txt", 40, "leg"), corpus(tmp_path / "other.txt", 40, "tail")]  # fmt: skip
+    sides = []
+    for side in ("training", "held_out"):
+        (tmp_path / side).mkdir()
+        names = {"wing": "wing", "fin": "leg", "copy": "leg", "other": f"tail {side}"}
+        sides.append([corpus(tmp_path / side / f"{name}.txt", 40, word) for name, word in names.items()])
     with pytest.raises(ValueError, match="passages of two files"):
-        write_passages(files, tmp_path / "out")
+        write_passages(*sides, tmp_path / "out")
 
 
 def test_one_file_is_cut_in_quarters(tmp_path: Path) -> None:
-    write_passages([corpus(tmp_path / "book.txt", 100, "leaf")], tmp_path / "out")
+    write_passages(*split([corpus(tmp_path / "book.txt", 100, "leaf")], tmp_path), tmp_path / "out")
     rows = rows_of(tmp_path / "out" / "train.tsv")
     assert {label for _, label in rows} == {f"quarter_{part}" for part in range(1, 5)}
 
 
+def test_one_file_may_be_one_document(tmp_path: Path) -> None:
+    book = corpus(tmp_path / "book.txt", 100, "leaf")
+    book.write_text(book.read_text(encoding="utf-8").replace("\n\n", "\n"), encoding="utf-8")
+    train, dev = write_passages(*split([book], tmp_path), tmp_path / "out")
+    assert train > dev > 20
+
+
 def test_the_same_input_gives_the_same_files(tmp_path: Path) -> None:
     files = [corpus(tmp_path / "a1.txt", 50, "wing"), corpus(tmp_path / "b1.txt", 50, "fin")]
+    sides = split(files, tmp_path)
+    times = [path.stat().st_mtime_ns for side in sides for path in side]
     for out in ("one", "two"):
-        write_passages(files, tmp_path / out, most_passages=60)
+        write_passages(*sides, tmp_path / out, most_passages=60)
     for side in ("train.tsv", "dev.tsv"):
         assert (tmp_path / "one" / side).read_bytes() == (tmp_path / "two" / side).read_bytes()
+    # A step that looks at the time of change has nothing to do again.
+    assert split(files, tmp_path) == sides
+    assert [path.stat().st_mtime_ns for side in sides for path in side] == times

@@ -18,12 +18,13 @@ def products(config, length, predictions):
     layer += [(length, size, length), (length, length, size)] * heads
     layer += [(length, hidden, config.intermediate_dim), (length, config.intermediate_dim, hidden)]
     heads_ = [(predictions, hidden, hidden), (predictions, hidden, config.vocabulary_size)]
-    return layer * config.num_layers + heads_ + [(1, hidden, hidden), (1, hidden, 2)]
+    heads_ += [(1, hidden, hidden), (1, hidden, 2)] if config.pooler else []
+    return layer * config.num_layers + heads_
 
 
-@pytest.mark.parametrize("size", ["tiny", "base", "large"])
-def test_operations_are_those_of_the_products(size):
-    config = BertConfig.from_size(size)
+@pytest.mark.parametrize(("size", "pooler"), [("tiny", True), ("tiny", False), ("base", True), ("large", True)])
+def test_operations_are_those_of_the_products(size, pooler):
+    config = BertConfig.from_size(size, pooler=pooler)
     expected = sum(2 * int(np.prod(shape, dtype=np.int64)) for shape in products(config, 128, 20))
     assert forward_flops(config, 128, 20) == expected
     assert step_flops(config, 32, 128, 20) == 3 * 32 * expected
