@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,16 @@ import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.export.comparison import Case, Tensors, compare, compare_outputs
-from bert_tf.export.kinds.base import IDS_SIGNATURE, Signatures
+from bert_tf.export.kinds.base import IDS_SIGNATURE, Endpoint, Signatures
 from bert_tf.export.samples import comparison_samples
-from bert_tf.export.tolerances import at_tokens, largest, probability_tolerance, relative_tolerance, undecided
+from bert_tf.export.tolerances import (
+    LARGEST_HIDDEN,
+    at_tokens,
+    largest,
+    probability_tolerance,
+    relative_tolerance,
+    undecided,
+)
 
 
 class _Errors(NamedTuple):
@@ -34,7 +42,9 @@ def record(signatures: Signatures, precision: str) -> list[Case]:
     samples = comparison_samples(signatures)
     empty = {name: value[:0] for name, value in samples.items()}
     requests = [
-        (name, batch, _answer(signatures, name, batch)) for name in signatures.endpoints for batch in (samples, empty)
+        (name, batch, outputs)
+        for name, endpoint in signatures.endpoints.items()
+        for batch, outputs in zip((samples, empty), _answers(endpoint, (samples, empty)), strict=True)
     ]
     relative = relative_tolerance(precision, signatures.preset.config)
     errors = _Errors(relative, relative * _largest_logit(signatures, samples, requests))
@@ -50,12 +60,13 @@ def record(signatures: Signatures, precision: str) -> list[Case]:
     return cases
 
 
-def _answer(signatures: Signatures, name: str, batch: Tensors) -> Tensors:
-    endpoint = signatures.endpoints[name]
-    # As it is exported: operation by operation, sums may come out otherwise in the last digit.
+def _answers(endpoint: Endpoint, batches: tuple[Tensors, ...]) -> Iterator[Tensors]:
+    """Yields the outputs for each batch."""
+    # A graph, as it is exported: operation by operation, the last digits of sums may differ.
     function = tf.function(endpoint.function, input_signature=endpoint.inputs)
-    outputs = function(*(tf.constant(batch[str(spec.name)], spec.dtype) for spec in endpoint.inputs))
-    return {output: tensor.numpy() for output, tensor in outputs.items()}
+    for batch in batches:
+        outputs = function(*(tf.constant(batch[str(spec.name)], spec.dtype) for spec in endpoint.inputs))
+        yield {output: tensor.numpy() for output, tensor in outputs.items()}
 
 
 def _largest_logit(signatures: Signatures, samples: Tensors, requests: list[tuple[str, Tensors, Tensors]]) -> float:
@@ -91,7 +102,7 @@ def _tolerance(
     if signature == IDS_SIGNATURE and output in signatures.by_token:
         size = largest(_at_tokens_only(signatures, output, values, batch))
         return at_tokens(errors.relative * size, batch[PADDING_MASK], values.ndim)
-    return errors.relative * largest(values)
+    return errors.relative * (LARGEST_HIDDEN if output in signatures.outputs_of_tanh else largest(values))
 
 
 def check_arrangement(arranged: list[Case], as_trained: list[Case]) -> None:

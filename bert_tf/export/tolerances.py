@@ -13,8 +13,9 @@ these follows from the arithmetic, not from measured differences:
 - A layer passes on the errors of the layers below it at about their size, because it normalizes the sum of its input
   and its own result. Errors of layers are counted as if all had the same sign: they grow linearly with depth.
 
-The bound is relative to the largest value of an output at tokens that are not padding. What a model computes at [PAD]
-positions has no meaning and no bound.
+The bound is relative to the largest value of an output at tokens that are not padding. Outputs of a tanh, which limits
+values but not their errors, count as large as hidden states. What a model computes at [PAD] positions has no meaning
+and no bound.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _STORED = 12
 # network.
 _PRODUCTS = 6
 _VECTOR_WIDTH = 8
+# Largest absolute value among a few thousand standard normal ones, as normalized hidden states are.
+LARGEST_HIDDEN = 4.0
 
 
 def relative_tolerance(precision: str, config: BertConfig) -> float:

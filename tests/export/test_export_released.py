@@ -43,9 +43,8 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     rng = np.random.default_rng(0)
     for name, (model, task) in models.items():
-        kernel = next(
-            weight for weight in model.weights if weight not in encoder.model.weights and len(weight.shape) == 2
-        )
+        kernel = model.weights[-2]
+        assert kernel.shape[0] == encoder.config.hidden_dim and kernel.path.endswith("kernel")
         kernel.assign(rng.normal(size=kernel.shape, scale=0.5))
         save_preset(model, root / name, encoder.vocabulary, encoder.lowercase, task, {})
     return {path.name: path for path in root.iterdir()}

@@ -69,6 +69,9 @@ class Signatures(ABC):
     by_token: tuple[str, ...] = ()
     """Outputs of `ids` with values for every token, [B, S, ...]; those of padding have no meaning."""
 
+    outputs_of_tanh: tuple[str, ...] = ()
+    """Outputs that a tanh limits to -1 to 1."""
+
     logits: tuple[str, ...] = ()
     """Outputs of `ids` from which probabilities are computed."""
 

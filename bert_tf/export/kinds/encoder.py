@@ -29,6 +29,7 @@ class EncoderSignatures(Signatures):
 
     texts = (TEXT,)
     by_token: tuple[str, ...] = ("sequence_output",)
+    outputs_of_tanh = ("pooled_output",)
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:

@@ -78,11 +78,10 @@ class EntitySignatures(Signatures):
             if name != _OUTSIDE and (name[:2] not in ("B-", "I-") or not name[2:]):
                 raise ConfigError(f"task.json: `labels` must be O, or B- or I- and a type. Received: {name!r}")
         self.labels = self._names = names
-        self.tag_scheme = (preset.task or {}).get("scheme") or "IOB2"
-        if self.tag_scheme not in _SCHEMES:
-            raise ConfigError(
-                f"task.json: `scheme` must be one of {', '.join(_SCHEMES)}. Received: {self.tag_scheme!r}"
-            )
+        self._scheme: str = (preset.task or {}).get("scheme") or "IOB2"
+        if self._scheme not in _SCHEMES:
+            raise ConfigError(f"task.json: `scheme` must be one of {', '.join(_SCHEMES)}. Received: {self._scheme!r}")
+        self.tag_scheme = self._scheme
         self._types = [name[2:] for name in names]
         self._begins = [name.startswith("B-") for name in names]
         kinds = sorted(set(self._types))
@@ -137,10 +136,10 @@ class EntitySignatures(Signatures):
     def _letters(self, tagged: _Tagged) -> tf.Tensor:
         """Returns the letters that the scheme gives to words of entities, (W,)."""
         begins, inside = tagged.begins, tagged.inside
-        if self.tag_scheme == "IOBES":
+        if self._scheme == "IOBES":
             goes_on = tf.concat([inside & ~begins, [False]], 0)[1:]
             return tf.where(begins, tf.where(goes_on, "B", "S"), tf.where(goes_on, "I", "E"))
-        marked = {"IO": tf.zeros_like(begins), "IOB1": begins & tagged.touches, "IOB2": begins}[self.tag_scheme]
+        marked = {"IO": tf.zeros_like(begins), "IOB1": begins & tagged.touches, "IOB2": begins}[self._scheme]
         return tf.where(marked, "B", "I")
 
     def _tagged(self, found: words.TextWords) -> _Tagged:
