@@ -6,6 +6,9 @@ these follows from the arithmetic, not from measured differences:
 - Each value that a layer stores is rounded. The relative error is spread evenly over -u to u, where u is the unit
   roundoff (2^-24 in float32, 2^-8 in bfloat16): its variance is u^2 / 3. A sum of n terms in float32 that is computed
   in blocks of 8, the width of a vector register, has n / 8 roundings in a row, which on average act on half of the sum.
+- Functions are computed in float32 (exp, tanh or erf, reciprocal square root). They are approximated, and exp turns the
+  absolute error of a score, which may be 16 and more in size, into a relative one: an error of 16 u is counted for each.
+  In bfloat16 this is of no account beside the errors of stored values.
 - Rounding errors are independent of one another, so that their variances add up (Higham and Mary, "A New Approach to
   Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019). The difference of two computations has twice
   the variance of one. The largest of many errors is to the largest of many values as a typical error is to a typical
@@ -39,6 +42,7 @@ _STORED = 12
 # network.
 _PRODUCTS = 6
 _VECTOR_WIDTH = 8
+_FUNCTIONS, _FUNCTION_ERROR = 3, 16
 # Largest absolute value among a few thousand standard normal ones, as normalized hidden states are.
 LARGEST_HIDDEN = 4.0
 
@@ -55,12 +59,15 @@ def relative_tolerance(precision: str, config: BertConfig) -> float:
     >>> from bert_tf.config import BertConfig
     >>> base = BertConfig(vocabulary_size=30522, hidden_dim=768, num_layers=12, num_heads=12, intermediate_dim=3072)
     >>> f"{relative_tolerance('float32', base):.1e}"
-    '2.2e-05'
+    '2.8e-05'
     """
     variance = float(_STORED)
     if precision != BFLOAT16:
         # Products of bfloat16 are summed in float32, whose errors are of no account beside those of storing.
-        variance += _PRODUCTS * max(config.hidden_dim, config.intermediate_dim) / _VECTOR_WIDTH / 2
+        variance += (
+            _FUNCTIONS * _FUNCTION_ERROR**2
+            + _PRODUCTS * max(config.hidden_dim, config.intermediate_dim) / _VECTOR_WIDTH / 2
+        )
     return math.sqrt(2 * variance / 3) * _UNIT_ROUNDOFF[precision] * (config.num_layers + 1)
 
 
