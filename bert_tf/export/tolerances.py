@@ -6,9 +6,9 @@ these follows from the arithmetic, not from measured differences:
 - Each value that a layer stores is rounded. The relative error is spread evenly over -u to u, where u is the unit
   roundoff (2^-24 in float32, 2^-8 in bfloat16): its variance is u^2 / 3. A sum of n terms in float32 that is computed
   in blocks of 8, the width of a vector register, has n / 8 roundings in a row, which on average act on half of the sum.
-- Functions are computed in float32 (exp, tanh or erf, reciprocal square root). They are approximated, and exp turns the
-  absolute error of a score, which may be 16 and more in size, into a relative one: an error of 16 u is counted for each.
-  In bfloat16 this is of no account beside the errors of stored values.
+- Functions are computed in float32 (exp, tanh or erf, reciprocal square root). They are approximated, and exp turns
+  the absolute error of a score, which may be 16 and more in size, into a relative one: an error of 16 u is counted for
+  each. In bfloat16 this is of no account beside the errors of stored values.
 - Rounding errors are independent of one another, so that their variances add up (Higham and Mary, "A New Approach to
   Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019). The difference of two computations has twice
   the variance of one. The largest of many errors is to the largest of many values as a typical error is to a typical
