@@ -1,6 +1,6 @@
 """`python deep_recordings.py FOLDER`: records answers of deep models with weights of the size that training gives them.
 
-Every kind of preset has 6 layers; some have 12 and 24. Logits reach 10 and more, and rows hold 2 to 24 tokens, padded.
+Every kind of preset has 6 layers, others 12 and 24. Logits reach 10 and more, and rows hold 2 to 24 tokens, padded.
 For each model FOLDER gets the recorded answers of the layers as they are exported, in each precision; in float32 also
 those of the layers as trained (`trained`), and of an export of which one layer computes something else (`broken`).
 """
@@ -24,7 +24,16 @@ from bert_tf.export.tolerances import relative_tolerance
 from bert_tf.layers.transformer import TransformerLayer
 from bert_tf.models import save_preset
 
-MODELS = [(kind, 6) for kind in KINDS] + [("entities", 12), ("spans", 12), ("backbone", 24), ("choices", 24)]
+# Precisions by kind and number of layers. A classifier of pairs is one of texts, and int8 computes as float32 does.
+MODELS = {
+    **{(kind, 6): ("float32", "bfloat16") for kind in KINDS},
+    ("pair_classifier", 6): ("float32",),
+    ("pretrainer", 6): PRECISIONS,
+    ("entities", 6): PRECISIONS,
+    ("spans", 12): ("float32", "bfloat16"),
+    ("backbone", 24): ("float32", "bfloat16"),
+}
+BROKEN = [("entities", 6), ("backbone", 24)]
 # Standard deviation of the logits, whose largest are then well above 10.
 LOGIT_SIZE = 30.0
 
@@ -67,14 +76,14 @@ def distinct(signatures: Signatures) -> Signatures:
 
 
 def main(folder: Path) -> None:
-    for kind, layers in MODELS:
+    for (kind, layers), precisions in MODELS.items():
         preset = save_deep_preset(kind, layers, folder / f"{kind}-{layers}")
-        for precision in PRECISIONS if layers == 6 else PRECISIONS[:2]:
+        for precision in precisions:
             signatures = distinct(signatures_of(load_in_precision(preset, precision, arranged=True)))
             relative = relative_tolerance(precision, signatures.preset.config)
             name = f"{kind}-{layers}-{precision}"
             write_recording(folder / f"{name}.npz", record(signatures, precision), relative)
-            if kind in ("backbone", "entities"):
+            if (kind, layers) in BROKEN:
                 break_a_layer(signatures.model)
                 write_recording(folder / f"{name}-broken.npz", record(signatures, precision), relative)
             if precision == "float32":

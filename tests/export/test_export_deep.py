@@ -13,17 +13,13 @@ from pathlib import Path
 import deep_recordings
 import numpy as np
 import pytest
+from deep_recordings import BROKEN, MODELS
 
 from bert_tf.export.comparison import Case, compare_outputs, read_recording
-from bert_tf.export.precision import PRECISIONS
 
 pytestmark = pytest.mark.slow
 
-ALL = [
-    (kind, layers, precision)
-    for kind, layers in deep_recordings.MODELS
-    for precision in (PRECISIONS if layers == 6 else PRECISIONS[:2])
-]
+ALL = [(*model, precision) for model, precisions in MODELS.items() for precision in precisions]
 
 
 @pytest.fixture(scope="module")
@@ -75,21 +71,21 @@ def test_answers_with_and_without_onednn_are_the_same(
     assert max(different) > 0
 
 
-@pytest.mark.parametrize(("kind", "layers"), deep_recordings.MODELS)
+@pytest.mark.parametrize(("kind", "layers"), list(MODELS))
 def test_arranged_layers_answer_as_trained_ones(kind: str, layers: int, folders: list[Path]) -> None:
     for folder in folders:
         name = f"{kind}-{layers}-float32"
         assert faults(recorded(folder, name), recorded(folder, f"{name}-trained")) == []
 
 
-@pytest.mark.parametrize(("kind", "layers", "precision"), [each for each in ALL if each[0] in ("backbone", "entities")])
+@pytest.mark.parametrize(("kind", "layers", "precision"), [each for each in ALL if each[:2] in BROKEN])
 def test_an_export_with_a_broken_layer_is_refused(kind: str, layers: int, precision: str, folders: list[Path]) -> None:
     name = f"{kind}-{layers}-{precision}"
     for folder in folders:
         assert faults(recorded(folder, f"{name}-broken"), recorded(folder, name)) != []
 
 
-@pytest.mark.parametrize(("kind", "layers"), deep_recordings.MODELS)
+@pytest.mark.parametrize(("kind", "layers"), list(MODELS))
 def test_logits_are_as_large_as_trained_ones_and_predictions_are_compared(
     kind: str, layers: int, folders: list[Path]
 ) -> None:
