@@ -67,7 +67,8 @@ def _samples(signatures: Signatures, texts: list[str], texts_of_ids: list[str]) 
     samples |= {name: tensor.numpy() for name, tensor in encoded.items()}
     batch = len(samples[TOKEN_IDS])
     # The first and the last token of the text; what a model answers at padding has no meaning.
-    samples[MASK_POSITIONS] = np.stack([np.ones(batch, np.int32), samples[PADDING_MASK].sum(axis=1) - 1], axis=1)
+    last = samples[PADDING_MASK].sum(axis=1, dtype=np.int32) - 1
+    samples[MASK_POSITIONS] = np.stack([np.ones(batch, np.int32), last], axis=1)
     # Each of them once, the last one from the end.
     samples[LAYERS] = np.tile(np.arange(-1, signatures.preset.config.num_layers, dtype=np.int32), (batch, 1))
     return samples
