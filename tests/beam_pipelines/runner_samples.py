@@ -70,7 +70,8 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
         for child in children.read_text().split():
             # It may have ended meanwhile.
             with contextlib.suppress(OSError):
-                if b"worker_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                if b"worker_main" in command or b"sdk_worker" in command:
                     workers.append(int(child))
     return workers
 
