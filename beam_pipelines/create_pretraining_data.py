@@ -59,7 +59,7 @@ _BUCKET_BYTES = 32 << 20
 
 @dataclass(frozen=True)
 class _Run:
-    """What a run reads, makes and owns. `configs` are the examples to make, by folder."""
+    """Inputs, settings and output of one run. `configs` holds the settings of the examples by folder."""
 
     corpus: Corpus
     settings: ReadSettings
@@ -71,7 +71,7 @@ class _Run:
 
     @property
     def config(self) -> DataConfig:
-        """What the configs of all lengths have in common, and the first length."""
+        """Returns the config of the first length; all but the length is the same in the others."""
         return next(iter(self.configs.values()))
 
 
@@ -249,7 +249,7 @@ class _MarkUnwanted(beam.DoFn):
 
 
 def _nothing_missing(it: _Run) -> bool:
-    """Tells whether a pipeline ended well, but without its driver: all that it read is accounted for."""
+    """Returns True if a pipeline ended well without its driver: all documents that it read are accounted for."""
     directory = it.directory
     tally = Tally.load(directory.file(REPORTS))
     if not tally.read() or (FAULTS & set(tally.left_out()) and storage.read(directory.file(DEAD_LETTERS)) is None):

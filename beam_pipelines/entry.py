@@ -1,4 +1,4 @@
-"""How a pipeline runs as a program: summary on stdout, everything else on stderr, errors in one line."""
+"""Runs a pipeline as a program: summary on stdout, everything else on stderr, errors in one line."""
 
 from __future__ import annotations
 

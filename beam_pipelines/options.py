@@ -46,7 +46,7 @@ _NEAR_DUPLICATES = {
 
 
 class CorpusOptions(PipelineOptions):
-    """What is read and where the result goes: common to both pipelines."""
+    """Defines the flags for inputs and outputs that both pipelines share."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ class CorpusOptions(PipelineOptions):
 
 
 class PretrainingDataOptions(PipelineOptions):
-    """How examples are made: the fields of DataConfig."""
+    """Defines the flags for examples, one for each field of DataConfig."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _add_fields(parser: argparse.ArgumentParser, defaults: Any, flags: Mapping[s
 
 
 class VocabularyOptions(PipelineOptions):
-    """What the vocabulary may hold."""
+    """Defines the flags for the contents of the vocabulary."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
@@ -198,7 +198,7 @@ def corpus_of(args: argparse.Namespace) -> Corpus:
 
 
 def read_settings(args: argparse.Namespace) -> ReadSettings:
-    """Returns what the flags tell the formats."""
+    """Returns the settings that formats read from the flags."""
     return ReadSettings(max_document_bytes=args.max_document_bytes, text_field=args.text_field)
 
 

@@ -58,7 +58,7 @@ def read_recording(path: Path) -> tuple[list[Case], float]:
     """Returns the cases and the relative tolerance that `write_recording` was given.
 
     Raises:
-        ValueError: for a recording without tolerances, as versions before 0.2 wrote it.
+        ValueError: for a recording without tolerances, as version 0.1.0 wrote it.
     """
     with np.load(path) as file:
         arrays = dict(file)

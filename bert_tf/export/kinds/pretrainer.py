@@ -42,7 +42,7 @@ class PretrainerSignatures(EncoderSignatures):
             raise ConfigError("a BertPretrainer is served by its masked language model. Received: one without")
         if not 1 <= top_k <= len(preset.vocabulary):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
-        self.top_k = top_k
+        self.top_k = self._count = top_k
 
     @property
     def ids_inputs(self) -> tuple[tf.TensorSpec, ...]:
@@ -56,8 +56,7 @@ class PretrainerSignatures(EncoderSignatures):
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the most probable word pieces for each [MASK]; what pads a text with fewer masks is empty."""
-        assert self.top_k is not None
-        return self._best_pieces(inputs, self.top_k)
+        return self._best_pieces(inputs, self._count)
 
     def _best_pieces(self, inputs: tuple[tf.Tensor, ...], count: int) -> Outputs:
         """Returns the `count` most probable word pieces for each [MASK]."""
