@@ -1,4 +1,4 @@
-"""Build shim for `--setup_file ./setup.py` (Beam on Dataflow); all metadata stands in pyproject.toml."""
+"""Build shim for `--setup_file ./setup.py` (Beam on Dataflow); all metadata is in pyproject.toml."""
 
 from setuptools import setup
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import random
+import shutil
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -24,8 +28,16 @@ _METHODS = (
     "ModelService/HandleReloadConfigRequest",
 )
 _TIMEOUT_SECONDS = 60
+_FIRST_VERSION = 1
 # Those that move megabytes, one in fifty.
-_HEAVY, _HEAVY_SHARE = ("too large", "many values"), 0.02
+_HEAVY = (
+    *("too large", "many values", "distinct keys", "punctuation", "compressed zeros", "paused body"),
+    *("damaged version", "half a version", "whole version"),
+)
+_HEAVY_SHARE = 0.02
+# Connections that are kept open without a request.
+_MAX_LEFT_OPEN = 1200
+_STATUSES = (400, 403, 404, 408, 413, 415, 429, 503)
 _CODES = {
     "INVALID_ARGUMENT",
     "NOT_FOUND",
@@ -45,10 +57,11 @@ class HostileClient:
         grpc_port: port of gRPC.
         model: name of a model that is there.
         seed: of what is sent.
+        folder: of the model's versions, the first of which is copied whole or in part to higher ones.
     """
 
-    def __init__(self, host: str, rest: int, grpc_port: int, model: str, seed: int) -> None:
-        self._host, self._rest, self._model = host, rest, model
+    def __init__(self, host: str, rest: int, grpc_port: int, model: str, seed: int, folder: Path) -> None:
+        self._host, self._rest, self._model, self._folder = host, rest, model, folder
         self._random = random.Random(seed)
         self._channel = grpc.insecure_channel(f"{host}:{grpc_port}")
         self._kinds = {
@@ -65,7 +78,20 @@ class HostileClient:
             "fuzzed protobuf": self._fuzzed,
             "tensors": self._tensors,
             "no message": self._no_message,
+            "nested lists": self._nested,
+            "half a header": self._half_header,
+            "foreign page": self._foreign,
+            "two lengths": self._two_lengths,
+            "distinct keys": self._keys,
+            "punctuation": self._punctuation,
+            "compressed zeros": self._compressed,
+            "paused body": self._paused,
+            "damaged version": self._damaged,
+            "half a version": self._half_version,
+            "whole version": self._whole_version,
         }
+        # Closed by this side when others take their place.
+        self._left_open: deque[socket.socket] = deque()
 
     def send(self) -> tuple[str, str, bool]:
         """Sends one; returns its kind, what came of it, and whether that has TF Serving's form."""
@@ -73,11 +99,13 @@ class HostileClient:
         kind = self._random.choice(_HEAVY if heavy else [name for name in self._kinds if name not in _HEAVY])
         return kind, *self._kinds[kind]()
 
-    def _post(self, body: bytes, path: str | None = None, method: str = "POST") -> tuple[str, bool]:
+    def _post(
+        self, body: bytes, path: str | None = None, method: str = "POST", headers: dict[str, str] | None = None
+    ) -> tuple[str, bool]:
         path = path or f"/v1/models/{self._model}:{self._random.choice(['predict', 'classify', 'regress'])}"
         connection = http.client.HTTPConnection(self._host, self._rest, timeout=_TIMEOUT_SECONDS)
         try:
-            connection.request(method, path, body)
+            connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             content = response.read()
         except (BrokenPipeError, ConnectionResetError):
@@ -89,9 +117,7 @@ class HostileClient:
             answer = json.loads(content)
         except ValueError:
             return f"{response.status}, no JSON", False
-        right = response.status == 200 or (
-            set(answer) == {"error"} and response.status in (400, 404, 408, 413, 429, 503)
-        )
+        right = response.status == 200 or (set(answer) == {"error"} and response.status in _STATUSES)
         return str(response.status), right
 
     def _random_bytes(self) -> tuple[str, bool]:
@@ -158,6 +184,82 @@ class HostileClient:
 
     def _no_http(self) -> tuple[str, bool]:
         return self._raw(self._random.randbytes(self._random.randrange(1, 500)) + b"\r\n\r\n")
+
+    def _nested(self) -> tuple[str, bool]:
+        depth = self._random.choice([8, 9, 32, 33, 64, 65, 254, 255, 900])
+        value = "[" * depth + self._random.choice(['"a"', "1", "{}", ""]) + "]" * depth
+        return self._post(f'{{"{self._random.choice(["inputs", "instances"])}": {value}}}'.encode())
+
+    def _half_header(self) -> tuple[str, bool]:
+        head = f"POST /v1/models/{self._model}:predict HTTP/1.1\r\nHost: localhost\r\nX: "
+        for _ in range(self._random.randrange(100)):
+            self._leave_open(head[: self._random.randrange(len(head))].encode())
+        return "left open by us", True
+
+    def _paused(self) -> tuple[str, bool]:
+        size = 16 * 2**20
+        head = f"POST /v1/models/{self._model}:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
+        self._leave_open(head.encode() + b" " * (size - 1))
+        return "left open by us", True
+
+    def _leave_open(self, content: bytes) -> None:
+        while len(self._left_open) >= _MAX_LEFT_OPEN:
+            self._left_open.popleft().close()
+        opened = socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS)
+        try:
+            opened.sendall(content)
+        except (BrokenPipeError, ConnectionResetError):
+            # The server may close it to make room.
+            opened.close()
+            return
+        self._left_open.append(opened)
+
+    def _foreign(self) -> tuple[str, bool]:
+        headers = self._random.choice(
+            [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+        )
+        outcome, right = self._post(b'{"instances": ["the cat"]}', headers=headers)
+        return outcome, right and outcome == "403"
+
+    def _two_lengths(self) -> tuple[str, bool]:
+        headers = {"Transfer-Encoding": "chunked", "Content-Length": "5"}
+        outcome, right = self._post(b"0\r\n\r\n", headers=headers)
+        return outcome, right and outcome == "400"
+
+    def _keys(self) -> tuple[str, bool]:
+        count = self._random.choice([2**16, 2**18, 2**20])
+        keys = b",".join(b'"%x":1' % number for number in range(count))
+        return self._post(self._random.choice([b'{"inputs": {%s}}', b'{"examples": [{%s}]}']) % keys)
+
+    def _punctuation(self) -> tuple[str, bool]:
+        text = b"!?" * self._random.choice([2**18, 2**19, 7 * 2**20])
+        return self._post(b'{"instances": ["%s"]}' % text, f"/v1/models/{self._model}:predict")
+
+    def _compressed(self) -> tuple[str, bool]:
+        body = gzip.compress(b" " * self._random.choice([2**20, 2**28]))
+        return self._post(body, headers={"Content-Encoding": "gzip"})
+
+    def _damaged(self) -> tuple[str, bool]:
+        (self._new_version() / "saved_model.pb").write_bytes(self._random.randbytes(1000))
+        return "written by us", True
+
+    def _half_version(self) -> tuple[str, bool]:
+        shutil.copy(self._folder / str(_FIRST_VERSION) / "saved_model.pb", self._new_version())
+        return "written by us", True
+
+    def _whole_version(self) -> tuple[str, bool]:
+        # In place, file by file.
+        shutil.copytree(self._folder / str(_FIRST_VERSION), self._new_version(), dirs_exist_ok=True)
+        return "written by us", True
+
+    def _new_version(self) -> Path:
+        """Returns an empty folder of a higher version than all others; only the last of these stays."""
+        others = sorted(int(path.name) for path in self._folder.iterdir())[1:]
+        for number in others[:-1]:
+            shutil.rmtree(self._folder / str(number))
+        made = self._folder / str(max(others, default=_FIRST_VERSION) + 1)
+        made.mkdir()
+        return made
 
     def _raw(self, content: bytes) -> tuple[str, bool]:
         with socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS) as opened:

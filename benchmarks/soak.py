@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -24,9 +26,11 @@ import numpy as np
 from benchmarks.hostility import HostileClient
 from benchmarks.server_process import Server, serving
 from bert_tf.export.client import connect
+from bert_tf.export.versions import latest_version
 
 # Memory is compared from here on, as a share of the time: arenas and thread stacks grow in the beginning.
 _SETTLED = 0.3
+_COPY = "model"
 
 
 @dataclass
@@ -69,14 +73,14 @@ def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, 
         clients: threads of good traffic.
     """
     tally, stop = Tally(), threading.Event()
-    with serving(model, f"--workers={workers}") as server:
-        url = f"http://127.0.0.1:{server.rest}/v1/models/{model.resolve().name}"
+    with tempfile.TemporaryDirectory() as scratch, serving(_copied(model, scratch), f"--workers={workers}") as server:
+        url = f"http://127.0.0.1:{server.rest}/v1/models/{_COPY}"
         threads = [threading.Thread(target=_good, args=(url, tally, stop)) for _ in range(clients)]
         threads.append(threading.Thread(target=_watch, args=(server, tally, stop)))
         for thread in threads:
             thread.start()
         began = time.monotonic()
-        client = HostileClient("127.0.0.1", server.rest, server.grpc, model.resolve().name, seed)
+        client = HostileClient("127.0.0.1", server.rest, server.grpc, _COPY, seed, Path(scratch, _COPY))
         for number in range(hostile):
             kind, outcome, right = client.send()
             tally.outcomes[f"{kind}: {outcome}"] += 1
@@ -99,6 +103,12 @@ def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, 
         if server.process.poll() is not None:
             tally.wrong.append(f"the server ended with status {server.process.returncode}")
     return tally
+
+
+def _copied(model: Path, scratch: str) -> Path:
+    """Returns a model directory whose version 1 is the latest of a model."""
+    shutil.copytree(latest_version(model), Path(scratch, _COPY, "1"))
+    return Path(scratch, _COPY)
 
 
 def _good(url: str, tally: Tally, stop: threading.Event) -> None:

@@ -15,16 +15,25 @@ from bert_tf.commands.arguments import Parser
 from bert_tf.commands.pipelines import run_pipeline
 from bert_tf.commands.quiet import import_tensorflow
 from bert_tf.entry.errors import is_expected, one_line
+from bert_tf.entry.packages import missing_package
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command: `module` holds `add_arguments(parser)` and `run(args) -> summary`; without `keras` it needs none."""
+    """One command.
+
+    Args:
+        module: holds `add_arguments(parser)` and `run(args) -> summary`.
+        help: one line.
+        extra: of the package, which installs what the command needs.
+        keras: whether it needs Keras.
+    """
 
     module: str
     help: str
+    extra: str = "train"
     keras: bool = True
 
 
@@ -34,10 +43,11 @@ class Pipeline:
 
     module: str
     help: str
+    extra: str = "data"
 
 
 COMMANDS: dict[str, Command | Pipeline] = {
-    "demo": Command("bert_tf.commands.demo", "the whole path, from raw text to a served model"),
+    "demo": Command("bert_tf.commands.demo", "the whole path, from raw text to a served model", "all"),
     "vocab": Pipeline("build_vocabulary", "learn a WordPiece vocabulary from a corpus"),
     "data": Pipeline("create_pretraining_data", "turn a corpus into pre-training examples"),
     "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; run again, it resumes"),
@@ -50,7 +60,7 @@ COMMANDS: dict[str, Command | Pipeline] = {
     "features": Command("bert_tf.commands.features", "contextual embeddings of a file's texts, of any layers"),
     "convert": Command("bert_tf.commands.convert", "a checkpoint from one form to another, compared"),
     "export": Command("bert_tf.commands.export", "write the next version of a SavedModel"),
-    "serve": Command("bert_tf.commands.serve", "serve a SavedModel as TF Serving does", keras=False),
+    "serve": Command("bert_tf.commands.serve", "serve a SavedModel as TF Serving does", "serve", keras=False),
     "tokenize": Command("bert_tf.commands.tokenize", "the ids of every line of a file"),
     "inspect": Command("bert_tf.commands.inspect", "what a data directory, preset or SavedModel holds"),
 }
@@ -94,13 +104,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("bert-tf: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
-        if debug or not is_expected(error):
+        message = _missing(error, arguments) or (one_line(error) if is_expected(error) else None)
+        if debug or message is None:
             raise
-        print(f"bert-tf: error: {one_line(error)}", file=sys.stderr)
+        print(f"bert-tf: error: {message}", file=sys.stderr)
         return EXIT_FAILURE
     summary.setdefault("seconds", round(time.monotonic() - started, 1))
     print(json.dumps(summary, ensure_ascii=False))
     return 0
+
+
+def _missing(error: Exception, arguments: list[str]) -> str | None:
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    return missing_package(error, arguments[0], command.extra) if command else None
 
 
 def _run(arguments: list[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from bert_tf.commands.demo_answers import export_and_ask, say_next_commands, sho
 from bert_tf.commands.pipelines import run_pipeline
 from bert_tf.commands.progress import Steps
 from bert_tf.config import BertConfig, RunConfig, TrainingConfig, local_path
+from bert_tf.entry.packages import require_all
 
 VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Runs the whole path and returns the summary."""
     from bert_tf.training.allocator import tune_allocator
 
+    require_all()
     tune_allocator()
     steps = Steps(total=9)
     output: Path = args.output

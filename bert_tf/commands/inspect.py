@@ -8,6 +8,7 @@ from typing import Any
 
 from bert_tf.commands.arguments import existing
 from bert_tf.data.manifest import data_directories
+from bert_tf.export.versions import version_folders
 
 # A longer list is printed as its beginning; the summary has all of it.
 _SHOWN = 8
@@ -50,7 +51,7 @@ def describe(path: Path) -> dict[str, Any]:
     records = sorted(path.glob("*.tfrecord"))
     if records:
         return _records(records)
-    versions = sorted((p for p in path.glob("*") if p.name.isdigit()), key=lambda p: -int(p.name))
+    versions = [folders[0] for folders in reversed(version_folders(path).values())] if path.is_dir() else []
     saved = next((folder for folder in (path, *versions) if (folder / "saved_model.pb").is_file()), None)
     # One that this project has exported; another may be a checkpoint.
     ours = saved is not None and (saved / "assets.extra").is_dir()

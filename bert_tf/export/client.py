@@ -11,10 +11,12 @@ import http.client
 import json
 import random
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
@@ -24,6 +26,7 @@ _METHOD = ":predict"
 # Canonical codes that an HTTP status of TF Serving stands for, where it stands for one.
 _CODES = {
     400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     408: "DEADLINE_EXCEEDED",
@@ -35,7 +38,7 @@ _CODES = {
 }
 _UNAVAILABLE = "UNAVAILABLE"
 _GRPC = re.compile(
-    r"grpc://(?P<server>[^/]+)/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+    r"grpcs?://(?P<server>[^/]+)/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 )
 _FIRST_PAUSE_SECONDS = 0.1
 
@@ -90,20 +93,31 @@ class ModelClient(Protocol):
         """Returns the model's signatures as TF Serving's REST describes them. Raises as `predict`."""
 
 
-def connect(url: str, *, timeout: float = 60.0, retries: int = 3) -> ModelClient:
+def connect(
+    url: str,
+    *,
+    timeout: float = 60.0,
+    retries: int = 3,
+    token: str | None = None,
+    certificate: str | Path | None = None,
+) -> ModelClient:
     """Returns a client of a model.
 
     Args:
-        url: `http://HOST:PORT/v1/models/NAME` for REST or `grpc://HOST:PORT/NAME` for gRPC; with `/versions/N` or
-            `/labels/L` where it should not be the highest version.
+        url: `http://HOST:PORT/v1/models/NAME` for REST or `grpc://HOST:PORT/NAME` for gRPC, `https` and `grpcs` for
+            TLS; with `/versions/N` or `/labels/L` where it should not be the highest version.
         timeout: seconds without an answer.
         retries: how often a request that the server could not take is sent again.
+        token: that the server demands; sent as `Authorization: Bearer TOKEN`.
+        certificate: PEM file of the server's certificate, or of the authority that signed it; None for the
+            authorities that this machine trusts.
 
     Raises:
         ValueError: for another URL.
+        OSError: where the certificate cannot be read.
     """
     if url.startswith(("http://", "https://")):
-        return RestClient(url, timeout, retries)
+        return RestClient(url, timeout, retries, token, certificate)
     if (found := _GRPC.fullmatch(url)) is not None:
         from bert_tf.export.grpc_client import GrpcClient
 
@@ -115,6 +129,9 @@ def connect(url: str, *, timeout: float = 60.0, retries: int = 3) -> ModelClient
             unquote(label) if label else None,
             timeout,
             retries,
+            token,
+            certificate,
+            secure=url.startswith("grpcs://"),
         )
     raise ValueError(f"a model's URL must be http://HOST:PORT/v1/models/NAME or grpc://HOST:PORT/NAME. Received: {url}")
 
@@ -168,12 +185,25 @@ class RestClient:
         url: `http://HOST:PORT/v1/models/NAME`, with `/versions/N` or `/labels/L` where wanted.
         timeout: seconds without an answer.
         retries: how often a request that the server could not take is sent again.
+        token: that the server demands.
+        certificate: PEM file of an authority to trust; None for those of this machine.
     """
 
-    def __init__(self, url: str, timeout: float = 60.0, retries: int = 3) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout: float = 60.0,
+        retries: int = 3,
+        token: str | None = None,
+        certificate: str | Path | None = None,
+    ) -> None:
         self._url = quote(url.removesuffix(_METHOD), safe=":/%")
         self._timeout = timeout
         self._retries = retries
+        self._headers = {"Content-Type": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._context = ssl.create_default_context(cafile=certificate) if url.startswith("https://") else None
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
         """Asks for predictions, as `ModelClient.predict` says."""
@@ -211,9 +241,9 @@ class RestClient:
         return again(lambda: self._once(suffix, body, key), self._retries)
 
     def _once(self, suffix: str, body: bytes | None, key: str) -> Any:
-        request = urllib.request.Request(self._url + suffix, body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(self._url + suffix, body, self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:
+            with urllib.request.urlopen(request, timeout=self._timeout, context=self._context) as response:
                 status, content = response.status, response.read()
         except urllib.error.HTTPError as error:
             raise PredictError(_error_message(error.read()), error.code) from error

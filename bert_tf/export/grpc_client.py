@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -37,6 +38,9 @@ class GrpcClient:
         label: instead of a version.
         timeout: seconds without an answer.
         retries: how often a request that the server could not take is sent again.
+        token: that the server demands.
+        certificate: PEM file of an authority to trust; None for those of this machine.
+        secure: whether the connection has TLS.
     """
 
     def __init__(
@@ -47,9 +51,19 @@ class GrpcClient:
         label: str | None = None,
         timeout: float = 60.0,
         retries: int = 3,
+        token: str | None = None,
+        certificate: str | Path | None = None,
+        *,
+        secure: bool = False,
     ) -> None:
         # The size of an answer is the server's affair.
-        channel = grpc.insecure_channel(server, [("grpc.max_receive_message_length", -1)])
+        options = [("grpc.max_receive_message_length", -1)]
+        if secure:
+            trusted = Path(certificate).read_bytes() if certificate is not None else None
+            channel = grpc.secure_channel(server, grpc.ssl_channel_credentials(trusted), options)
+        else:
+            channel = grpc.insecure_channel(server, options)
+        self._metadata = [("authorization", f"Bearer {token}")] if token is not None else []
         self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         self._models = model_service_pb2_grpc.ModelServiceStub(channel)
         self._server, self._name, self._version, self._label = server, name, version, label
@@ -137,7 +151,7 @@ class GrpcClient:
 
     def _once(self, method: Callable[..., Any], request: Message) -> Any:
         try:
-            return method(request, timeout=self._timeout)
+            return method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             code, details = error.code().name, error.details() or ""
             # Said by the library of this side, when there is no connection.

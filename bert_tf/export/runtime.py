@@ -61,12 +61,16 @@ def without_keras() -> Iterator[None]:
 def without_gradient_warnings() -> Iterator[None]:
     """Keeps TensorFlow from warning that a loaded export holds no gradients: nobody takes one of a served model."""
     logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+
+    # A filter of this block only: several threads may load models at once, and a level is common to all.
+    def is_error(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    logger.addFilter(is_error)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(is_error)
 
 
 def register_text_operations() -> None:

@@ -30,7 +30,7 @@ from bert_tf.export.recording import check_arrangement, differences, record
 from bert_tf.export.samples import warmup_sample
 from bert_tf.export.signatures import signatures_of
 from bert_tf.export.tolerances import FLOAT32, relative_tolerance
-from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, versions
+from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, version_folders
 from bert_tf.export.warmup import write_warmup
 from bert_tf.text.vocabulary import save_vocabulary
 
@@ -113,9 +113,9 @@ def _cleared(model_dir: Path, version: int | None) -> int:
     """Removes what killed exports left, and returns the version to write. Raises ValueError where it is there."""
     for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(stale)
-    taken = versions(model_dir)
+    taken = version_folders(model_dir)
     if version in taken:
-        raise ValueError(f"version {version} exists already: {model_dir / str(version)}")
+        raise ValueError(f"version {version} exists already: {taken[version][0]}")
     return max(taken, default=0) + 1 if version is None else version
 
 

@@ -10,14 +10,32 @@ from bert_tf.config import local_path
 # What is being written; TF Serving looks at folders named by an integer only.
 STAGING_PREFIX = ".staging-"
 _VERSION = re.compile(r"[0-9]+")
+# TF Serving keeps version numbers as int64 (tensorflow_serving/apis/model.proto).
+_MAX_VERSION = 2**63 - 1
+
+
+def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
+    """Returns the folders of each version, ascending by version.
+
+    Numbers may have leading zeros. Where several folders have the same number, as `6` and `006`, the first one of the
+    list is the version, and it is the one with the fewest zeros.
+
+    Args:
+        model_dir: `saved_models/<name>`.
+
+    Raises:
+        OSError: if the directory does not exist or cannot be read.
+    """
+    folders = [entry for entry in Path(model_dir).iterdir() if _is_version(entry)]
+    found: dict[int, list[Path]] = {}
+    for folder in sorted(folders, key=lambda folder: (int(folder.name), len(folder.name))):
+        found.setdefault(int(folder.name), []).append(folder)
+    return found
 
 
 def versions(model_dir: str | Path) -> list[int]:
-    """Returns the versions in `model_dir`, ascending; none where the directory is not there."""
-    model_dir = Path(model_dir)
-    if not model_dir.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in model_dir.iterdir() if _is_version(entry))
+    """Returns the versions in `model_dir`, ascending; an empty list if it is not a directory."""
+    return list(version_folders(model_dir)) if Path(model_dir).is_dir() else []
 
 
 def latest_version(model_dir: str | Path) -> Path:
@@ -27,12 +45,12 @@ def latest_version(model_dir: str | Path) -> Path:
         FileNotFoundError: where there is none.
     """
     model_dir = Path(model_dir)
-    found = versions(model_dir)
+    found = version_folders(model_dir) if model_dir.is_dir() else {}
     if not found:
         raise FileNotFoundError(
             f"{model_dir} holds no exported model: expected a folder named by a version, for example {model_dir / '1'}"
         )
-    return model_dir / str(found[-1])
+    return found[max(found)][0]
 
 
 def check_model_dir(model_dir: str | Path) -> None:
@@ -54,4 +72,4 @@ def check_model_dir(model_dir: str | Path) -> None:
 
 
 def _is_version(entry: Path) -> bool:
-    return _VERSION.fullmatch(entry.name) is not None and entry.is_dir()
+    return _VERSION.fullmatch(entry.name) is not None and int(entry.name) <= _MAX_VERSION and entry.is_dir()

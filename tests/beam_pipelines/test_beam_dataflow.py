@@ -26,6 +26,8 @@ DATAFLOW = [
     "--no_auth",
     "--sdk_location=container",
     "--setup_file=./setup.py",
+    f"--requirements_file={REPOSITORY / 'deployment/dataflow/requirements.txt'}",
+    "--requirements_cache=skip",
 ]
 
 
@@ -69,7 +71,7 @@ def test_the_pipeline_is_whole(sent: dict[str, Any]) -> None:
 
 
 def test_workers_get_the_sdist_and_nothing_of_the_main_module(sent: dict[str, Any]) -> None:
-    assert "workflow.tar.gz" in sent["artifacts"]
+    assert {"workflow.tar.gz", "requirements.txt"} <= set(sent["artifacts"])
     assert "pickled_main_session" not in sent["artifacts"]
 
 

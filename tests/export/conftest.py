@@ -57,8 +57,8 @@ def exported(presets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 @contextlib.contextmanager
-def _listening(app: Starlette) -> Iterator[str]:
-    config = uvicorn.Config(app, port=0, log_config=None)
+def _listening(app: Starlette, **options: Any) -> Iterator[str]:
+    config = uvicorn.Config(app, port=0, log_config=None, **options)
     server, bound = uvicorn.Server(config), config.bind_socket()
     # From here on requests wait until it takes them.
     bound.listen()
@@ -70,7 +70,7 @@ def _listening(app: Starlette) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def listening() -> Callable[[Starlette], contextlib.AbstractContextManager[str]]:
+def listening() -> Callable[..., contextlib.AbstractContextManager[str]]:
     """A function that serves an application to a block, which gets its address."""
     return _listening
 

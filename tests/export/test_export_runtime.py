@@ -18,15 +18,36 @@ from export_presets import KINDS
 from bert_tf.export import runtime
 from bert_tf.models import load_preset
 
+# The server and both clients, in an environment that has only the extra `serve`.
 SERVED = """
-import sys
+import sys, threading
 from pathlib import Path
-import numpy as np
-from bert_tf.export.serving.batching import ONE_BY_ONE
-from bert_tf.export.serving.loaded_version import LoadedVersion
-version = LoadedVersion(Path(sys.argv[1]), ONE_BY_ONE)
-answer = version.answer("serving_default", {"text": np.array([b"the cat sat"], object)})
-assert answer["label"].shape == (1,), answer
+sys.path.insert(0, sys.argv[2])
+from only_extra import hide_others
+hide_others("serve")
+import uvicorn
+from bert_tf.export.client import connect
+from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.grpc_services import create_grpc_server
+from bert_tf.export.serving.rest import create_app
+from bert_tf.export.serving.server import ServerOptions, loaded_service
+options = ServerOptions(poll_seconds=0, warm_up=False)
+with loaded_service([ServedModel("m", Path(sys.argv[1]).parent)], options) as service:
+    grpc = create_grpc_server(service, options.grpc)
+    grpc_port = grpc.add_insecure_port("127.0.0.1:0")
+    grpc.start()
+    config = uvicorn.Config(create_app(service, options.rest), port=0, log_config=None)
+    rest, listener = uvicorn.Server(config), config.bind_socket()
+    listener.listen()
+    thread = threading.Thread(target=rest.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        for url in (f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models/m", f"grpc://127.0.0.1:{grpc_port}/m"):
+            assert connect(url).predict(["the cat sat"])[0]["label"], url
+    finally:
+        rest.should_exit = True
+        thread.join()
+        grpc.stop(None).wait()
 assert not {"keras", "jax", "sklearn", "tensorflow_text"} & sys.modules.keys()
 import keras, tensorflow as tf, tensorflow_text
 assert tf.keras.layers.Dense is keras.layers.Dense
@@ -58,10 +79,10 @@ def ran(chosen: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[
 
 
 def served(folder: Path, chosen: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return ran(chosen, "-c", SERVED, str(folder))
+    return ran(chosen, "-c", SERVED, str(folder), str(Path(__file__).parents[1] / "entry"))
 
 
-def test_a_version_is_served_without_keras_which_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
+def test_the_extra_serve_is_enough_and_keras_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
     done = served(exported("classifier"), {})
     assert done.returncode == 0, done.stderr
 

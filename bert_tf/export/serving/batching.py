@@ -7,9 +7,11 @@ as long as it may.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
@@ -20,6 +22,8 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 # Bytes of the texts in the first bin at most, and how much longer those of the next one are.
 _SHORTEST, _RATIO = 64, 1.5
+# Bytes of all texts of a batch of several requests at most: the tokenizer takes some 50 bytes for one of punctuation.
+_MAX_TEXT_BYTES = 2**20
 
 
 class QueueFullError(RuntimeError):
@@ -54,7 +58,7 @@ class BatchingOptions:
 ONE_BY_ONE = BatchingOptions(max_batch_size=1, batch_timeout_micros=0)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
     """One request.
 
@@ -62,6 +66,7 @@ class _Waiting:
         signature: what is asked.
         inputs: arrays whose first dimensions are all `rows`.
         rows: how many.
+        size: bytes of its texts.
         since: when it came, in seconds of the monotonic clock.
         answer: gets the outputs.
     """
@@ -69,6 +74,7 @@ class _Waiting:
     signature: str
     inputs: Arrays
     rows: int
+    size: int
     since: float
     answer: Future[Arrays] = field(default_factory=Future)
 
@@ -90,6 +96,8 @@ class Batcher:
         self._rows_waiting = 0
         self._changed = threading.Condition()
         self._closed = False
+        # Thread -> since when it runs a batch.
+        self._running: dict[int, float] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
             for number in range(options.num_batch_threads)
@@ -109,7 +117,7 @@ class Batcher:
             RuntimeError: after `close`.
         """
         rows = next(iter(inputs.values())).shape[0]
-        request = _Waiting(signature, inputs, rows, time.monotonic())
+        request = _Waiting(signature, inputs, rows, _text_bytes(inputs), time.monotonic())
         with self._changed:
             if self._closed:
                 raise RuntimeError("the batcher is closed")
@@ -119,7 +127,15 @@ class Batcher:
             self._queues.setdefault(_key(request), deque()).append(request)
             self._rows_waiting += rows
             self._changed.notify()
+        # Weak: the answer would hold the request that holds it.
+        request.answer.add_done_callback(functools.partial(self._forget_cancelled, weakref.ref(request)))
         return request.answer
+
+    def busy_seconds(self) -> float:
+        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        with self._changed:
+            since = [*self._running.values(), *(queue[0].since for queue in self._queues.values() if queue)]
+        return max(0.0, time.monotonic() - min(since)) if since else 0.0
 
     def close(self) -> None:
         """Answers what waits, and ends the threads."""
@@ -135,6 +151,17 @@ class Batcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _forget_cancelled(self, reference: weakref.ref[_Waiting], answer: Future[Arrays]) -> None:
+        """Removes a request that was cancelled, so that it takes no place in its queue."""
+        request = reference()
+        if request is None or not answer.cancelled():
+            return
+        with self._changed:
+            queue = self._queues.get(_key(request), deque())
+            if request in queue:
+                queue.remove(request)
+                self._rows_waiting -= request.rows
+
     def _work(self) -> None:
         while (batch := self._next()) is not None:
             try:
@@ -143,6 +170,9 @@ class Batcher:
             except Exception as error:
                 for request in batch:
                     request.answer.set_exception(error)
+            finally:
+                with self._changed:
+                    self._running.pop(threading.get_ident(), None)
 
     def _next(self) -> list[_Waiting] | None:
         """Waits for a batch; None when there will be none any more."""
@@ -171,16 +201,21 @@ class Batcher:
 
     def _taken(self, key: Hashable) -> list[_Waiting]:
         """Takes a batch from a queue; what was cancelled meanwhile is left out, so that it may be []."""
-        queue, rows = self._queues[key], 0
+        queue, rows, size = self._queues[key], 0, 0
         batch: list[_Waiting] = []
-        while queue and (not batch or rows + queue[0].rows <= self._options.max_batch_size):
+        while queue and (
+            not batch
+            or (rows + queue[0].rows <= self._options.max_batch_size and size + queue[0].size <= _MAX_TEXT_BYTES)
+        ):
             request = queue.popleft()
+            size += request.size
             self._rows_waiting -= request.rows
             if request.answer.set_running_or_notify_cancel():
                 batch.append(request)
                 rows += request.rows
         if not queue:
             del self._queues[key]
+        self._running[threading.get_ident()] = time.monotonic()
         return batch
 
     def _answer(self, batch: list[_Waiting]) -> None:
@@ -213,6 +248,10 @@ def _key(request: _Waiting) -> Hashable:
     """Returns what requests of one batch have in common: signature, shapes of rows, about the length of the texts."""
     shapes = ((name, array.shape[1:], bin_of(array)) for name, array in sorted(request.inputs.items()))
     return request.signature, *shapes
+
+
+def _text_bytes(inputs: Arrays) -> int:
+    return sum(len(text) for array in inputs.values() if array.dtype == object for text in array.reshape(-1))
 
 
 def bin_of(array: np.ndarray) -> int:

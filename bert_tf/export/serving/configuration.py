@@ -13,11 +13,13 @@ from pathlib import Path
 
 from google.protobuf import text_format
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
-from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
+from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig, ModelType
 
-from bert_tf.config import ConfigError
+from bert_tf.config import ConfigError, local_path
 from bert_tf.export.serving.batching import BatchingOptions
 
+# TF Serving's name of the only kind of model that is served here.
+_PLATFORM = "tensorflow"
 _NAME = re.compile(r"[^/:\s]+")
 _WRAPPED = re.compile(r"(?P<name>[a-z_]+)\s*\{\s*value\s*:\s*(?P<value>-?[0-9]+)\s*\}")
 _BARE = re.compile(r"(?P<name>[a-z_]+)\s*:\s*(?P<value>-?[0-9]+|true|false)")
@@ -55,6 +57,13 @@ class ServedModel:
             return [version for version in versions if version in policy.specific.versions]
         return versions[-max(1, policy.latest.num_versions) :]
 
+    def older(self, versions: list[int]) -> list[int]:
+        """Returns the versions that `latest` leaves out, ascending: one of them serves if no newer one can."""
+        policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
+        if policy.HasField("all") or policy.HasField("specific"):
+            return []
+        return versions[: -max(1, policy.latest.num_versions)]
+
 
 def read_model_config(path: Path) -> list[ServedModel]:
     """Returns the models of a `--model_config_file`.
@@ -63,27 +72,61 @@ def read_model_config(path: Path) -> list[ServedModel]:
         path: a ModelServerConfig in text form; relative base paths count from its folder.
 
     Raises:
-        ConfigError: where it is none, or names no model, one twice, or one without a base path.
-        OSError: where it cannot be read.
+        ConfigError: if it is not a ModelServerConfig, names no model or one twice, or has an unsupported field.
+        OSError: if it cannot be read.
     """
     config = ModelServerConfig()
     try:
         text_format.Parse(path.read_text(encoding="utf-8"), config)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a ModelServerConfig: {error}") from error
-    models = [_served(path, entry) for entry in config.model_config_list.config]
+    return served_models(config, str(path), path.parent)
+
+
+def served_models(config: ModelServerConfig, source: str, folder: Path | None) -> list[ServedModel]:
+    """Returns the models of a configuration.
+
+    Args:
+        config: from a file or a request.
+        source: named in errors.
+        folder: relative base paths count from it; None allows absolute ones only.
+
+    Raises:
+        ConfigError: if it names no model or one twice, or has an unsupported field.
+    """
+    if config.HasField("custom_model_config"):
+        raise ConfigError(f"{source}: custom_model_config is not supported; use model_config_list")
+    models = [_served(source, folder, entry) for entry in config.model_config_list.config]
     names = [model.name for model in models]
     if not models or len(set(names)) != len(names):
         received = ", ".join(names) or "none"
-        raise ConfigError(f"{path}: must name at least one model, and each once. Received: {received}")
+        raise ConfigError(f"{source}: must name at least one model, and each once. Received: {received}")
     return models
 
 
-def _served(path: Path, entry: ModelConfig) -> ServedModel:
+def _served(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
+    where = f"{source}: model {entry.name!r}"
+    if entry.HasField("logging_config"):
+        raise ConfigError(f"{where}: logging_config is not supported; remove it")
+    if entry.model_platform not in ("", _PLATFORM):
+        raise ConfigError(f"{where}: model_platform must be {_PLATFORM!r}. Received: {entry.model_platform!r}")
+    if entry.model_type not in (ModelType.MODEL_TYPE_UNSPECIFIED, ModelType.TENSORFLOW):
+        received = ModelType.Name(entry.model_type) if entry.model_type in ModelType.values() else entry.model_type
+        raise ConfigError(f"{where}: model_type must be TENSORFLOW, or use model_platform. Received: {received}")
     if not entry.base_path:
-        raise ConfigError(f"{path}: model {entry.name!r} must have a base_path")
-    base_path = path.parent / entry.base_path
-    return ServedModel(entry.name, base_path, dict(entry.version_labels), entry.model_version_policy)
+        raise ConfigError(f"{where} must have a base_path")
+    try:
+        base_path = local_path(entry.base_path)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: base_path: {error}") from error
+    if folder is None and not base_path.is_absolute():
+        raise ConfigError(f"{where}: base_path must be absolute. Received: {entry.base_path!r}")
+    try:
+        return ServedModel(
+            entry.name, (folder or Path()) / base_path, dict(entry.version_labels), entry.model_version_policy
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
 
 
 def read_batching_parameters(path: Path) -> BatchingOptions:

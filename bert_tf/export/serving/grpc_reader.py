@@ -10,11 +10,15 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from bert_tf.export.serving.access import check_token
+from bert_tf.export.serving.access_log import logged_call
+from bert_tf.export.serving.admission import Admission, Admitted
 from bert_tf.export.serving.errors import ServingError
-from bert_tf.export.serving.waiting import WaitingBytes
 
 # Share of its time that a call may be late before it is cancelled.
 _LATE = 0.1
+# Probes have no token.
+_WITHOUT_TOKEN = "/grpc.health.v1.Health/"
 
 
 class RequestReader(grpc.ServerInterceptor):
@@ -24,13 +28,15 @@ class RequestReader(grpc.ServerInterceptor):
     threads keep all others out; and it never forgets a call whose message it could not read.
 
     Args:
-        waiting: bounds the messages.
+        admission: bounds the messages.
         seconds: a call whose message takes longer to come is cancelled.
+        token: that calls must carry in their metadata, as `authorization: Bearer TOKEN`; None for no authentication.
     """
 
-    def __init__(self, waiting: WaitingBytes, seconds: float) -> None:
-        self._waiting = waiting
+    def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
+        self._admission = admission
         self._patience = Patience(seconds)
+        self._token = token
 
     def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """Returns the handler of a call; None for a method that there is not."""
@@ -38,11 +44,14 @@ class RequestReader(grpc.ServerInterceptor):
         if handler is None or handler.unary_unary is None:
             return handler
         read, method = handler.request_deserializer, handler.unary_unary
+        public = handler_call_details.method.startswith(_WITHOUT_TOKEN)
 
         def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-            with self._waiting.request() as arrived:
+            with logged_call(handler_call_details.method, context), self._admission.request() as admitted:
                 try:
-                    request = self._read(messages, context, arrived, read)
+                    if not public:
+                        check_token(_authorization(context), self._token)
+                    request = self._read(messages, context, admitted, read)
                 except ServingError as error:
                     context.abort(error.code, str(error))
                 except DecodeError:
@@ -56,12 +65,13 @@ class RequestReader(grpc.ServerInterceptor):
         self,
         messages: Iterator[bytes],
         context: grpc.ServicerContext,
-        arrived: Callable[[int], None],
+        admitted: Admitted,
         read: Callable[[bytes], Any],
     ) -> Any:
         # A function of its own, so that the bytes are gone while the request is answered.
         message = self._awaited(messages, context)
-        arrived(len(message))
+        admitted.add(len(message))
+        admitted.complete()
         return read(message)
 
     def _awaited(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
@@ -76,6 +86,11 @@ class RequestReader(grpc.ServerInterceptor):
             raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from error
         finally:
             self._patience.end(context)
+
+
+def _authorization(context: grpc.ServicerContext) -> str:
+    values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else ""
 
 
 class Patience:

@@ -25,12 +25,17 @@ from tensorflow_serving.apis import (
 )
 
 from bert_tf.export.serving.batching import Arrays
+from bert_tf.export.serving.cancellation import Cancellation
 from bert_tf.export.serving.errors import ServingError, let_go
+from bert_tf.export.serving.grpc_health import health_handler
 from bert_tf.export.serving.grpc_reader import RequestReader
 from bert_tf.export.serving.loaded_version import Specs
+from bert_tf.export.serving.reloading import reload_models
 from bert_tf.export.serving.service import GRPC, Service, Target, unknown_signature
 from bert_tf.export.serving.tensors import array_of, check_names, tensor_proto
 
+# Until the first frames of HTTP/2 have come, and of a connection without calls; clients connect again by themselves.
+_HANDSHAKE_MILLISECONDS, _IDLE_MILLISECONDS = 5_000, 60_000
 SIGNATURE_DEF = "signature_def"
 _STATES = get_model_status_pb2.ModelVersionStatus.State
 
@@ -44,12 +49,19 @@ class GrpcOptions:
         max_requests: requests under way; more are refused with RESOURCE_EXHAUSTED.
         message_seconds: a request whose message takes longer to come is cancelled.
         threads: requests that are answered at once.
+        max_connections: open at once; further ones are closed.
+        token: that calls must carry; None for no authentication.
+        allow_reload_config: whether HandleReloadConfigRequest changes the models. Whoever reaches the port can then
+            have the server read any folder of the machine.
     """
 
     max_message_bytes: int = 16 * 2**20
     max_requests: int = 512
     message_seconds: float = 30.0
     threads: int = 64
+    max_connections: int = 1000
+    token: str | None = None
+    allow_reload_config: bool = False
 
 
 def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
@@ -62,15 +74,21 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
         maximum_concurrent_rpcs=options.max_requests,
-        interceptors=[RequestReader(service.waiting, options.message_seconds)],
+        interceptors=[RequestReader(service.admission, options.message_seconds, options.token)],
         options=[
             ("grpc.max_receive_message_length", options.max_message_bytes),
             # The size of an answer is bounded by its number of values.
             ("grpc.max_send_message_length", -1),
+            ("grpc.max_allowed_incoming_connections", options.max_connections),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MILLISECONDS),
+            ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
         ],
     )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(service), server)
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(_Models(service), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        _Models(service, allow_reload=options.allow_reload_config), server
+    )
+    server.add_generic_rpc_handlers((health_handler(service),))
     return server
 
 
@@ -135,8 +153,9 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class _Models(model_service_pb2_grpc.ModelServiceServicer):
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, *, allow_reload: bool) -> None:
         self._service = service
+        self._allow_reload = allow_reload
 
     def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
         with _request(self._service, request, context, "GetModelStatus") as target:
@@ -144,17 +163,22 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
             for state in self._service.status(target):
                 added = response.model_version_status.add(version=state.version, state=_STATES.Value(state.state))
                 if state.error:
-                    added.status.error_code = grpc.StatusCode.UNKNOWN.value[0]
+                    added.status.error_code = grpc.StatusCode[state.error_code].value[0]
                     added.status.error_message = state.error
             return response
 
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
-        # Anyone who reaches the port could have it serve any folder of the machine.
         with _counted(self._service, "", context, "HandleReloadConfigRequest"):
-            message = "this server serves what it was started with"
-            raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+            if not self._allow_reload:
+                message = (
+                    "the models of this server cannot be changed by a request; start it with --allow_reload_config, or "
+                    "with --model_config_file and --model_config_file_poll_wait_seconds"
+                )
+                raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+            reload_models(self._service.manager, request, _timeout(context))
+            return model_management_pb2.ReloadConfigResponse()
 
 
 @contextlib.contextmanager
@@ -178,15 +202,24 @@ def _request(service: Service, request: Any, context: grpc.ServicerContext, api:
 
 def _target(spec: model_pb2.ModelSpec, context: grpc.ServicerContext) -> Target:
     choice = spec.WhichOneof("version_choice")
-    remaining = context.time_remaining()
+    cancellation = Cancellation()
+    if not context.add_callback(cancellation.cancel):
+        cancellation.cancel()
     return Target(
         spec.name,
         spec.version.value if choice == "version" else None,
         spec.version_label if choice == "version_label" else None,
         spec.signature_name,
-        # Without a deadline grpc says a time beyond what a lock can wait.
-        remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None,
+        _timeout(context),
+        cancellation,
     )
+
+
+def _timeout(context: grpc.ServicerContext) -> float | None:
+    """Returns the seconds that the client still waits."""
+    remaining = context.time_remaining()
+    # Without a deadline grpc says a time beyond what a lock can wait.
+    return remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None
 
 
 def _spec(target: Target, version: int, signature: str = "") -> model_pb2.ModelSpec:

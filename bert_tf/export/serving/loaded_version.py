@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.export.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
+from bert_tf.export.serving.cancellation import Cancellation
 from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.tensors import check_rows
 
@@ -26,8 +26,8 @@ from bert_tf.export.serving.tensors import check_rows
 MAX_ANSWER_VALUES = 2**22
 
 Specs = Mapping[str, tf.TensorSpec]
-# Signature, rows and seconds of what TensorFlow ran.
-OnRun = Callable[[str, int, float], None]
+# Rows of a batch that TensorFlow ran.
+OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
@@ -36,7 +36,7 @@ class LoadedVersion:
     Args:
         folder: holds saved_model.pb.
         batching: how requests are joined.
-        on_run: is told of every run of the graph.
+        on_run: called after each run of the graph.
 
     Raises:
         ValueError: where the version is no readable SavedModel.
@@ -50,7 +50,8 @@ class LoadedVersion:
         try:
             with without_gradient_warnings():
                 self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
-        except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
+        except Exception as error:
+            # TensorFlow raises many classes for damaged files: IndexError, for one, where variables are cut off.
             raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
         self._on_run = on_run
         self._batcher = Batcher(self._run, batching)
@@ -73,13 +74,20 @@ class LoadedVersion:
         """Returns the inputs of a signature by name. Raises KeyError for a name that is none."""
         return self._signatures[signature].structured_input_signature[1]
 
-    def answer(self, signature: str, inputs: Arrays, timeout: float | None = None) -> Arrays:
+    def answer(
+        self,
+        signature: str,
+        inputs: Arrays,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> Arrays:
         """Runs a signature, together with other requests where that is possible.
 
         Args:
             signature: one of `signature_defs`.
             inputs: an array for each of its inputs, of the right type; strings as objects of bytes.
             timeout: seconds; None waits for as long as it takes.
+            cancellation: drops the request where it still waits.
 
         Returns:
             The outputs by name.
@@ -94,7 +102,11 @@ class LoadedVersion:
         # What has no common number of rows cannot be joined; the graph says what is wrong with it.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
-        return _result(self._batcher, signature, inputs, timeout)
+        return _result(self._batcher, signature, inputs, timeout, cancellation)
+
+    def busy_seconds(self) -> float:
+        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        return self._batcher.busy_seconds()
 
     def acquire(self) -> None:
         """Keeps the version from being closed until `release`."""
@@ -128,7 +140,6 @@ class LoadedVersion:
     def _run(self, signature: str, inputs: Arrays) -> Arrays:
         function = self._signatures[signature]
         specs = function.structured_input_signature[1]
-        began = time.perf_counter()
         outputs = function(**{name: tf.constant(value, specs[name].dtype) for name, value in inputs.items()})
         values = sum(int(tf.size(tensor)) for tensor in outputs.values())
         if values > MAX_ANSWER_VALUES:
@@ -136,16 +147,20 @@ class LoadedVersion:
         arrays = {name: tensor.numpy() for name, tensor in outputs.items()}
         if self._on_run:
             rows = max((array.shape[0] for array in inputs.values() if array.ndim), default=0)
-            self._on_run(signature, rows, time.perf_counter() - began)
+            self._on_run(rows)
         return arrays
 
 
-def _result(batcher: Batcher, signature: str, inputs: Arrays, timeout: float | None) -> Arrays:
+def _result(
+    batcher: Batcher, signature: str, inputs: Arrays, timeout: float | None, cancellation: Cancellation | None
+) -> Arrays:
     try:
         future: Future[dict[str, np.ndarray]] = batcher.submit(signature, inputs)
     except QueueFullError as error:
         message = f"The batch scheduling queue to which this task was submitted is full; {error}"
         raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
+    if cancellation is not None:
+        cancellation.watch(future)
     try:
         return future.result(timeout)
     except TimeoutError:

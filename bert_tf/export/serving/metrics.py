@@ -1,82 +1,104 @@
-"""Counts and latencies in Prometheus' form, under TF Serving's names, so that dashboards need no change.
+"""Counts and latencies in Prometheus' text format, under TF Serving's names, so that dashboards need no change.
 
-Names, units (microseconds) and buckets are those of TF Serving's servables/tensorflow/util.cc; queue and batch sizes
-are its batching session's.
+Names, labels, units (microseconds) and buckets are those of TF Serving's servables/tensorflow/util.cc; batch sizes are
+those of its batching session.
+
+A server of several worker processes adds the counts of all of them up, whichever process answers a scrape. Each worker
+writes its counts to files of a folder (https://prometheus.github.io/client_python/multiprocess/). A worker that
+replaces one that died takes over its files, so that no count falls and the number of files is bounded.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
+import fcntl
+import itertools
+import os
+import re
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+    values,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 PATH = "/monitoring/prometheus/metrics"
+# The environment variable by which prometheus_client finds the folder of the shared files.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = ":tensorflow:serving:"
+# TF Serving gives this value for each SavedModel that its default runtime runs.
+_RUNTIME = "TF1"
 _MICROSECONDS = 1e6
 _LATENCY_BUCKETS = [10 * 1.8**power for power in range(33)]
 _ROW_BUCKETS = [2**power for power in range(15)]
+# The library gives each counter the suffix `_total`; TF Serving's has none.
+_SUFFIX = re.compile(rf"^((?:# (?:HELP|TYPE) )?{_PREFIX}request_count)_total".encode(), re.MULTILINE)
 
 
 @dataclass
 class Outcome:
-    """How a request ended.
+    """The result of a request.
 
     Args:
-        code: canonical code's name.
+        code: name of the canonical code.
     """
 
     code: str = "OK"
 
 
-class _RequestCount(Collector):
-    """A counter without the suffix `_total`, which the library adds and TF Serving has not."""
-
-    def __init__(self, name: str, documentation: str, labels: tuple[str, ...]) -> None:
-        self._name, self._documentation, self._labels = name, documentation, labels
-        self._counts: Counter[tuple[str, ...]] = Counter()
-        self._lock = threading.Lock()
-
-    def add(self, *labels: str) -> None:
-        with self._lock:
-            self._counts[labels] += 1
-
-    def collect(self) -> Iterable[Metric]:
-        metric = Metric(self._name, self._documentation, "untyped")
-        with self._lock:
-            for labels, count in sorted(self._counts.items()):
-                metric.add_sample(self._name, dict(zip(self._labels, labels, strict=True)), count)
-        yield metric
-
-
 class Metrics:
-    """What a server counts; each has a registry of its own."""
+    """The counts of a server; each object has its own registry.
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        self._count = _RequestCount(
-            f"{_PREFIX}request_count", "The total number of requests.", ("model_name", "status")
+    Args:
+        shared: whether this process is one of several workers, which was started within `shared_folder` of its parent
+            process.
+    """
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self._registry = self._exposed = CollectorRegistry()
+        if shared:
+            # Memory and CPU time of the process that happens to answer are left out.
+            self._exposed = CollectorRegistry()
+            MultiProcessCollector(self._exposed)
+            self._lock = _share_values(Path(os.environ[FOLDER_VARIABLE]))
+        else:
+            ProcessCollector(registry=self._exposed)
+        PlatformCollector(registry=self._exposed)
+        self._count = Counter(
+            f"{_PREFIX}request_count",
+            "The total number of requests.",
+            ["model_name", "status"],
+            registry=self._registry,
         )
-        self._registry.register(self._count)
         self._latency = self._histogram(
             "request_latency", "Microseconds of a request.", ["model_name", "API", "entrypoint"], _LATENCY_BUCKETS
         )
         self._runtime = self._histogram(
-            "runtime_latency", "Microseconds of TensorFlow.", ["model_name", "signature"], _LATENCY_BUCKETS
+            "runtime_latency",
+            "Microseconds of TensorFlow, with the wait for other requests of the batch.",
+            ["model_name", "API", "runtime"],
+            _LATENCY_BUCKETS,
         )
         self._rows = self._histogram(
             "batching_session:batch_size", "Rows that TensorFlow was given at once.", ["model_name"], _ROW_BUCKETS
         )
         self._under_way = Gauge(
-            f"{_PREFIX}requests_under_way", "Requests that are being answered.", registry=self._registry
+            f"{_PREFIX}requests_under_way",
+            "Requests that are being answered.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
         )
 
     def _histogram(self, name: str, documentation: str, labels: list[str], buckets: list[float]) -> Histogram:
@@ -84,31 +106,87 @@ class Metrics:
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[Outcome]:
-        """Counts a request and, where it is answered, its time.
+        """Counts a request, and its duration if it succeeds.
 
         Args:
-            model: name; empty for one that there is not, so that clients cannot make up labels.
-            api: what was asked.
+            model: name; empty for a model that is not served, so that clients cannot invent labels.
+            api: method; as TF Serving has it, in lower case for REST.
             entrypoint: `REST` or `GRPC`.
 
         Yields:
-            The outcome, whose code is to be set where it is not OK.
+            The outcome, whose code the caller sets if it is not OK.
         """
         began, outcome = time.perf_counter(), Outcome()
         try:
             with self._under_way.track_inprogress():
                 yield outcome
         finally:
-            self._count.add(model, outcome.code)
+            self._count.labels(model, outcome.code).inc()
             if outcome.code == "OK":
                 passed = time.perf_counter() - began
                 self._latency.labels(model, api, entrypoint).observe(passed * _MICROSECONDS)
 
-    def ran(self, model: str, signature: str, rows: int, seconds: float) -> None:
-        """Counts a run of a graph."""
-        self._runtime.labels(model, signature).observe(seconds * _MICROSECONDS)
+    @contextlib.contextmanager
+    def runtime(self, model: str, api: str) -> Iterator[None]:
+        """Counts the duration of a request's run of TensorFlow, unless it raises.
+
+        Args:
+            model: name.
+            api: `Predict`, `Classify`, `Regress` or `MultiInference`.
+        """
+        began = time.perf_counter()
+        yield
+        self._runtime.labels(model, api, _RUNTIME).observe((time.perf_counter() - began) * _MICROSECONDS)
+
+    def batch(self, model: str, rows: int) -> None:
+        """Counts a batch that was run."""
         self._rows.labels(model).observe(rows)
 
     def text(self) -> bytes:
-        """Returns all figures in Prometheus' text form."""
-        return generate_latest(self._registry)
+        """Returns all metrics in Prometheus' text format."""
+        return _SUFFIX.sub(rb"\1", generate_latest(self._exposed))
+
+
+@contextlib.contextmanager
+def shared_folder() -> Iterator[str]:
+    """Makes the folder in which worker processes that are started by the block share their counts.
+
+    It is removed after the block.
+
+    Yields:
+        Its path.
+    """
+    former = os.environ.get(FOLDER_VARIABLE)
+    with tempfile.TemporaryDirectory(prefix="bert-tf-metrics-") as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        try:
+            yield folder
+        finally:
+            del os.environ[FOLDER_VARIABLE]
+            if former is not None:
+                os.environ[FOLDER_VARIABLE] = former
+
+
+def _share_values(folder: Path) -> IO[bytes]:
+    """Makes values that are created from now on add to the files of the first free worker number.
+
+    Returns:
+        A lock file. The number is taken for as long as the file is open, at most until the process ends.
+    """
+    number, lock = _free_number(folder)
+    # The requests that a former worker of this number was answering ended with it.
+    mark_process_dead(number, folder)
+    values.ValueClass = values.MultiProcessValue(lambda: number)
+    return lock
+
+
+def _free_number(folder: Path) -> tuple[int, IO[bytes]]:
+    for number in itertools.count():
+        lock = (folder / f"{number}.lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+        else:
+            break
+    return number, lock

@@ -9,21 +9,28 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 from google.protobuf.json_format import MessageToDict
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_tf.export.plain import float32_digits
 from bert_tf.export.serving import metrics, rest_json
-from bert_tf.export.serving.errors import ServingError, let_go, serving_error
-from bert_tf.export.serving.page import page
+from bert_tf.export.serving.access import AccessMiddleware, AccessOptions, AccessRules
+from bert_tf.export.serving.access_log import AccessLogMiddleware
+from bert_tf.export.serving.admission import SMALL_BYTES, Admitted
+from bert_tf.export.serving.cancellation import Cancellation
+from bert_tf.export.serving.errors import ServingError
+from bert_tf.export.serving.page import page, page_headers
+from bert_tf.export.serving.request_body import BodyLimits, decompressed, read_body
+from bert_tf.export.serving.responses import error_response, json_response
 from bert_tf.export.serving.service import REST, Service, Target, unknown_signature_of_rest
 
 _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
@@ -36,27 +43,36 @@ _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 19
 
 
+# Threads that large requests may take of those that all have: reading and writing one takes seconds.
+_LARGE_SHARE = 0.125
+
+
 @dataclass(frozen=True)
 class RestOptions:
     """Bounds of the REST surface.
 
     Args:
-        max_request_bytes: larger bodies are answered by status 413.
-        body_seconds: a body that takes longer to arrive is answered by status 408.
+        body: bounds of the bodies of requests.
         answer_seconds: a request that takes longer is answered by status 504.
         threads: requests that are read, waited for and written at once.
+        hang_seconds: `/livez` fails where a request has waited, or a batch has run, for longer.
+        access: host names and token.
+        metrics_path: path of the metrics; None for no metrics.
     """
 
-    max_request_bytes: int = 16 * 2**20
-    body_seconds: float = 30.0
+    body: BodyLimits = field(default_factory=BodyLimits)
     answer_seconds: float = 30.0
     threads: int = 64
+    hang_seconds: float = 120.0
+    access: AccessOptions = field(default_factory=AccessOptions)
+    metrics_path: str | None = metrics.PATH
 
 
 def create_app(
     service: Service,
     options: RestOptions,
     lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
+    host: str = "127.0.0.1",
 ) -> Starlette:
     """Returns the application that answers for a service.
 
@@ -64,13 +80,21 @@ def create_app(
         service: has the models.
         options: bounds.
         lifespan: entered before the first request and left after the last.
+        host: address that it is reached at.
     """
     surface = _Surface(service, options)
+    monitoring = [Route(options.metrics_path, surface.metrics, methods=["GET"])] if options.metrics_path else []
     return Starlette(
         lifespan=lifespan,
+        exception_handlers={HTTPException: _no_route},
+        middleware=[
+            Middleware(AccessLogMiddleware),
+            Middleware(AccessMiddleware, AccessRules(host, options.access)),
+        ],
         routes=[
+            *monitoring,
             Route("/", surface.page, methods=["GET"]),
-            Route(metrics.PATH, surface.metrics, methods=["GET"]),
+            Route("/livez", surface.live, methods=["GET"]),
             Route("/readyz", surface.ready, methods=["GET"]),
             Route("/models", surface.labels, methods=["GET"]),
             Route("/{path:path}", surface.models, methods=_METHODS),
@@ -79,96 +103,118 @@ def create_app(
 
 
 class _Surface:
-    """What answers each path."""
+    """Answers each path."""
 
     def __init__(self, service: Service, options: RestOptions) -> None:
         self._service = service
         self._options = options
         self._threads = ThreadPoolExecutor(options.threads, "rest")
+        self._large = asyncio.Semaphore(max(1, int(options.threads * _LARGE_SHARE)))
 
     async def models(self, request: Request) -> Response:
         try:
-            with self._service.waiting.request() as arrived:
-                return _json(await self._answer(request, arrived))
+            with self._service.admission.request() as admitted:
+                return json_response(await self._answer(request, admitted))
         except ClientDisconnect:
             # Nobody is there to read it.
             return Response(status_code=_CLIENT_GONE)
         except Exception as error:
-            return _refusal(error)
+            return error_response(error)
 
-    async def _answer(self, request: Request, arrived: Callable[[int], None]) -> bytes:
+    async def _answer(self, request: Request, admitted: Admitted) -> bytes:
         path = request.url.path
         if request.method == "POST" and (found := _ASK.fullmatch(path)):
-            body = await _body(request, arrived, self._options)
-            return await self._in_thread(_asked, self._service, found, body, self._options.answer_seconds)
+            body = await read_body(request, admitted, self._options.body)
+            admitted.complete()
+            cancellation = Cancellation()
+            encoding = request.headers.get("content-encoding", "")
+            work = functools.partial(self._asked, found, body, encoding, admitted, cancellation)
+            async with self._large if len(body) > SMALL_BYTES else contextlib.nullcontext():
+                return await self._in_thread(request, work, cancellation)
         if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
             # At once, however many requests wait: servers are watched by their status.
             return _described(self._service, found)
         raise ServingError(f"Malformed request: {request.method} {path}")
 
-    async def _in_thread(self, function: Callable[..., bytes], *args: Any) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(function, *args))
+    async def _in_thread(self, request: Request, work: Callable[[], bytes], cancellation: Cancellation) -> bytes:
+        """Runs work in a thread, and cancels it when the client disconnects."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        gone = asyncio.ensure_future(_disconnected(request))
+        awaited: set[asyncio.Future[Any]] = {running, gone}
+        try:
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            cancellation.cancel()
+            # Its bytes are held until the thread is done with them.
+            await asyncio.wait({running})
+            running.exception()
+            raise ClientDisconnect
+        finally:
+            gone.cancel()
+
+    def _asked(
+        self, found: re.Match[str], body: bytes, encoding: str, admitted: Admitted, cancellation: Cancellation
+    ) -> bytes:
+        cancellation.check()
+        body = decompressed(body, encoding, admitted, self._options.body)
+        return _asked(self._service, found, body, self._options.answer_seconds, cancellation)
 
     async def page(self, request: Request) -> Response:
-        return Response(page(), media_type="text/html")
+        return Response(page(), headers=page_headers(), media_type="text/html")
 
     async def metrics(self, request: Request) -> Response:
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
+    async def live(self, request: Request) -> Response:
+        seconds = self._service.busy_seconds()
+        alive = seconds <= self._options.hang_seconds
+        return json_response(
+            json.dumps({"alive": alive, "busy_seconds": round(seconds, 1)}).encode(), 200 if alive else 503
+        )
+
     async def ready(self, request: Request) -> Response:
-        states = {name: self._service.manager.ready(name) for name in self._service.manager.names}
-        return _json(json.dumps({"ready": states}).encode(), 200 if all(states.values()) else 503)
+        states = {name: self._service.ready(name) for name in self._service.manager.names}
+        return json_response(json.dumps({"ready": states}).encode(), 200 if all(states.values()) else 503)
 
     async def labels(self, request: Request) -> Response:
-        return _json(json.dumps({"models": self._service.labels()}).encode())
+        return json_response(json.dumps({"models": self._service.labels()}).encode())
 
 
-def _json(content: bytes, status: int = 200) -> Response:
-    return Response(content, status, media_type="application/json")
+async def _no_route(request: Request, error: Any) -> Response:
+    """Answers what no route takes, such as a path with a line break."""
+    return error_response(ServingError(f"Malformed request: {error.detail}", http_status=error.status_code))
 
 
-def _refusal(error: Exception) -> Response:
-    told = serving_error(error)
-    let_go(told)
-    return _json(json.dumps({"error": str(told)}).encode(), told.http_status)
+async def _disconnected(request: Request) -> None:
+    """Waits until the client of a request, whose body has been read, is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
-def _target(found: re.Match[str], signature: str = "", timeout: float | None = None) -> Target:
+def _target(
+    found: re.Match[str],
+    signature: str = "",
+    timeout: float | None = None,
+    cancellation: Cancellation | None = None,
+) -> Target:
     digits = (found["version"] or "").lstrip("0")
     version = int(digits[: _INT64_DIGITS + 1] or 0) if found["version"] else None
     if version is not None and version > _INT64_MAX:
         raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
-    return Target(found["name"], version, found["label"], signature, timeout)
+    return Target(found["name"], version, found["label"], signature, timeout, cancellation or Cancellation())
 
 
-async def _body(request: Request, arrived: Callable[[int], None], options: RestOptions) -> bytes:
-    """Returns the body of a request; `arrived` counts its bytes. Raises ServingError where it is too large or slow."""
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(options.body_seconds):
-            async for part in request.stream():
-                size += len(part)
-                if size > options.max_request_bytes:
-                    message = f"a request must have at most {options.max_request_bytes} bytes"
-                    raise ServingError(message, http_status=413)
-                arrived(len(part))
-                parts.append(part)
-    except TimeoutError as error:
-        message = f"the body must arrive within {options.body_seconds:g} seconds"
-        raise ServingError(message, grpc.StatusCode.DEADLINE_EXCEEDED, http_status=408) from error
-    return b"".join(parts)
-
-
-def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float) -> bytes:
+def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float, cancellation: Cancellation) -> bytes:
     verb = found["verb"].lower()
-    with service.request(found["name"], verb.capitalize(), REST):
+    with service.request(found["name"], verb, REST):
         if verb == "predict":
             request = rest_json.Request.from_json(body)
-            target = _target(found, request.signature, timeout)
+            target = _target(found, request.signature, timeout, cancellation)
             answer = service.predict(target, request.arrays, unknown_signature_of_rest)
             return rest_json.answer_json(answer.outputs, rows=request.rows)
         signature, examples = rest_json.examples_of(body)
-        target = _target(found, signature, timeout)
+        target = _target(found, signature, timeout, cancellation)
         if verb == "regress":
             _, numbers = service.regress(target, examples)
             return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
@@ -195,7 +241,7 @@ def _described(service: Service, found: re.Match[str]) -> bytes:
             {
                 "version": str(state.version),
                 "state": state.state,
-                "status": {"error_code": "UNKNOWN" if state.error else "OK", "error_message": state.error},
+                "status": {"error_code": state.error_code, "error_message": state.error},
             }
             for state in service.status(target)
         ]

@@ -21,13 +21,20 @@ from tensorflow_serving.apis import input_pb2
 
 from bert_tf.export.plain import plain
 from bert_tf.export.serving.errors import ServingError
-from bert_tf.export.serving.tensors import check_names, check_rows
+from bert_tf.export.serving.tensors import MAX_RANK, check_names, check_rank, check_rows
 
 ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
 EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"
 _SHOWN = 120
 # Each of them may stand for a value, which takes some 60 bytes in Python; the longest rows of ids have a third as many.
 _MARKS, _MAX_MARKS = (b",", b"[", b"{"), 2**20
+# Each of them may stand for a key of an object. Python reads distinct keys slowest of all: 2^18 take 0.13 s, during
+# which no other thread runs. Texts of 16 MiB have fewer, unless one byte in 64 is a colon.
+_KEY_MARK, _MAX_KEYS = b":", 2**18
+# An example has a feature for each text or column of ids of a row.
+_MAX_FEATURES = 256
+# Of an answer, that are converted at once: some 20 ms.
+_PART_VALUES = 2**14
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -101,15 +108,32 @@ def answer_json(outputs: Mapping[str, np.ndarray], *, rows: bool) -> bytes:
     Raises:
         ServingError: in row form, when the outputs do not have one batch size.
     """
-    values = {name: plain(outputs[name]) for name in sorted(outputs)}
+    names = sorted(outputs)
     if not rows:
-        return json.dumps({"outputs": _bare(values)}).encode()
+        columns = {name: _array_json(outputs[name]) for name in names}
+        return f'{{"outputs": {_bare_json(columns)}}}'.encode()
     sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
     if len(set(sizes.values())) != 1 or None in sizes.values():
         raise ServingError(f"outputs with inconsistent batch sizes; use '{COLUMN_KEY}'. Received: {sizes}")
     batch = next(iter(sizes.values())) or 0
-    rows_of_values = [_bare({name: column[row] for name, column in values.items()}) for row in range(batch)]
-    return json.dumps({"predictions": rows_of_values}).encode()
+    found = [
+        _bare_json({name: _array_json(outputs[name][row : row + 1])[1:-1] for name in names}) for row in range(batch)
+    ]
+    return f'{{"predictions": [{", ".join(found)}]}}'.encode()
+
+
+def _bare_json(values: dict[str, str]) -> str:
+    """Returns the JSON of one value, or of an object of several, each of which is JSON already."""
+    if len(values) == 1:
+        return next(iter(values.values()))
+    return f"{{{', '.join(f'{json.dumps(name)}: {value}' for name, value in values.items())}}}"
+
+
+def _array_json(array: np.ndarray) -> str:
+    """Returns the JSON of an array, made in parts: no other thread runs while Python converts one."""
+    if array.size <= _PART_VALUES or array.ndim < 2:
+        return json.dumps(plain(array))
+    return f"[{', '.join(map(_array_json, array))}]"
 
 
 def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
@@ -145,13 +169,18 @@ def _document(body: bytes) -> tuple[dict[str, Any], str]:
     """Returns the object that a body holds, and the signature it names."""
     if (marks := sum(map(body.count, _MARKS))) > _MAX_MARKS:
         raise ServingError(f"a request must have at most {_MAX_MARKS} commas and opening brackets. Received: {marks}")
+    if (keys := body.count(_KEY_MARK)) > _MAX_KEYS:
+        raise ServingError(f"a request must have at most {_MAX_KEYS} colons. Received: {keys}")
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ServingError(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
         raise ServingError(f"expected a JSON object. Received: {_shown(document)}")
-    signature = document.get(SIGNATURE_KEY, "")
+    signature = document.get(SIGNATURE_KEY)
+    if signature is None:
+        # Some clients write `null` for the default signature.
+        signature = ""
     if not isinstance(signature, str):
         raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_shown(signature)}")
     return document, signature
@@ -161,6 +190,8 @@ def _add_features(row: Any, example: Any) -> None:
     """Adds what stands in a JSON object to a tf.Example: strings, whole numbers or numbers, one or a list of them."""
     if not isinstance(row, dict):
         raise ServingError(f"Example must be JSON object but got {_shown(row)}")
+    if len(row) > _MAX_FEATURES:
+        raise ServingError(f"an example must have at most {_MAX_FEATURES} features. Received: {len(row)}")
     for name, content in row.items():
         values = content if isinstance(content, list) else [content]
         kinds = {_kind(value, name) for value in values}
@@ -186,29 +217,24 @@ def _kind(value: Any, name: str) -> str:
     raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_shown(value)}")
 
 
-def _bare(values: dict[str, Any]) -> Any:
-    return values if len(values) > 1 else next(iter(values.values()))
-
-
 def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
     if spec.dtype not in (tf.string, tf.int32):
         raise ServingError(f"input {name}: no way from JSON to {spec.dtype.name}", grpc.StatusCode.UNIMPLEMENTED)
     convert = _bytes if spec.dtype == tf.string else _int32
     leaves: list[Any] = []
-    try:
-        shape = _shape(value)
-        check_rows(*shape[:1])
-        _flatten(value, shape, lambda leaf: leaves.append(convert(leaf, name)), name)
-    except RecursionError as error:
-        raise ServingError(f"input {name}: lists nested too deeply") from error
+    shape = _shape(value)
+    check_rank(len(shape), name)
+    check_rows(*shape[:1])
+    _flatten(value, shape, lambda leaf: leaves.append(convert(leaf, name)), name)
     array = np.empty(len(leaves), object if spec.dtype == tf.string else np.int32)
     array[:] = leaves
     return array.reshape(shape)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    shape = []
-    while isinstance(value, list):
+    """Returns the lengths of nested lists, one more than a tensor may have at most."""
+    shape: list[int] = []
+    while isinstance(value, list) and len(shape) <= MAX_RANK:
         shape.append(len(value))
         if not value:
             break
@@ -236,7 +262,9 @@ def _bytes(value: Any, name: str) -> bytes:
     if not _is_bytes(value):
         raise ServingError(f"input {name}: expected a string. Received: {_shown(value)}")
     try:
-        return base64.b64decode(value[BYTES_KEY], validate=True)
+        encoded = value[BYTES_KEY]
+        # TF Serving takes base64 without its padding, too.
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise ServingError(f"input {name}: not base64: {error}. Received: {_shown(value)}") from error
 
@@ -253,5 +281,8 @@ def _is_bytes(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     # A slice first: the whole of a large value would be rendered only to be cut.
-    text = repr(value[:_SHOWN] if isinstance(value, str | list) else value)
+    try:
+        text = repr(value[:_SHOWN] if isinstance(value, str | list) else value)
+    except RecursionError:
+        return "a deeply nested value"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,13 +1,14 @@
 """The embedded server: REST and gRPC as TF Serving speaks them, for this machine and for tests.
 
-It listens on this machine only unless told otherwise, and knows no passwords. Several workers are several processes
-with the models loaded in each; one that dies is started again while the others answer.
+It listens on this machine only unless told otherwise. TLS and a bearer token are optional. Several workers are several
+processes with the models loaded in each; one that dies is started again while the others answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import logging
 import signal
@@ -18,22 +19,27 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import uvicorn
 from starlette.applications import Starlette
-from uvicorn.supervisors.multiprocess import Multiprocess
 
 from bert_tf.config import local_path
+from bert_tf.export.serving.access import is_loopback
+from bert_tf.export.serving.access_log import start_access_log
+from bert_tf.export.serving.admission import Admission
 from bert_tf.export.serving.batching import BatchingOptions
 from bert_tf.export.serving.configuration import ServedModel
-from bert_tf.export.serving.errors import ServingError
 from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.export.serving.http_connection import BoundedConnection, ConnectionLimits, reserve_descriptors
+from bert_tf.export.serving.http_server import DrainingConfig, DrainingServer, DrainingWorkers
 from bert_tf.export.serving.loaded_version import LoadedVersion
-from bert_tf.export.serving.manager import ModelManager
-from bert_tf.export.serving.metrics import Metrics
+from bert_tf.export.serving.log_limits import limit_repeated_messages
+from bert_tf.export.serving.manager import LOAD_THREADS, ModelManager
+from bert_tf.export.serving.metrics import Metrics, shared_folder
+from bert_tf.export.serving.reloading import ModelConfigFile, why_not_ready
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.service import Service
-from bert_tf.export.serving.waiting import WaitingBytes
-from bert_tf.export.versions import latest_version, versions
+from bert_tf.export.serving.tensors import MAX_TEXT_BYTES
+from bert_tf.export.serving.tls import TlsFiles
+from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
 
 logger = logging.getLogger(__name__)
@@ -52,8 +58,17 @@ class ServerOptions:
         workers: processes.
         batching: how requests are joined.
         poll_seconds: how often new versions are looked for; 0 does so at the start only.
+        load_threads: versions that are loaded at once; each is in memory beside those that serve.
+        model_config_file: where the models are from; read again every `model_config_poll_seconds`.
+        model_config_poll_seconds: 0 reads the file at the start only.
         warm_up: whether a version's warm-up requests are played before it serves.
-        max_waiting_bytes: requests of all clients together; what comes beyond is refused (503, UNAVAILABLE).
+        max_waiting_bytes: bytes of the large requests that arrive, and of those being answered; more are refused (503,
+            UNAVAILABLE).
+        max_text_bytes: of one text; longer ones are refused (400, INVALID_ARGUMENT).
+        connections: bounds of the connections of REST; gRPC takes as many.
+        tls: certificate and key in PEM files; None for plain HTTP and gRPC.
+        drain_seconds: that the server still answers for when it is told to stop, while `/readyz` says 503.
+        access_log: whether each request is logged.
         rest: bounds of REST.
         grpc: bounds of gRPC.
     """
@@ -64,8 +79,16 @@ class ServerOptions:
     workers: int = 1
     batching: BatchingOptions = field(default_factory=BatchingOptions)
     poll_seconds: float = 1.0
+    load_threads: int = LOAD_THREADS
+    model_config_file: Path | None = None
+    model_config_poll_seconds: float = 0.0
     warm_up: bool = True
     max_waiting_bytes: int = 64 * 2**20
+    max_text_bytes: int = MAX_TEXT_BYTES
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    tls: TlsFiles | None = None
+    drain_seconds: float = 1.0
+    access_log: bool = False
     rest: RestOptions = field(default_factory=RestOptions)
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
 
@@ -74,6 +97,18 @@ class ServerOptions:
             raise ValueError(f"`workers` must be at least 1. Received: {self.workers}")
         if self.poll_seconds < 0:
             raise ValueError(f"`poll_seconds` must not be negative. Received: {self.poll_seconds}")
+        if self.load_threads < 1:
+            raise ValueError(f"`load_threads` must be at least 1. Received: {self.load_threads}")
+        if self.model_config_poll_seconds < 0 or (self.model_config_poll_seconds and self.model_config_file is None):
+            raise ValueError(
+                "`model_config_poll_seconds` must not be negative, and needs a `model_config_file`. "
+                f"Received: {self.model_config_poll_seconds}"
+            )
+        if self.grpc.allow_reload_config and self.workers > 1:
+            raise ValueError(
+                "`allow_reload_config` must be off with several workers, because a request reaches only one of them. "
+                f"Change the `model_config_file` and poll it. Received: {self.workers} workers"
+            )
 
 
 @dataclass(frozen=True)
@@ -100,17 +135,28 @@ def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Ite
     Yields:
         What answers for them; models that could not be loaded are tried again when they change.
     """
-    metrics = Metrics()
+    metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:
-        version = LoadedVersion(folder, options.batching, functools.partial(metrics.ran, name))
+        version = LoadedVersion(folder, options.batching, functools.partial(metrics.batch, name))
         if options.warm_up:
             played = version.warm_up(request_of(log) for log in read_warmup(folder))
             logger.info("played %d warm-up requests of version %d of %s", played, version.version, name)
         return version
 
-    with ModelManager(models, load, options.poll_seconds) as manager:
-        yield Service(manager, metrics, WaitingBytes(options.max_waiting_bytes))
+    with contextlib.ExitStack() as stack:
+        file = None
+        if options.model_config_file is not None and options.model_config_poll_seconds:
+            file = ModelConfigFile(options.model_config_file, models)
+            # A worker that is started again serves what the file says by then.
+            file.changed()
+            models = file.models
+        manager = stack.enter_context(
+            ModelManager(models, load, options.poll_seconds, load_threads=options.load_threads)
+        )
+        if file is not None:
+            stack.enter_context(file.watched(manager.reload, options.model_config_poll_seconds))
+        yield Service(manager, metrics, Admission(options.max_waiting_bytes), options.max_text_bytes)
 
 
 def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | None = None) -> None:
@@ -142,15 +188,16 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
         if options.workers > 1:
             listener.listen()
             listener.set_inheritable(True)
-            _say(models, options, ports)
-            Multiprocess(_config(factory, options), [listener]).run()
+            _say(models, options, ports, None)
+            stack.enter_context(shared_folder())
+            DrainingWorkers(_config(factory, options), [listener]).run()
             return
         app = factory(strict=True)
         stack.callback(app.state.close)
         listener.listen()
-        _say(models, options, ports)
+        _say(models, options, ports, app.state.manager)
         with _stopped_by_signals():
-            uvicorn.Server(_config(app, options)).run(sockets=[listener])
+            DrainingServer(_config(app, options)).run(sockets=[listener])
 
 
 def application(
@@ -170,11 +217,14 @@ def application(
         ValueError: for such a model.
         OSError: where gRPC's address cannot be had.
     """
+    limit_repeated_messages()
+    if options.access_log:
+        start_access_log()
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(loaded_service(models, options))
         for name in service.manager.names:
             if strict and not service.manager.ready(name):
-                raise ValueError(f"model {name} cannot be served: {_reason(service, name)}")
+                raise ValueError(f"model {name} cannot be served: {why_not_ready(service.manager, name)}")
         if ports.grpc is not None:
             stack.enter_context(_grpc_listening(service, options, ports.grpc))
         close = stack.pop_all().close
@@ -184,18 +234,11 @@ def application(
         yield
         await asyncio.get_running_loop().run_in_executor(None, close)
 
-    app = create_app(service, options.rest, lifespan)
+    app = create_app(service, options.rest, lifespan, options.host)
     app.state.close = close
+    app.state.drain = service.drain
+    app.state.manager = service.manager
     return app
-
-
-def _reason(service: Service, name: str) -> str:
-    """Returns why a model has no version that answers."""
-    try:
-        return service.manager.status(name)[0].error
-    except ServingError as error:
-        # None of the versions that are there is one that is wanted.
-        return str(error)
 
 
 @contextlib.contextmanager
@@ -203,13 +246,17 @@ def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iter
     server = create_grpc_server(service, options.grpc)
     address = f"{_in_url(options.host)}:{port}"
     try:
-        server.add_insecure_port(address)
+        if options.tls is None:
+            server.add_insecure_port(address)
+        else:
+            server.add_secure_port(address, options.tls.grpc_credentials())
     except RuntimeError as error:
         raise OSError(f"cannot listen on {address}: {error}") from error
     server.start()
     try:
         yield
     finally:
+        service.drain()
         server.stop(_GRACE_SECONDS).wait()
 
 
@@ -233,32 +280,53 @@ def _bound(host: str, port: int, *, shared: bool = False) -> Iterator[socket.soc
         yield bound
 
 
-def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -> DrainingConfig:
+    # gRPC has the connections of its listener in the same process.
+    room = reserve_descriptors(options.connections.connections, 1 if options.grpc_port is None else 2)
+    limits = dataclasses.replace(options.connections, connections=room)
+    return DrainingConfig(
         app,
+        drain_seconds=options.drain_seconds,
         factory=not isinstance(app, Starlette),
+        http=functools.partial(BoundedConnection, limits=limits),
         workers=options.workers,
-        log_config=None,
-        access_log=False,
+        ssl_certfile=options.tls and options.tls.certificate,
+        ssl_keyfile=options.tls and options.tls.key,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         # A worker that loads a large model does not answer for some seconds.
         timeout_worker_healthcheck=60,
     )
 
 
-def _say(models: Sequence[ServedModel], options: ServerOptions, ports: Ports) -> None:
-    url = f"http://{_in_url(options.host)}:{ports.rest}"
-    lines = [
-        f"serving version {', '.join(map(str, model.wanted(versions(model.base_path))))} of {model.name} at "
-        f"{url}/v1/models/{model.name}"
-        for model in models
-    ]
+def _say(models: Sequence[ServedModel], options: ServerOptions, ports: Ports, manager: ModelManager | None) -> None:
+    url = f"http{'s' if options.tls else ''}://{_in_url(options.host)}:{ports.rest}"
+    names = [model.name for model in models] if manager is None else manager.names
+    lines = [f"serving {_serving(manager, name)}{name} at {url}/v1/models/{name}" for name in names]
     if ports.grpc is not None:
         lines.append(f"  gRPC on {_in_url(options.host)}:{ports.grpc}")
     if options.workers > 1:
         lines.append(f"  {options.workers} workers; {url}/readyz says when they answer")
-    lines += [f"  {url}/ is a page to try them on", "  stop with Ctrl-C"]
+    lines += [f"  {url}/ is a page to try them on", *_warnings(options), "  stop with Ctrl-C"]
     print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _warnings(options: ServerOptions) -> list[str]:
+    """Returns what someone should know who opens the server to other machines."""
+    missing = {
+        "TLS (--tls_certificate, --tls_key)": options.tls is None,
+        "authentication (--token_file)": options.rest.access.token is None,
+    }
+    named = " and no ".join(name for name, is_missing in missing.items() if is_missing)
+    if is_loopback(options.host) or not named:
+        return []
+    return [f"  warning: other machines can reach {options.host}, and there is no {named}"]
+
+
+def _serving(manager: ModelManager | None, name: str) -> str:
+    """Returns the versions of a model that answer; nothing where they are known to the workers only."""
+    if manager is None:
+        return ""
+    return f"version {', '.join(map(str, manager.serving(name)))} of "
 
 
 def _in_url(host: str) -> str:

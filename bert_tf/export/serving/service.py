@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -14,13 +14,15 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, regression_pb2
 
 from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
+from bert_tf.export.serving.admission import Admission
 from bert_tf.export.serving.batching import Arrays
+from bert_tf.export.serving.cancellation import Cancellation
 from bert_tf.export.serving.errors import ServingError, is_our_fault, serving_error
 from bert_tf.export.serving.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples
 from bert_tf.export.serving.loaded_version import LoadedVersion, Specs
 from bert_tf.export.serving.manager import ModelManager, VersionState
 from bert_tf.export.serving.metrics import Metrics
-from bert_tf.export.serving.waiting import WaitingBytes
+from bert_tf.export.serving.tensors import MAX_TEXT_BYTES, check_arrays
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ class Target:
         label: instead of a version.
         signature: `serving_default` where empty.
         timeout: seconds that the client waits; None for ever.
+        cancellation: cancels the work where the client has gone.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Target:
     label: str | None = None
     signature: str = ""
     timeout: float | None = None
+    cancellation: Cancellation = field(default_factory=Cancellation)
 
     @property
     def signature_name(self) -> str:
@@ -72,13 +76,33 @@ class Service:
     Args:
         manager: has the models.
         metrics: counts.
-        waiting: bounds what all surfaces hold of requests.
+        admission: bounds the requests that all surfaces hold.
+        max_text_bytes: longer texts, and longer serialized examples, are refused.
+
+    Attributes:
+        draining: whether the server is about to stop.
     """
 
-    def __init__(self, manager: ModelManager, metrics: Metrics, waiting: WaitingBytes) -> None:
+    def __init__(
+        self, manager: ModelManager, metrics: Metrics, admission: Admission, max_text_bytes: int = MAX_TEXT_BYTES
+    ) -> None:
         self.manager = manager
         self.metrics = metrics
-        self.waiting = waiting
+        self.admission = admission
+        self._max_text_bytes = max_text_bytes
+        self.draining = False
+
+    def drain(self) -> None:
+        """Makes models not ready from now on; requests are still answered."""
+        self.draining = True
+
+    def ready(self, name: str) -> bool:
+        """Returns whether a model has a version that answers, and the server is not about to stop."""
+        return not self.draining and self.manager.ready(name)
+
+    def busy_seconds(self) -> float:
+        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        return max((version.busy_seconds() for version in self.manager.loaded()), default=0.0)
 
     @contextlib.contextmanager
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:
@@ -86,7 +110,7 @@ class Service:
 
         Args:
             name: of the model.
-            api: Predict, Classify, Regress, MultiInference, GetModelMetadata or GetModelStatus.
+            api: of gRPC, for example `Predict` or `GetModelStatus`; of REST, `predict`, `classify` or `regress`.
             entrypoint: `REST` or `GRPC`.
 
         Raises:
@@ -126,7 +150,7 @@ class Service:
             if name not in version.signatures:
                 raise unknown(name)
             _check_filter(version.signature_defs[name], output_filter)
-            outputs = version.answer(name, inputs(version.specs(name)), target.timeout)
+            outputs = self._run(version, target, "Predict", name, inputs(version.specs(name)))
             wanted = output_filter or outputs
             return Answer(version.version, name, {output: outputs[output] for output in wanted})
 
@@ -138,7 +162,7 @@ class Service:
         Raises:
             ServingError, tf.errors.OpError: as `predict`.
         """
-        return self._examples(target, examples, METHODS[CLASSIFY])
+        return self._examples(target, examples, "Classify", METHODS[CLASSIFY])
 
     def regress(self, target: Target, examples: input_pb2.Input) -> tuple[int, regression_pb2.RegressionResult]:
         """Answers a regress request: the version, and a number for each example.
@@ -146,7 +170,7 @@ class Service:
         Raises:
             ServingError, tf.errors.OpError: as `predict`.
         """
-        return self._examples(target, examples, METHODS[REGRESS])
+        return self._examples(target, examples, "Regress", METHODS[REGRESS])
 
     def infer(
         self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
@@ -169,7 +193,8 @@ class Service:
             methods = checked_tasks(tasks, version.signature_defs)
             inputs = serialized_examples(examples)
             return version.version, [
-                (name, method.result(version.answer(name, inputs, target.timeout))) for name, method in methods.items()
+                (name, method.result(self._run(version, target, "MultiInference", name, inputs)))
+                for name, method in methods.items()
             ]
 
     def metadata(self, target: Target) -> tuple[int, dict[str, meta_graph_pb2.SignatureDef]]:
@@ -181,23 +206,29 @@ class Service:
         """Returns the models that answer, each with the names of its classes, in the order of its probabilities."""
         found = {}
         for name in self.manager.names:
-            if self.manager.ready(name):
-                with self.manager.lease(name) as version:
-                    found[name] = version.labels
+            # A model may be dropped from the configuration meanwhile.
+            with contextlib.suppress(ServingError), self.manager.lease(name) as version:
+                found[name] = version.labels
         return found
 
     def status(self, target: Target) -> list[VersionState]:
         """Returns the states of a model's versions. Raises ServingError where there is none."""
         return self.manager.status(target.name, target.version, target.label)
 
-    def _examples(self, target: Target, examples: input_pb2.Input, method_name: str) -> tuple[int, Any]:
+    def _examples(self, target: Target, examples: input_pb2.Input, api: str, method_name: str) -> tuple[int, Any]:
         name, method = target.signature_name, EXAMPLE_METHODS[method_name]
         with self._leased(target) as version:
             if name not in version.signatures:
                 raise ServingError(f"No signature was found with the name: {name}")
             check_signature(version.signature_defs[name], method)
-            answered = version.answer(name, serialized_examples(examples), target.timeout)
+            answered = self._run(version, target, api, name, serialized_examples(examples))
             return version.version, method.result(answered)
+
+    def _run(self, version: LoadedVersion, target: Target, api: str, signature: str, inputs: Arrays) -> Arrays:
+        check_arrays(inputs, self._max_text_bytes)
+        target.cancellation.check()
+        with self.metrics.runtime(target.name, api):
+            return version.answer(signature, inputs, target.timeout, target.cancellation)
 
     def _leased(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
         if not target.name:

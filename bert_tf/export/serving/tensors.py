@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -17,8 +17,14 @@ MAX_VALUES = 2**22
 MAX_ROWS = 128
 # Values that a message may declare without holding them: as many as `MAX_ROWS` rows of 1,024 tokens have.
 MAX_REPEATED = 2**17
-# TensorFlow knows 254; nothing here has more than three.
+# Of inputs; signatures have three at most. TensorFlow 2.21 ends the process where an array of strings has 33 or more.
 MAX_RANK = 8
+# Of one text. The tokenizer takes some 50 bytes for a byte of punctuation, and a model reads the first few thousand.
+MAX_TEXT_BYTES = 2**20
+# Bytes of all texts of a request, as a multiple of those of one.
+_MAX_TEXTS = 4
+# Names that a request may have beyond those of the signature, to be listed in the error.
+_MAX_EXTRA_NAMES = 32
 # Where a TensorProto keeps values of a type.
 _FIELDS = {
     tf.float32: "float_val",
@@ -64,6 +70,38 @@ def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> n
     return _filled(values, size, dtype).reshape(shape)
 
 
+def check_rank(rank: int, name: str) -> None:
+    """Refuses an input of too many dimensions. Raises ServingError."""
+    if rank > MAX_RANK:
+        raise ServingError(f"input {name}: a tensor must have at most {MAX_RANK} dimensions")
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
+    """Refuses inputs of too many dimensions or too long texts. Raises ServingError.
+
+    Args:
+        arrays: inputs by name, strings as objects of bytes.
+        max_text_bytes: of one text; all of a request may have four times as many.
+    """
+    total = 0
+    for name, array in arrays.items():
+        check_rank(array.ndim, name)
+        if array.dtype != object:
+            continue
+        longest = 0
+        for text in array.reshape(-1):
+            longest = max(longest, len(text))
+            total += len(text)
+        if longest > max_text_bytes:
+            raise ServingError(
+                f"input {name}: a text must have at most {max_text_bytes} bytes. Received: {longest}. "
+                "Send the part that the model reads, or start the server with `--max_text_bytes`"
+            )
+    if total > _MAX_TEXTS * max_text_bytes:
+        rule = f"all texts of a request must have at most {_MAX_TEXTS * max_text_bytes} bytes"
+        raise ServingError(f"{rule}. Received: {total}. Send fewer rows at once")
+
+
 def check_rows(rows: int = 0) -> None:
     """Refuses a request of too many rows. Raises ServingError."""
     if rows > MAX_ROWS:
@@ -72,6 +110,9 @@ def check_rows(rows: int = 0) -> None:
 
 def check_names(received: Collection[str], expected: Collection[str]) -> None:
     """Refuses inputs that are not those of a signature. Raises ServingError in TF Serving's words."""
+    if len(received) > len(expected) + _MAX_EXTRA_NAMES:
+        names = ",".join(sorted(expected))
+        raise ServingError(f"input size does not match signature: {len(received)}!={len(expected)} len({{{names}}})")
     sent, wanted = sorted(received), sorted(expected)
     if sent == wanted:
         return

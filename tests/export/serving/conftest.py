@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from bert_tf.export.serving.configuration import ServedModel
 from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.export.serving.request_body import BodyLimits
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.server import ServerOptions, loaded_service
 from bert_tf.export.serving.service import Service
@@ -32,7 +33,7 @@ def service(exported: Callable[[str], Path]) -> Iterator[Service]:
 @pytest.fixture(scope="session")
 def rest(service: Service) -> TestClient:
     """Answers REST requests of this process."""
-    return TestClient(create_app(service, RestOptions(max_request_bytes=MAX_REQUEST_BYTES)))
+    return TestClient(create_app(service, RestOptions(body=BodyLimits(MAX_REQUEST_BYTES))), base_url="http://localhost")
 
 
 @pytest.fixture(scope="session")

@@ -116,3 +116,57 @@ def test_numbers_and_nothing_are_of_the_first_bin() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         BatchingOptions(**options)
+
+
+def test_a_cancelled_request_takes_no_place() -> None:
+    model = Model()
+    options = BatchingOptions(max_batch_size=4, batch_timeout_micros=0, max_enqueued_rows=2, num_batch_threads=1)
+    with Batcher(model, options) as batcher:
+        first = held(model, batcher)
+        cancelled = batcher.submit("s", rows(1, 2))
+        with pytest.raises(QueueFullError):
+            batcher.submit("s", rows(3))
+        assert cancelled.cancel()
+        kept = batcher.submit("s", rows(3))
+        model.free.set()
+        assert kept.result(20)["y"].tolist() == [[6]]
+        assert first.result(20)
+    assert model.sizes == [1, 1]
+
+
+def test_a_batch_that_hangs_is_seen() -> None:
+    model = Model()
+    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+        assert batcher.busy_seconds() == 0
+        first = held(model, batcher)
+        before = batcher.busy_seconds()
+        second = batcher.submit("s", rows(1))
+        assert 0 < before < batcher.busy_seconds()
+        model.free.set()
+        assert first.result(20) and second.result(20)
+    assert batcher.busy_seconds() == 0
+
+
+def test_long_texts_are_not_joined() -> None:
+    sizes: list[int] = []
+    free, busy = threading.Event(), threading.Event()
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        busy.set()
+        assert free.wait(20)
+        sizes.append(len(inputs["text"]))
+        return {"y": np.zeros(len(inputs["text"]))}
+
+    def texts(*lengths: int) -> Arrays:
+        array = np.empty(len(lengths), object)
+        array[:] = [b"x" * length for length in lengths]
+        return {"text": array}
+
+    options = BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1)
+    with Batcher(run, options) as batcher:
+        futures = [batcher.submit("s", texts(1))]
+        assert busy.wait(20)
+        futures += [batcher.submit("s", texts(2**19)) for _ in range(3)]
+        free.set()
+        assert all(future.result(20) for future in futures)
+    assert sizes == [1, 2, 1]

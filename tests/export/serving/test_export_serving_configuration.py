@@ -52,6 +52,23 @@ def test_policies_choose_versions(policy: str, versions: list[int], tmp_path: Pa
             "model_config_list { config { name: 'm' base_path: 'x' } config { name: 'm' base_path: 'y' } }",
             "each once. Received: m, m",
         ),
+        ("custom_model_config {}", "models.config: custom_model_config is not supported"),
+        (
+            "model_config_list { config { name: 'm' base_path: 'x' logging_config {} } }",
+            "models.config: model 'm': logging_config is not supported; remove it",
+        ),
+        (
+            "model_config_list { config { name: 'm' base_path: 'x' model_platform: 'torch' } }",
+            "model 'm': model_platform must be 'tensorflow'. Received: 'torch'",
+        ),
+        (
+            "model_config_list { config { name: 'm' base_path: 'x' model_type: OTHER } }",
+            "model 'm': model_type must be TENSORFLOW.* Received: OTHER",
+        ),
+        (
+            "model_config_list { config { name: 'm' base_path: 'gs://x/m' } }",
+            "model 'm': base_path: 'gs://x/m' is a URL",
+        ),
     ],
 )
 def test_slips_in_models_are_said(text: str, message: str, tmp_path: Path) -> None:

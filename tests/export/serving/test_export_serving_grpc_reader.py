@@ -10,23 +10,23 @@ import pytest
 from garbage import nothing_left_in_cycles
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
+from bert_tf.export.serving.admission import Admission
 from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
 from bert_tf.export.serving.service import Service
-from bert_tf.export.serving.waiting import WaitingBytes
 
 STATUS = "/tensorflow.serving.ModelService/GetModelStatus"
 
 
 @pytest.fixture
-def waiting() -> WaitingBytes:
-    return WaitingBytes(10)
+def admission() -> Admission:
+    return Admission(40)
 
 
 @pytest.fixture
-def narrow(service: Service, waiting: WaitingBytes) -> Iterator[grpc.Channel]:
+def narrow(service: Service, admission: Admission) -> Iterator[grpc.Channel]:
     """A channel to a server of one thread."""
     server = create_grpc_server(
-        Service(service.manager, service.metrics, waiting), GrpcOptions(threads=1, message_seconds=2.0)
+        Service(service.manager, service.metrics, admission), GrpcOptions(threads=1, message_seconds=2.0)
     )
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -64,10 +64,10 @@ def test_a_call_of_no_message_is_refused(narrow: grpc.Channel) -> None:
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_messages_beyond_what_may_wait_are_refused(narrow: grpc.Channel, waiting: WaitingBytes) -> None:
-    with waiting.request() as other:
-        other(1)
-        with nothing_left_in_cycles(), pytest.raises(grpc.RpcError, match="more than 10 bytes wait") as refused:
+def test_messages_beyond_what_may_wait_are_refused(narrow: grpc.Channel, admission: Admission) -> None:
+    with admission.request() as other:
+        other.add(1)
+        with nothing_left_in_cycles(), pytest.raises(grpc.RpcError, match="more than 10 bytes") as refused:
             ask(narrow)
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
     # Longer than ten bytes, but alone.

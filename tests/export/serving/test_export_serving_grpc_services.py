@@ -286,3 +286,4 @@ def test_models_cannot_be_changed_from_outside(models: Any) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         models.HandleReloadConfigRequest(model_management_pb2.ReloadConfigRequest(), timeout=60)
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    assert "--allow_reload_config" in refused.value.details()

@@ -30,7 +30,7 @@ def test_requests_of_many_clients_get_their_own_answers(plain: LoadedVersion, ex
     asked = [texts(*(b" ".join(words[: n % 8 + 1]) for n in range(m, m + m % 3 + 1))) for m in range(24)]
     runs: list[int] = []
     options = BatchingOptions(batch_timeout_micros=20000, num_batch_threads=1)
-    batched = LoadedVersion(exported("classifier"), options, lambda name, rows, seconds: runs.append(rows))
+    batched = LoadedVersion(exported("classifier"), options, runs.append)
     answers: dict[int, dict[str, np.ndarray]] = {}
 
     def ask(number: int) -> None:

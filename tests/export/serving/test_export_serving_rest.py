@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
-from collections.abc import AsyncIterator
+import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -14,10 +16,12 @@ from export_presets import LABELS
 from garbage import nothing_left_in_cycles
 from starlette.testclient import TestClient
 
-from bert_tf.export.serving import loaded_version
+from bert_tf.export.serving import loaded_version, metrics
+from bert_tf.export.serving.admission import Admission
+from bert_tf.export.serving.cancellation import Cancellation
+from bert_tf.export.serving.request_body import BodyLimits
 from bert_tf.export.serving.rest import RestOptions, create_app
 from bert_tf.export.serving.service import Service
-from bert_tf.export.serving.waiting import WaitingBytes
 
 MODEL = "/v1/models/classifier"
 PREDICT = f"{MODEL}:predict"
@@ -81,6 +85,39 @@ def test_classes_and_numbers_of_examples(rest: TestClient) -> None:
     assert found == pytest.approx(numbers, abs=1e-6)
 
 
+def test_a_signature_of_null_is_the_default_one(rest: TestClient) -> None:
+    answer = post(rest, {"instances": ["cat"], "signature_name": None})
+    assert answer.json() == post(rest, {"instances": ["cat"]}).json()
+
+
+@pytest.mark.parametrize("depth", [8, 9, 32, 33, 64, 65, 900])
+@pytest.mark.parametrize("form", ["inputs", "instances"])
+@pytest.mark.parametrize("signature", ["serving_default", "ids"])
+def test_deep_lists_are_refused(rest: TestClient, depth: int, form: str, signature: str) -> None:
+    leaf = '"a"' if signature == "serving_default" else "1"
+    # A list of rows has one dimension more than a row.
+    value = "[" * depth + leaf + "]" * depth
+    body = f'{{"signature_name": "{signature}", "{form}": {value}}}'
+    if signature == "ids":
+        ids = ", ".join(f'"{name}": {value}' for name in IDS)
+        body = f'{{"signature_name": "ids", "{form}": {f"[{{{ids}}}]" if form == "instances" else f"{{{ids}}}"}}}'
+    answer = post(rest, body.encode())
+    rank = depth + (signature == "ids" and form == "instances")
+    expected = "at most 8 dimensions" if rank > 8 else "Shape of tensor"
+    assert (answer.status_code, expected in answer.json()["error"]) == (400, True), answer.text
+
+
+def test_long_texts_are_refused(service: Service) -> None:
+    narrow = Service(service.manager, service.metrics, Admission(2**20), max_text_bytes=10)
+    rest = TestClient(create_app(narrow, RestOptions()), base_url="http://localhost")
+    assert post(rest, {"instances": ["0123456789"] * 4}).status_code == 200
+    for texts, message in ((["0123456789é"], "a text must have at most 10 bytes"), (["0123456789"] * 5, "all texts")):
+        answer = post(rest, {"instances": texts})
+        assert (answer.status_code, message in answer.json()["error"]) == (400, True), answer.text
+    classify = {"signature_name": "classify", "examples": [{"text": "a long text"}]}
+    assert "at most 10 bytes" in post(rest, classify, f"{MODEL}:classify").json()["error"]
+
+
 def test_bytes_and_an_empty_batch_are_answered(rest: TestClient) -> None:
     plain, encoded = post(rest, {"instances": ["cat", {"b64": "Y2F0"}]}).json()["predictions"]
     assert plain["label"] == encoded["label"]
@@ -130,6 +167,8 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         400,
         "assertion failed: [token_ids must lie in 0..25; smallest and largest] [Received:] [-5] [3]",
     ),
+    ("POST", PREDICT, {"inputs": {f"x{n}": 1 for n in range(50)}}, 400, "does not match signature: 50!=1 len({text})"),
+    ("POST", f"{MODEL}:classify", {"examples": [{f"x{n}": 1 for n in range(257)}]}, 400, "at most 256 features"),
     ("POST", PREDICT, {"instances": ["a"] * 129}, 400, "at most 128 rows. Received: 129"),
     ("POST", PREDICT, {"instances": ["a" * 20000]}, 413, "a request must have at most 20000 bytes"),
     ("POST", f"{MODEL}:classify", {}, 400, "'examples' must be a list of at least one element. Received: None"),
@@ -192,37 +231,104 @@ def test_a_failure_is_an_answer_too(
     assert set(answer.json()) == {"error"}
 
 
-async def _slow(first: bytes) -> AsyncIterator[bytes]:
-    yield first
-    await asyncio.Event().wait()
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        (_slow(b"{"), 408, "the body must arrive within 0.05 seconds"),
-        (b'{"instances": []}', 503, "requests of more than 5 bytes wait already"),
-    ],
-)
-def test_bodies_that_are_too_slow_or_too_many(body: Any, status: int, message: str, service: Service) -> None:
-    waiting = WaitingBytes(5)
-    app = create_app(Service(service.manager, service.metrics, waiting), RestOptions(body_seconds=0.05))
-    sent = []
+def exchange(
+    app: Any, parts: list[bytes], *, headers: dict[str, str] | None = None, ends: bool = True
+) -> tuple[int, bytes]:
+    """Returns status and body of the answer to a predict request in parts, the last of which may never come."""
+    sent: list[Any] = []
+    left = list(parts)
 
     async def receive() -> dict[str, Any]:
-        if isinstance(body, bytes):
-            return {"type": "http.request", "body": body}
-        return {"type": "http.request", "body": await anext(body), "more_body": True}
+        if left:
+            # Lets deadlines pass while many parts come.
+            await asyncio.sleep(0.001)
+            part = left.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(left) or not ends}
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def send(message: Any) -> None:
         sent.append(message)
 
+    raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    scope = {"type": "http", "method": "POST", "path": PREDICT, "headers": raw, "query_string": b""}
+    asyncio.run(app(scope, receive, send))
+    return sent[0]["status"], sent[1]["body"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "ends", "limits"),
+    [
+        ([b"{"], False, BodyLimits(seconds=1000, pause_seconds=0.05)),
+        ([b"{" * 8192] * 2, False, BodyLimits(seconds=1000, pause_seconds=0.05)),
+        ([b"{"], False, BodyLimits(seconds=0.05, pause_seconds=1000)),
+        # A byte now and then.
+        ([b"{"] * 300, True, BodyLimits(seconds=1000, pause_seconds=0.05)),
+    ],
+)
+def test_a_body_that_pauses_is_given_up(parts: list[bytes], ends: bool, limits: BodyLimits, service: Service) -> None:
+    status, body = exchange(create_app(service, RestOptions(body=limits)), parts, ends=ends)
+    assert status == 408
+    assert "a body must arrive within" in json.loads(body)["error"]
+
+
+def test_large_bodies_that_arrive_do_not_keep_out_small_ones(service: Service) -> None:
+    admission = Admission(2**20)
+    app = create_app(Service(service.manager, service.metrics, admission), RestOptions())
+    with admission.request() as other:
+        other.add(2**20)
+        assert exchange(app, [b'{"instances": ["a"]}'])[0] == 200
+        status, body = exchange(app, [b" " * 70000])
+        assert (status, "try again later" in json.loads(body)["error"]) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "message"),
+    [
+        (gzip.compress(b'{"instances": ["a"]}'), {"content-encoding": "gzip"}, 200, ""),
+        (gzip.compress(b'{"instances":') + gzip.compress(b'["a"]}'), {"content-encoding": "GZIP"}, 200, ""),
+        (b'{"instances": ["a"]}', {"content-encoding": "identity"}, 200, ""),
+        (gzip.compress(b" " * 20001), {"content-encoding": "gzip"}, 413, "at most 20000 bytes"),
+        (gzip.compress(b'{"instances": ["a"]}')[:-9], {"content-encoding": "gzip"}, 400, "the body is not gzip"),
+        (b'{"instances": ["a"]}', {"content-encoding": "gzip"}, 400, "the body is not gzip"),
+        (b"{}", {"content-encoding": "br"}, 415, "Content-Encoding must be gzip"),
+        (b"{}", {"content-length": "20001"}, 413, "at most 20000 bytes"),
+        (b"{}", {"content-length": "2", "transfer-encoding": "chunked"}, 400, "either Content-Length or"),
+    ],
+)
+def test_bodies_by_their_headers(
+    body: bytes, headers: dict[str, str], status: int, message: str, service: Service
+) -> None:
+    app = create_app(service, RestOptions(body=BodyLimits(20000)))
+    found, answer = exchange(app, [body], headers=headers)
+    assert (found, message in json.loads(answer).get("error", "")) == (status, True), answer
+
+
+def test_work_is_dropped_when_the_client_has_gone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, futures = threading.Event(), list[Future[Any]]()
+
+    def waiting(self: Any, signature: str, inputs: Any, timeout: Any, cancellation: Cancellation) -> Any:
+        futures.append(Future())
+        cancellation.watch(futures[0])
+        began.set()
+        return futures[0].result(60)
+
+    monkeypatch.setattr(loaded_version.LoadedVersion, "answer", waiting)
+    messages = [{"type": "http.request", "body": b'{"instances": ["a"]}'}, {"type": "http.disconnect"}]
+
+    async def receive() -> dict[str, Any]:
+        if len(messages) == 1:
+            await asyncio.get_running_loop().run_in_executor(None, began.wait)
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status"))
+
+    statuses = list[Any]()
     scope = {"type": "http", "method": "POST", "path": PREDICT, "headers": [], "query_string": b""}
-    with waiting.request() as other:
-        other(1)
-        asyncio.run(app(scope, receive, send))
-    assert sent[0]["status"] == status
-    assert message in json.loads(sent[1]["body"])["error"]
+    asyncio.run(create_app(service, RestOptions())(scope, receive, send))
+    assert futures[0].cancelled()
+    assert statuses[0] == 499
 
 
 def test_a_client_that_goes_away_half_way_is_no_failure(service: Service) -> None:
@@ -241,6 +347,7 @@ def test_a_client_that_goes_away_half_way_is_no_failure(service: Service) -> Non
 
 def test_readiness_models_metrics_and_the_page(rest: TestClient) -> None:
     assert rest.get("/readyz").json() == {"ready": {"classifier": True, "regression": True}}
+    assert rest.get("/livez").json()["alive"]
     assert rest.get("/models").json() == {"models": {"classifier": LABELS, "regression": []}}
     assert "text/html" in rest.get("/").headers["content-type"]
     post(rest, {"instances": ["a"]})
@@ -248,8 +355,17 @@ def test_readiness_models_metrics_and_the_page(rest: TestClient) -> None:
     figures = rest.get("/monitoring/prometheus/metrics").text
     assert ':tensorflow:serving:request_count{model_name="classifier",status="OK"}' in figures
     assert ':tensorflow:serving:request_count{model_name="",status="NOT_FOUND"}' in figures
-    assert ':tensorflow:serving:request_latency_bucket{API="Predict",entrypoint="REST",le="10.0"' in figures
+    assert ':tensorflow:serving:request_latency_bucket{API="predict",entrypoint="REST",le="10.0"' in figures
+    assert ':tensorflow:serving:runtime_latency_count{API="Predict",model_name="classifier",runtime="TF1"}' in figures
     assert "made-up" not in figures
+
+
+@pytest.mark.parametrize(("path", "statuses"), [("/metrics", [200, 400]), (None, [400, 400])])
+def test_the_path_of_the_metrics_may_be_another_or_none(
+    path: str | None, statuses: list[int], service: Service
+) -> None:
+    client = TestClient(create_app(service, RestOptions(metrics_path=path)), base_url="http://localhost")
+    assert [client.get(asked).status_code for asked in ("/metrics", metrics.PATH)] == statuses
 
 
 def test_bytes_of_an_example_may_be_anything(rest: TestClient) -> None:

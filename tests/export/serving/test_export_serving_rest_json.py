@@ -22,6 +22,7 @@ E_ACUTE = "é".encode()
     [
         ({"instances": ["a", "é"]}, TEXT, {"text": [b"a", E_ACUTE]}),
         ({"instances": [{"b64": "/w=="}, "a"]}, TEXT, {"text": [b"\xff", b"a"]}),
+        ({"instances": [{"b64": "/w"}, {"b64": "YWI"}]}, TEXT, {"text": [b"\xff", b"ab"]}),
         ({"instances": [{"text": "a"}, {"text": {"b64": "Yg=="}}]}, TEXT, {"text": [b"a", b"b"]}),
         ({"instances": [{"text": "a", "text_pair": "b"}]}, PAIR, {"text": [b"a"], "text_pair": [b"b"]}),
         ({"inputs": ["a"]}, TEXT, {"text": [b"a"]}),
@@ -50,6 +51,7 @@ def test_bodies_become_arrays(body: Any, specs: Any, expected: dict[str, Any]) -
         (b'{"instances": [' + b"9" * 5000 + b"]}", "JSON Parse error"),
         (b"[1]", "expected a JSON object. Received: [1]"),
         (b'{"instances": [' + b"0," * 2**20 + b"0]}", "at most 1048576 commas and opening brackets. Received: 1048578"),
+        (b'{"inputs": {' + b'"a":0,' * 2**18 + b'"b":0}}', "at most 262144 colons. Received: 262146"),
         (b'{"instances": [' + b"[]," * 128 + b"[]]}", "a request must have at most 128 rows. Received: 129"),
         (b"{}", "Missing 'inputs' or 'instances' key"),
         (b'{"instances": ["a"], "inputs": ["a"]}', "expected only one of"),

@@ -103,6 +103,21 @@ def test_versions_come_and_go_while_it_answers(exported: Callable[[str], Path], 
             (base / ".staging-3").rename(base / "3")
             until(lambda: states() == {3: "END", 2: "AVAILABLE"})
             shutil.rmtree(base / "3")
+            # Copied file by file, the variables last and their shard in two parts.
+            (base / "0004/variables").mkdir(parents=True)
+            shutil.copy(source / "saved_model.pb", base / "0004")
+            until(lambda: states() == {4: "START", 2: "AVAILABLE"})
+            shutil.copy(source / "variables/variables.index", base / "0004/variables")
+            [shard] = source.glob("variables/variables.data-*")
+            (base / "0004/variables" / shard.name).write_bytes(shard.read_bytes()[:10000])
+            until(lambda: "shorter than its index says" in connect(url).status()[0]["error"])
+            shutil.copy(shard, base / "0004/variables")
+            until(lambda: states() == {4: "AVAILABLE"})
+            shutil.copytree(source, base / ".staging-2")
+            shutil.rmtree(base / "2")
+            (base / ".staging-2").rename(base / "2")
+            shutil.rmtree(base / "0004")
+            until(lambda: states() == {2: "AVAILABLE"})
             shutil.rmtree(base / "2")
             until(lambda: states() == {1: "AVAILABLE"})
         assert (traffic.failures, traffic.answered > 3) == ([], True)
@@ -112,6 +127,20 @@ def _worker_pids(server: Any) -> set[int]:
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     # multiprocessing has a helper of its own beside them.
     return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def _answered(url: str) -> float:
+    """Returns how many requests of a model have been answered, as a scrape has it."""
+    with urllib.request.urlopen(url + "/monitoring/prometheus/metrics", timeout=60) as response:
+        lines = response.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(":tensorflow:serving:request_count{"))
+
+
+def _that_answered(pids: set[int]) -> int:
+    """Returns the worker that answered a request: it holds the file of the counts open."""
+    return next(
+        pid for pid in pids if any("/counter_" in str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir())
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
@@ -129,11 +158,14 @@ def test_a_worker_that_is_killed_is_missed_by_nobody_for_long(exported: Callable
         until(ready)
         before = _worker_pids(server)
         assert len(before) == 2
-        os.kill(min(before), signal.SIGKILL)
+        assert connect(url, retries=8).predict(["the cat"])
+        os.kill(_that_answered(before), signal.SIGKILL)
         # One connection may break with the worker that had it; a client asks again.
         assert connect(url, retries=8).predict(["the cat"])
         until(lambda: len(_worker_pids(server)) == 2 and not _worker_pids(server) <= before)
         assert connect(url, retries=8).predict(["the cat"])
+        until(ready)
+        assert _answered(server.url) == 3
         assert server.stop()[0] == 0
 
 
@@ -169,6 +201,18 @@ def test_a_body_that_never_ends_holds_up_nobody(exported: Callable[[str], Path])
             half.sendall(head.encode())
             assert connect(f"{server.url}/v1/models/classifier").predict(["the cat"])
         assert connect(f"{server.url}/v1/models/classifier").predict(["the cat"])
+
+
+def test_deep_lists_do_not_end_the_process(exported: Callable[[str], Path]) -> None:
+    with running("--model", str(exported("classifier").parent)) as server:
+        for depth in (8, 9, 32, 33, 64, 65, 254, 255, 900):
+            for form in ("inputs", "instances"):
+                body = f'{{"{form}": {"[" * depth}"a"{"]" * depth}}}'.encode()
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(f"{server.url}/v1/models/classifier:predict", body, timeout=60)
+                assert refused.value.code == 400
+        assert connect(f"{server.url}/v1/models/classifier").predict(["the cat"])
+        assert server.stop()[0] == 0
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -1,0 +1,153 @@
+"""HTTP connections with deadlines, and a bound on how many are open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+logger = logging.getLogger(__name__)
+
+# Connections that are accepted at once.
+MAX_ACCEPTED = 128
+# File descriptors for those, and for models, listeners, logs and threads; TensorFlow alone opens some 30.
+_RESERVED_DESCRIPTORS = MAX_ACCEPTED + 128
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Bounds of the HTTP connections of a process.
+
+    Args:
+        connections: open at once. Beyond it, the connection that has waited longest for a request is closed.
+        header_seconds: from the start of a connection, or the last response on it, to the end of the next request's
+            headers.
+        write_seconds: that a client may take to read what has been sent to it.
+    """
+
+    connections: int = 1000
+    header_seconds: float = 10.0
+    write_seconds: float = 30.0
+
+
+def reserve_descriptors(connections: int, surfaces: int) -> int:
+    """Raises the limit on open files where connections need it, and returns how many it leaves room for.
+
+    Args:
+        connections: wanted on each surface.
+        surfaces: listeners with connections of their own, such as REST and gRPC.
+
+    Returns:
+        `connections`, or fewer where the limit demands it; at least 1.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections * surfaces + _RESERVED_DESCRIPTORS
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return connections
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    room = max(1, (allowed - _RESERVED_DESCRIPTORS) // surfaces)
+    if room < connections:
+        logger.warning("%d connections at most: the limit on open files (RLIMIT_NOFILE) is %d", room, hard)
+    return room
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that must bring its requests in time.
+
+    uvicorn has a time-out for idle connections after a response only: a client that connects and sends half a header
+    keeps its connection for ever.
+
+    Args:
+        limits: bounds.
+        args: of uvicorn.
+    """
+
+    def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._limits = limits
+        self._waiting_since = 0.0
+        self._header_deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def waits_for_request(self) -> bool:
+        """Returns True if no request is being read or answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_fresh(self) -> bool:
+        """Returns True if the connection has not brought a request yet."""
+        return self.cycle is None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts the deadline, and closes another connection where there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.connections:
+            self._make_room()
+        self._update_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops the deadlines."""
+        super().connection_lost(exc)
+        self._stop_header_deadline()
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+
+    def handle_events(self) -> None:
+        """Handles what has been received."""
+        super().handle_events()
+        self._update_deadline()
+
+    def on_response_complete(self) -> None:
+        """Starts the deadline of the next request."""
+        super().on_response_complete()
+        self._update_deadline()
+
+    def pause_writing(self) -> None:
+        """Starts the deadline for a client that does not read."""
+        super().pause_writing()
+        if self._write_deadline is None:
+            self._write_deadline = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stops that deadline."""
+        super().resume_writing()
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
+
+    def close(self) -> None:
+        """Closes the connection between two requests."""
+        self._stop_header_deadline()
+        if not self.transport.is_closing():
+            self.transport.close()
+            # A client that does not read keeps what is left to be sent, and with it the connection.
+            self.loop.call_later(self._limits.write_seconds, self.transport.abort)
+
+    def _make_room(self) -> None:
+        waiting = [other for other in self.connections if isinstance(other, BoundedConnection) and other is not self]
+        waiting = [other for other in waiting if other.waits_for_request and not other.transport.is_closing()]
+        logger.warning("more than %d connections are open; closing idle ones", self._limits.connections)
+        if waiting:
+            min(waiting, key=lambda other: other._waiting_since).close()
+            return
+        self.transport.write(_FULL)
+        self.transport.close()
+
+    def _update_deadline(self) -> None:
+        if not self.waits_for_request or self.transport.is_closing():
+            self._stop_header_deadline()
+        elif self._header_deadline is None:
+            self._waiting_since = self.loop.time()
+            self._header_deadline = self.loop.call_later(self._limits.header_seconds, self.close)
+
+    def _stop_header_deadline(self) -> None:
+        if self._header_deadline is not None:
+            self._header_deadline.cancel()
+            self._header_deadline = None

@@ -1,0 +1,89 @@
+"""Versions of nothing, and a manager of them, for tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bert_tf.export.metadata import SAVED_MODEL_NAME
+from bert_tf.export.serving.batching import ONE_BY_ONE, Batcher
+from bert_tf.export.serving.configuration import ServedModel
+from bert_tf.export.serving.loaded_version import LoadedVersion
+from bert_tf.export.serving.manager import ModelManager
+
+
+class Version(LoadedVersion):
+    """A version of nothing, which knows whether it was closed."""
+
+    def __init__(self, folder: Path) -> None:
+        if (folder / SAVED_MODEL_NAME).read_bytes() == b"corrupt":
+            raise ValueError(f"{folder}: not a readable SavedModel")
+        self.folder = folder
+        self.version = int(folder.name)
+        self.closed = threading.Event()
+        self._batcher = Batcher(self._run, ONE_BY_ONE)
+        self._leases = 0
+        self._released = threading.Condition()
+
+    def close(self) -> None:
+        """Closes it as any other version."""
+        super().close()
+        self.closed.set()
+
+
+def write_version(folder: Path, content: bytes = b"good") -> None:
+    """Writes a version that can be loaded unless its content is b"corrupt"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SAVED_MODEL_NAME).write_bytes(content)
+
+
+class Models:
+    """A folder of versions of the model `m`, and a manager of it.
+
+    Args:
+        root: the folder.
+        versions: are written first.
+        options: of the ServedModel.
+    """
+
+    def __init__(self, root: Path, *versions: int, **options: Any) -> None:
+        self.root = root
+        for version in versions:
+            self.add(version)
+        self.loaded: dict[int, list[Version]] = {}
+        self.tried: list[str] = []
+        self.now = 0.0
+        # Called with the folder before a version is loaded.
+        self.before_load: Callable[[Path], None] = lambda folder: None
+        self.manager = self.manager_of(ServedModel("m", root, **options))
+
+    def manager_of(self, *models: ServedModel, **options: Any) -> ModelManager:
+        """Returns a manager of models, which looks at folders when it is told, on this object's clock."""
+        return ModelManager(models, self._load, clock=lambda: self.now, **{"poll_seconds": 0} | options)
+
+    def _load(self, name: str, folder: Path) -> Version:
+        self.tried.append(folder.name)
+        self.before_load(folder)
+        loaded = Version(folder)
+        self.loaded.setdefault(loaded.version, []).append(loaded)
+        return loaded
+
+    def add(self, version: int, content: bytes = b"good") -> None:
+        """Writes a version."""
+        write_version(self.root / str(version), content)
+
+    def remove(self, version: int) -> None:
+        """Removes a version."""
+        (self.root / str(version) / SAVED_MODEL_NAME).unlink()
+        (self.root / str(version)).rmdir()
+
+    def answers(self, name: str = "m", **choice: Any) -> int:
+        """Returns the version that answers."""
+        with self.manager.lease(name, **choice) as version:
+            return version.version
+
+    def states(self, name: str = "m") -> dict[int, str]:
+        """Returns the states by version."""
+        return {state.version: state.state for state in self.manager.status(name)}

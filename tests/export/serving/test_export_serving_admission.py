@@ -1,0 +1,68 @@
+"""The bytes of requests are bounded: of small ones, of large ones that arrive, and of large ones being answered."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from bert_tf.export.serving.admission import SMALL_BYTES, Admission
+from bert_tf.export.serving.errors import ServingError
+
+LARGE = SMALL_BYTES + 1
+
+
+def test_one_alone_may_have_more() -> None:
+    with Admission(5).request() as alone:
+        alone.add(LARGE)
+        alone.add(LARGE)
+        alone.complete()
+
+
+@pytest.mark.parametrize("sizes", [[LARGE], [10, LARGE]])
+def test_large_bodies_beyond_the_bound_are_refused_until_others_are_done(sizes: list[int]) -> None:
+    admission = Admission(2 * LARGE - 1)
+    with admission.request() as first:
+        first.add(LARGE)
+        with pytest.raises(ServingError, match="are arriving hold more than"), admission.request() as other:
+            for size in sizes:
+                other.add(size)
+    with admission.request() as first:
+        first.add(LARGE)
+
+
+def test_bodies_that_arrive_keep_out_neither_small_requests_nor_complete_ones() -> None:
+    admission = Admission(4 * LARGE)
+    with contextlib.ExitStack() as stack:
+        answered = stack.enter_context(admission.request())
+        answered.add(LARGE)
+        answered.complete()
+        for _ in range(4):
+            stack.enter_context(admission.request()).add(LARGE)
+        with pytest.raises(ServingError), admission.request() as large:
+            large.add(LARGE)
+        with admission.request() as small:
+            small.add(100)
+            small.complete()
+        answered.complete()
+
+
+def test_small_requests_have_a_bound_too() -> None:
+    admission = Admission(4 * 100)
+    with admission.request() as first, admission.request() as other:
+        first.add(60)
+        with pytest.raises(ServingError, match="small requests hold more than 100 bytes"):
+            other.add(60)
+
+
+def test_large_requests_being_answered_have_a_bound_of_their_own() -> None:
+    admission = Admission(2 * LARGE)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            held = stack.enter_context(admission.request())
+            held.add(LARGE)
+            held.complete()
+        third = stack.enter_context(admission.request())
+        third.add(LARGE)
+        with pytest.raises(ServingError, match="being answered hold more than"):
+            third.complete()
