@@ -10,8 +10,8 @@ import platform
 def release_memory() -> None:
     """Collects cycles, and has glibc return what it holds of freed memory.
 
-    A model is full of cycles, and beside TensorFlow's many objects Python seldom looks for any. What a model leaves lies
-    between the objects of requests, where glibc by itself returns none of it.
+    A model holds reference cycles, and Python rarely runs a full collection while TensorFlow's many objects are alive.
+    The freed memory lies between the objects of requests, so glibc does not return it by itself.
     """
     gc.collect()
     if platform.libc_ver()[0] == "glibc":
