@@ -13,19 +13,19 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines import storage
-from beam_pipelines.census import Census
-from beam_pipelines.entry import run_as_program
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.learning import Alphabet, VocabularyReport, choose_alphabet, describe, learn
 from beam_pipelines.options import CorpusOptions, VocabularyOptions, cleaning_config, corpus_of, parse, read_settings
-from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.run_output import RunOutput, only_run
-from beam_pipelines.runners import is_dry_run, runner_flags, running_pipeline
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput, only_run
+from beam_pipelines.program import run_as_program
+from beam_pipelines.runners.progress import ProgressReporter
+from beam_pipelines.runners.select import is_dry_run, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.transforms.count_words import CountWords, MergeCounts, partition_count, whole_weights
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, FaultLimit, Tally, write_accounts
+from beam_pipelines.vocabulary.train_wordpiece import Alphabet, VocabularyReport, choose_alphabet, describe, learn
+from beam_pipelines.vocabulary.word_counts import Census
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 

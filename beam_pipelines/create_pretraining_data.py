@@ -15,11 +15,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_pipelines import storage
-from beam_pipelines.data_directory import DEAD_LETTERS, DataDirectory, by_folder, describe_run
-from beam_pipelines.entry import run_as_program
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.estimate import estimate, workers_of
+from beam_pipelines.estimate.estimate import estimate, workers_of
 from beam_pipelines.options import (
     CorpusOptions,
     PretrainingDataOptions,
@@ -28,27 +25,30 @@ from beam_pipelines.options import (
     parse,
     read_settings,
 )
-from beam_pipelines.progress import ProgressReporter
-from beam_pipelines.run_output import only_run
-from beam_pipelines.runners import gathers_in_memory, is_dry_run, is_template, runner_flags, running_pipeline
+from beam_pipelines.output import storage
+from beam_pipelines.output.directory import DEAD_LETTERS, DataDirectory, by_folder, describe_run
+from beam_pipelines.output.run_output import only_run
+from beam_pipelines.output.summary import RunSummary
+from beam_pipelines.program import run_as_program
+from beam_pipelines.runners.progress import ProgressReporter
+from beam_pipelines.runners.select import gathers_in_memory, is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.sources.documents import FAULTS, RawDocument, ReadSettings
-from beam_pipelines.summary import RunSummary
-from beam_pipelines.transforms.aside import PutAside
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
-from beam_pipelines.transforms.compact import mark_unwanted
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
+from beam_pipelines.transforms.packed_documents import mark_unwanted
 from beam_pipelines.transforms.rejections import DEAD_LETTERS as DEAD_LETTER_OUTPUT
 from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, FaultLimit, Tally, write_accounts
+from beam_pipelines.transforms.spill import PutAside
 from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
 from bert_tf.config import ConfigError, DataConfig
+from bert_tf.data.examples.sample_examples import read_examples
 from bert_tf.data.manifest import Manifest, read_manifest, verify_shards, write_manifest
-from bert_tf.data.records import read_records
-from bert_tf.data.report import describe
-from bert_tf.data.report_page import page
 from bert_tf.data.schema import REPORT_NAME, VOCABULARY_NAME
-from bert_tf.data.shown_examples import read_examples
+from bert_tf.data.tfrecord.shards import read_records
+from bert_tf.reports.data.facts import describe
+from bert_tf.reports.data.page import page
 from bert_tf.text.casing import casing_notice, resolve_lowercase
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.contenders.requests import texts
+from benchmarks.peers.requests import texts
 from benchmarks.server_process import serving
-from bert_tf.export.client import connect
+from bert_tf.client.rest import connect
 
 VARIANTS: dict[str, tuple[str, ...]] = {"with warm-up": (), "without": ("--no_warmup",)}
 TITLE = "Cold start"

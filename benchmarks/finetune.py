@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, rounds, train_step
-from benchmarks.contenders.rows import BATCH_SIZE, Rows, write_rows
+from benchmarks import interleave as rounds
+from benchmarks import measure, train_step
+from benchmarks.peers.rows import BATCH_SIZE, Rows, write_rows
 
 OURS = "bert_tf"
 PEERS = ("keras_hub", "huggingface", "huggingface_stock")
@@ -41,7 +42,7 @@ def rows_of(task_name: str, data: Path, vocabulary: Path, most_examples: int) ->
     """
     import itertools
 
-    from bert_tf.tasks.problems import Problems
+    from bert_tf.tasks.input_errors import Problems
     from bert_tf.tasks.registry import task_class
     from bert_tf.text.tokenizer import BertTokenizer
     from bert_tf.text.vocabulary import load_vocabulary

@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.clients import CLIENTS, Client, RequestError, Target
-from benchmarks.contenders import requests
+from benchmarks.peers import requests
 
 # The search ends when the rate that holds and the rate that does not are this near.
 _NEAR = 1.1

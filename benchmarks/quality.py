@@ -80,9 +80,9 @@ def percent(entry: Entry, value: float) -> float:
 def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Returns the metrics, seconds and remark of one run, which is made where it is not there yet."""
     from bert_tf.config import TrainingConfig
-    from bert_tf.tasks.finetuning import Sources, finetune_task
+    from bert_tf.tasks.finetune.init import Start
+    from bert_tf.tasks.finetune.run import Sources, finetune_task
     from bert_tf.tasks.registry import task_class
-    from bert_tf.tasks.start import Start
 
     entry = ENTRIES[name]
     told = args.output / name / f"{start}_{rate:g}_{seed}.json"

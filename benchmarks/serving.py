@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import measure, rounds, train_step
-from benchmarks.contenders import batches, requests
+from benchmarks import interleave as rounds
+from benchmarks import measure, train_step
+from benchmarks.peers import batches, requests
 from bert_tf.config.model import SIZES
 
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -58,7 +59,7 @@ def export(preset: Path, precision: str, work: Path) -> Path:
 def export_onnx(python: Path, size: str, work: Path) -> Path:
     """Exports the peer's encoder. Returns the file. Raises LeftOutError where that fails."""
     output = work / "encoder.onnx"
-    _run([str(python), "-m", "benchmarks.contenders.onnx_export", f"--size={size}", f"--output={output}"])
+    _run([str(python), "-m", "benchmarks.peers.onnx_export", f"--size={size}", f"--output={output}"])
     return output
 
 

@@ -82,7 +82,7 @@ def pretraining_stages(argv: Sequence[str]) -> dict[str, float]:
     from beam_pipelines import create_pretraining_data
     from beam_pipelines.sources.text import Text
     from beam_pipelines.transforms import build_shards, tokenize
-    from bert_tf.data.pairs import Examples
+    from bert_tf.data.examples.build import Examples
     from bert_tf.text.tokenizer import BertTokenizer
 
     clock = StageClock()

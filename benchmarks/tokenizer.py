@@ -10,7 +10,7 @@ import tensorflow_text as tf_text
 import tokenizers
 
 from benchmarks.measure import rates, report
-from bert_tf.data.docstrings import library_documents
+from bert_tf.data.corpora.docstrings import library_documents
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -33,8 +33,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import measure, rounds
-from benchmarks.contenders.batches import LENGTH, PREDICTIONS, SEQUENCES, VOCABULARY_SIZE
+from benchmarks import interleave as rounds
+from benchmarks import measure
+from benchmarks.peers.batches import LENGTH, PREDICTIONS, SEQUENCES, VOCABULARY_SIZE
 from bert_tf.config.training import PADDINGS
 from bert_tf.data.manifest import read_manifest
 
@@ -47,7 +48,7 @@ FIRST_LOSS, _TOLERANCE = math.log(VOCABULARY_SIZE) + math.log(2), 0.5
 
 def command(python: Path | str, module: str, args: argparse.Namespace, **flags: Any) -> list[str]:
     """Returns the command line of a contender."""
-    program = [str(python), "-m", f"benchmarks.contenders.{module}", f"--threads={args.threads}"]
+    program = [str(python), "-m", f"benchmarks.peers.{module}", f"--threads={args.threads}"]
     return [*program, *(f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items())]
 
 

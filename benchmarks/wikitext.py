@@ -22,10 +22,10 @@ from mwparserfromhell.nodes import Argument, Comment, Heading, Node, Tag, Templa
 from mwparserfromhell.wikicode import Wikicode
 
 from beam_pipelines.sources.documents import Part
-from beam_pipelines.sources.dump_files import chunks_of
-from beam_pipelines.sources.dump_pages import Extent, pages_of, parsed_page, site_info_of
-from beam_pipelines.sources.wiki_names import LANGUAGES, WikiNames, is_disambiguation, is_redirect
-from beam_pipelines.sources.wikitext import passages
+from beam_pipelines.sources.wikipedia.dump_files import chunks_of
+from beam_pipelines.sources.wikipedia.dump_pages import Extent, pages_of, parsed_page, site_info_of
+from beam_pipelines.sources.wikipedia.names import LANGUAGES, WikiNames, is_disambiguation, is_redirect
+from beam_pipelines.sources.wikipedia.wikitext import passages
 from benchmarks import measure
 
 _TITLE = "Wikitext coverage"

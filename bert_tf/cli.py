@@ -47,7 +47,7 @@ class Pipeline:
 
 
 COMMANDS: dict[str, Command | Pipeline] = {
-    "demo": Command("bert_tf.commands.demo", "the whole path, from raw text to a served model", "all"),
+    "demo": Command("bert_tf.commands.demo.run", "the whole path, from raw text to a served model", "all"),
     "vocab": Pipeline("build_vocabulary", "learn a WordPiece vocabulary from a corpus"),
     "data": Pipeline("create_pretraining_data", "turn a corpus into pre-training examples"),
     "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; run again, it resumes"),

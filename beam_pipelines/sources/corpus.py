@@ -13,7 +13,7 @@ import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from beam_pipelines.progress import ProgressLog
+from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.books import Books
 from beam_pipelines.sources.documents import Format, InputFile, RawDocument, ReadDocuments, ReadSettings
 from beam_pipelines.sources.jsonl import Jsonl
@@ -22,9 +22,9 @@ from beam_pipelines.sources.parquet import Parquet
 from beam_pipelines.sources.python_docs import PythonDocs
 from beam_pipelines.sources.text import Text
 from beam_pipelines.sources.wikiextractor import WikiExtractor
-from beam_pipelines.sources.wikipedia import Wikipedia
+from beam_pipelines.sources.wikipedia.source import Wikipedia
 from bert_tf.config import ConfigError
-from bert_tf.data.docstrings import documentation_files
+from bert_tf.data.corpora.docstrings import documentation_files
 
 FORMATS: dict[str, type[Format]] = {
     "text": Text,

@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipelines.progress import ProgressLog
+from beam_pipelines.runners.progress import ProgressLog
 
 # Characters in one batch: large enough that Beam's cost for an element vanishes, small enough to stay in cache.
 BATCH_CHARACTERS = 1_000_000

@@ -9,7 +9,7 @@ from typing import ClassVar
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources.documents import Format, Part, RawDocument
 from beam_pipelines.sources.paragraphs import raw_document
-from bert_tf.data.docstrings import file_documents
+from bert_tf.data.corpora.docstrings import file_documents
 
 
 class PythonDocs(Format):

@@ -12,19 +12,19 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from beam_pipelines import storage
-from beam_pipelines.progress import ProgressLog
-from beam_pipelines.run_output import RunOutput
-from beam_pipelines.transforms.aside import fetched
-from beam_pipelines.transforms.compact import Gathered, unpack
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput
+from beam_pipelines.runners.progress import ProgressLog
+from beam_pipelines.transforms.packed_documents import Gathered, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
+from beam_pipelines.transforms.spill import fetched
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
-from bert_tf.data.masking import mask_pairs
-from bert_tf.data.pairs import Examples, Pairs, TokenizedDocument, draw_examples
+from bert_tf.data.examples.build import Examples, Pairs, TokenizedDocument, draw_examples
+from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.randomness import stream_keys, uniform
-from bert_tf.data.records import ShardInfo, encode_dynamic, encode_static, write_shard
 from bert_tf.data.schema import shard_name
+from bert_tf.data.tfrecord.shards import ShardInfo, encode_dynamic, encode_static, write_shard
 from bert_tf.text.vocabulary import Vocabulary
 
 REPORTS = ".reports"

@@ -17,8 +17,8 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_pipelines import storage
-from beam_pipelines.run_output import RunOutput
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.sources.documents import EMPTY, RawDocument
 from beam_pipelines.transforms.rejections import account
 from beam_pipelines.transforms.tokenize import shared_tokenizer

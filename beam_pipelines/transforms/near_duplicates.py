@@ -13,7 +13,7 @@ from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplic
 from beam_pipelines.sources.documents import RawDocument
 from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.data.pairs import document_id
+from bert_tf.data.examples.build import document_id
 
 # A bucket holds about 32 MB of text: 10,000 documents of Wikipedia, whose rows take 8 MB at a threshold of 0.8.
 # Short documents have more rows for their text, hence more partitions than buckets.

@@ -15,9 +15,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.combiners import TopCombineFn
 
-from beam_pipelines import storage
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.run_output import RunOutput
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, FAULTS, RawDocument
 
 NAMESPACE = "bert_tf"

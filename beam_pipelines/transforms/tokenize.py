@@ -15,11 +15,11 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.sources.documents import EMPTY, RawDocument
-from beam_pipelines.transforms.compact import mark_copies, pack
 from beam_pipelines.transforms.duplicates import RecentDocuments
+from beam_pipelines.transforms.packed_documents import mark_copies, pack
 from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
-from bert_tf.data.pairs import TokenizedDocument, document_id
+from bert_tf.data.examples.build import TokenizedDocument, document_id
 from bert_tf.data.randomness import integers, stream_keys, uniform
 from bert_tf.entry.quiet import import_tensorflow
 from bert_tf.text.vocabulary import Vocabulary

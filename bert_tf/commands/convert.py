@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if len(args.text_columns) > 2:
         raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
     from bert_tf.conversion import Options, convert
-    from bert_tf.conversion.answers import Peers
+    from bert_tf.conversion.verify.outputs import Peers
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     conversion = convert(
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describer(args: argparse.Namespace) -> Callable[[Mapping[str, Any], BertConfig], dict[str, Any]]:
     """Returns what makes task.json of the head of the source."""
-    from bert_tf.tasks.converted import described
+    from bert_tf.tasks.finetune.imported import described
 
     # What else the task takes has its default.
     given = argparse.ArgumentParser()

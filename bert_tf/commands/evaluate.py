@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     existing(args.preset, "--preset")
     existing(args.data, "--data")
     from bert_tf.data.verification import verified_data
-    from bert_tf.tasks.pretraining import run_evaluation
+    from bert_tf.pretraining.run import run_evaluation
 
     with verified_data(args.data, args.verify):
         return {"output": str(args.preset), **run_evaluation(args.preset, args.data, args.batch_size)}

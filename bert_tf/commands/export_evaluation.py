@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.schema import TOKEN_IDS
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.problems import Problems
-from bert_tf.training.engine import Model
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.predictor import Answerer
+from bert_tf.training.backends.base import Model
 
 
 class ExportEvaluation:
@@ -53,7 +53,7 @@ class ExportEvaluation:
             `data`, `examples`, `metric` (the name of the task's official figure), and for `preset` and `exported`
             `metrics` and `milliseconds_per_row`, of the model alone.
         """
-        from bert_tf.export.ids_model import IdsModel
+        from bert_tf.export.exported_model import IdsModel
 
         task = self._answerer.task
         return {

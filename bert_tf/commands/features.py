@@ -43,11 +43,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     existing(args.preset, "--preset")
     existing(args.input, "--input")
     task = None if args.task is None else make_task(args.task)
-    from bert_tf.training.allocator import tune_allocator
+    from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
-    from bert_tf.tasks.embedding import embed_file
-    from bert_tf.tasks.problems import Problems
+    from bert_tf.tasks.features.embed import embed_file
+    from bert_tf.tasks.input_errors import Problems
 
     problems = Problems(args.skip_bad)
     embedded = embed_file(

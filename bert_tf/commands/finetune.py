@@ -13,7 +13,7 @@ from bert_tf.config import TrainingConfig, with_overrides
 from bert_tf.config.features import COMBINATIONS
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.feature_runs import Features
+    from bert_tf.tasks.features.config import Features
 
 # arXiv 1810.04805, section 5.3.
 _BILSTM_DIM = 768
@@ -105,7 +105,7 @@ def features_of(args: argparse.Namespace) -> Features | None:
         if args.feature_cache:
             raise ValueError(f"`--feature_cache` needs --features or --probe. Received: {args.feature_cache}")
         return None
-    from bert_tf.tasks.feature_runs import Features
+    from bert_tf.tasks.features.config import Features
 
     return Features(args.features or "last", args.probe, args.bilstm_dim or _BILSTM_DIM, args.feature_cache)
 
@@ -116,13 +116,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
     defaults = FinetuningConfig() if args.features is None else FeatureConfig()
     config = with_overrides(defaults, args.overrides).training
-    from bert_tf.training.allocator import tune_allocator
+    from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
-    from bert_tf.tasks.finetuning import finetune_task
-    from bert_tf.tasks.problems import Problems
-    from bert_tf.tasks.protocol import finetune_trials, trials
-    from bert_tf.tasks.start import Start
+    from bert_tf.tasks.finetune.init import Start
+    from bert_tf.tasks.finetune.run import finetune_task
+    from bert_tf.tasks.finetune.sweep import finetune_trials, trials
+    from bert_tf.tasks.input_errors import Problems
 
     module = family(args.task)
     start = Start(

@@ -65,8 +65,8 @@ def describe(path: Path) -> dict[str, Any]:
 
 def _data(folders: list[Path]) -> dict[str, Any]:
     """Prints the report of every folder; returns its summary, or those of several by their names."""
-    from bert_tf.data.report import describe_data
-    from bert_tf.data.report_words import in_words
+    from bert_tf.reports.data.facts import describe_data
+    from bert_tf.reports.data.words import in_words
 
     reports = {folder.name: describe_data(folder, checksums=True) for folder in folders}
     kind = "pre-training data, every checksum matches"
@@ -86,7 +86,7 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
     """Returns what a checkpoint of any form holds, its arrays unread; None where `path` is none."""
     from bert_tf.conversion import Options, read_checkpoint
     from bert_tf.conversion.describe import describe_checkpoint
-    from bert_tf.conversion.forms import recognize
+    from bert_tf.conversion.formats.registry import recognize
     from bert_tf.models.presets import preset_directory
 
     form = recognize(path)
@@ -102,7 +102,7 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
 
 def _preset(directory: Path) -> dict[str, Any]:
     from bert_tf.config import to_dict
-    from bert_tf.conversion.preset import only_ours
+    from bert_tf.conversion.formats.preset import only_ours
     from bert_tf.models.presets import read_header
 
     header, _, task, info = read_header(directory)
@@ -124,7 +124,7 @@ def _saved_model(path: Path) -> dict[str, Any]:
 def _records(paths: list[Path]) -> dict[str, Any]:
     import tensorflow as tf
 
-    from bert_tf.data.records import read_shard
+    from bert_tf.data.tfrecord.shards import read_shard
 
     examples: dict[str, int] = {}
     features: dict[str, str] = {}

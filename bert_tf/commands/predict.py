@@ -89,8 +89,8 @@ def _is_of_task(path: Path, preset: Path) -> bool:
 
 def _of_task(args: argparse.Namespace) -> dict[str, Any]:
     """Answers a file of the task's own format; faults that are skipped are listed beside the output."""
-    from bert_tf.tasks.answering import Answerer, Ensemble
-    from bert_tf.tasks.problems import Problems
+    from bert_tf.tasks.input_errors import Problems
+    from bert_tf.tasks.predictor import Answerer, Ensemble
 
     problems = Problems(args.skip_bad)
     answerer = Ensemble([args.preset, *args.ensemble]) if args.ensemble else Answerer(args.preset)

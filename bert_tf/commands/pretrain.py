@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.commands.arguments import add_overrides, add_verify, existing, refuse_overrides
 from bert_tf.config import BertConfig, ConfigError, RunConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
-from bert_tf.recipes.pretraining import RECIPES, recipe
+from bert_tf.pretraining.recipes import RECIPES, recipe
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +37,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.init:
         existing(args.init, "--init")
     config = configuration(args)
-    from bert_tf.training.allocator import tune_allocator
+    from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
     from bert_tf.data.verification import verified_data
-    from bert_tf.tasks.pretraining import run_pretraining
+    from bert_tf.pretraining.run import run_pretraining
     from bert_tf.training.fit import weights_sha256
 
     with verified_data(args.data, args.verify):
@@ -65,7 +65,7 @@ def configuration(args: argparse.Namespace) -> RunConfig:
     config = recipe(args.recipe)
     size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
     if args.init:
-        from bert_tf.tasks.initial_weights import InitialWeights
+        from bert_tf.pretraining.warm_start import InitialWeights
 
         if args.model:
             raise ConfigError(f"--model does not go with --init: the model is the preset's. Received: {args.model}")

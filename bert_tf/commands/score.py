@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Scores and returns the summary."""
     existing(args.data, "--data")
     existing(args.predictions, "--predictions")
-    from bert_tf.tasks.problems import Problems
+    from bert_tf.tasks.input_errors import Problems
 
     module = family(args.task)
     task = module.make_task(args)

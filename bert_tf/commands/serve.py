@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.packed_weights:
         keep_packed_weights()
-    from bert_tf.export.serving.server import serve
+    from bert_tf.serving.server import serve
 
     models = _models(args)
     serve(models, _options(args))
@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace) -> list[Any]:
-    from bert_tf.export.serving.configuration import ServedModel, read_model_config
+    from bert_tf.serving.configuration import ServedModel, read_model_config
 
     if args.model_name and not args.model_base_path:
         raise ConfigError("--model_name is the name of the model of --model_base_path. Add --model_base_path FOLDER.")
@@ -169,12 +169,12 @@ def _models(args: argparse.Namespace) -> list[Any]:
 
 
 def _options(args: argparse.Namespace) -> Any:
-    from bert_tf.export.serving.access import AccessOptions, read_token
-    from bert_tf.export.serving.grpc_services import GrpcOptions
-    from bert_tf.export.serving.http_connection import ConnectionLimits
-    from bert_tf.export.serving.request_body import BodyLimits
-    from bert_tf.export.serving.rest import RestOptions
-    from bert_tf.export.serving.server import ServerOptions
+    from bert_tf.serving.access import AccessOptions, read_token
+    from bert_tf.serving.grpc_services import GrpcOptions
+    from bert_tf.serving.http_connection import ConnectionLimits
+    from bert_tf.serving.request_body import BodyLimits
+    from bert_tf.serving.rest import RestOptions
+    from bert_tf.serving.server import ServerOptions
 
     _check(args)
     token_file = existing(args.token_file, "--token_file") if args.token_file else None
@@ -230,8 +230,8 @@ def _check(args: argparse.Namespace) -> None:
 def _batching(args: argparse.Namespace) -> Any:
     import dataclasses
 
-    from bert_tf.export.serving.batching import ONE_BY_ONE, BatchingOptions
-    from bert_tf.export.serving.configuration import read_batching_parameters
+    from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
+    from bert_tf.serving.configuration import read_batching_parameters
 
     batching = ONE_BY_ONE if args.no_batching or args.enable_batching is False else BatchingOptions()
     if args.batching_parameters_file:
@@ -242,7 +242,7 @@ def _batching(args: argparse.Namespace) -> Any:
 
 
 def _tls(args: argparse.Namespace) -> Any:
-    from bert_tf.export.serving.tls import TlsFiles
+    from bert_tf.serving.tls import TlsFiles
 
     files = {"--tls_certificate": args.tls_certificate, "--tls_key": args.tls_key}
     given = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
@@ -272,8 +272,8 @@ def _check_tf_serving_names(args: argparse.Namespace) -> None:
 
 
 def _metrics_path(args: argparse.Namespace) -> str | None:
-    from bert_tf.export.serving import metrics
-    from bert_tf.export.serving.monitoring import read_monitoring_config
+    from bert_tf.serving import metrics
+    from bert_tf.serving.monitoring import read_monitoring_config
 
     if args.monitoring_config_file:
         return read_monitoring_config(existing(args.monitoring_config_file, "--monitoring_config_file"))

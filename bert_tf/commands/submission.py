@@ -24,6 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Checks and zips; returns the summary."""
     existing(args.predictions, "--predictions")
-    from bert_tf.tasks.submission import bundle
+    from bert_tf.tasks.glue.submission import bundle
 
     return {"output": str(args.output), "rows": bundle(args.predictions, args.output)}

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import local_path, save_json
-from bert_tf.conversion.answers import Peers, answers
 from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.forms import form, read_checkpoint
+from bert_tf.conversion.formats.registry import form, read_checkpoint
 from bert_tf.conversion.options import Options
-from bert_tf.conversion.parity import Parity, compare
 from bert_tf.conversion.progress import watched
 from bert_tf.conversion.tensors import ConversionError
+from bert_tf.conversion.verify.outputs import Peers, answers
+from bert_tf.conversion.verify.parity import Parity, compare
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import PARITY_NAME
 

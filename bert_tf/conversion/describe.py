@@ -10,9 +10,9 @@ import numpy as np
 
 from bert_tf.config import to_dict
 from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.preset import weight_path
+from bert_tf.conversion.formats.preset import weight_path
+from bert_tf.conversion.formats.vocabulary import without_padding
 from bert_tf.conversion.tensors import expected_shapes
-from bert_tf.conversion.vocabularies import without_padding
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:

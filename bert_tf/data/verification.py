@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.data import VERIFY
+from bert_tf.data.atomic_files import staged_file
 from bert_tf.data.manifest import Manifest, data_directories, read_manifest, verify_shard
-from bert_tf.data.records import ShardInfo, find_damage
 from bert_tf.data.schema import VERIFIED_NAME
-from bert_tf.data.staging import staged_file
+from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.entry.errors import is_tensorflow_error
 
 logger = logging.getLogger(__name__)

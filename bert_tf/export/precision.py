@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bert_tf.export.tolerances import BFLOAT16, FLOAT32, INT8
+from bert_tf.export.verify.tolerances import BFLOAT16, FLOAT32, INT8
 from bert_tf.layers.inference import arrange_for_inference, quantize_weights
 from bert_tf.models import Preset, load_preset
 

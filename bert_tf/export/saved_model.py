@@ -19,17 +19,17 @@ import tensorflow as tf
 from keras.export import ExportArchive
 
 from bert_tf.config import save_json, to_dict
+from bert_tf.data.atomic_files import only_writer
 from bert_tf.data.schema import VOCABULARY_NAME
-from bert_tf.data.staging import only_writer
-from bert_tf.export.comparison import RECORDING, Case, write_recording
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes
-from bert_tf.export.operations import text_operations
 from bert_tf.export.precision import load_in_precision
-from bert_tf.export.recording import check_arrangement, differences, record
-from bert_tf.export.samples import warmup_sample
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.tolerances import FLOAT32, relative_tolerance
+from bert_tf.export.verify.comparison import RECORDING, Case, write_recording
+from bert_tf.export.verify.golden_outputs import check_arrangement, differences, record
+from bert_tf.export.verify.operations import text_operations
+from bert_tf.export.verify.sample_requests import warmup_sample
+from bert_tf.export.verify.tolerances import FLOAT32, relative_tolerance
 from bert_tf.export.versions import STAGING_PREFIX, check_model_dir, version_folders
 from bert_tf.export.warmup import write_warmup
 from bert_tf.text.vocabulary import save_vocabulary

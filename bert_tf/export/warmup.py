@@ -1,7 +1,7 @@
 """Warm-up: requests that a server plays to a version before it gives it to clients.
 
 Once they are played, the graph is optimized and kernels for its shapes are chosen; no client waits for that. TF Serving
-reads them from this place, and `bert_tf.export.verify` plays the same.
+reads them from this place, and `bert_tf.export.verify.check` plays the same.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ import keras
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
-from bert_tf.tasks.encoded import Arrays, Encoded
-from bert_tf.tasks.judged import Judged
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.scored import Judged
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import Objective
 

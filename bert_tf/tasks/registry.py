@@ -10,22 +10,22 @@ from bert_tf.tasks.base import Task
 
 # Name to module and class, imported when asked for.
 TASKS: dict[str, tuple[str, str]] = {
-    "classify": ("bert_tf.tasks.classify", "ClassifyTask"),
-    "regression": ("bert_tf.tasks.classify", "RegressionTask"),
-    "cola": ("bert_tf.tasks.glue", "ColaTask"),
-    "sst2": ("bert_tf.tasks.glue", "Sst2Task"),
-    "mrpc": ("bert_tf.tasks.glue", "MrpcTask"),
-    "stsb": ("bert_tf.tasks.glue", "StsbTask"),
-    "qqp": ("bert_tf.tasks.glue", "QqpTask"),
-    "mnli": ("bert_tf.tasks.glue", "MnliTask"),
-    "qnli": ("bert_tf.tasks.glue", "QnliTask"),
-    "rte": ("bert_tf.tasks.glue", "RteTask"),
-    "wnli": ("bert_tf.tasks.glue", "WnliTask"),
-    "ax": ("bert_tf.tasks.glue", "DiagnosticTask"),
-    "squad1": ("bert_tf.tasks.squad", "Squad1Task"),
-    "squad2": ("bert_tf.tasks.squad", "Squad2Task"),
-    "ner": ("bert_tf.tasks.ner", "NerTask"),
-    "swag": ("bert_tf.tasks.swag", "SwagTask"),
+    "classify": ("bert_tf.tasks.classify.task", "ClassifyTask"),
+    "regression": ("bert_tf.tasks.classify.task", "RegressionTask"),
+    "cola": ("bert_tf.tasks.glue.tasks", "ColaTask"),
+    "sst2": ("bert_tf.tasks.glue.tasks", "Sst2Task"),
+    "mrpc": ("bert_tf.tasks.glue.tasks", "MrpcTask"),
+    "stsb": ("bert_tf.tasks.glue.tasks", "StsbTask"),
+    "qqp": ("bert_tf.tasks.glue.tasks", "QqpTask"),
+    "mnli": ("bert_tf.tasks.glue.tasks", "MnliTask"),
+    "qnli": ("bert_tf.tasks.glue.tasks", "QnliTask"),
+    "rte": ("bert_tf.tasks.glue.tasks", "RteTask"),
+    "wnli": ("bert_tf.tasks.glue.tasks", "WnliTask"),
+    "ax": ("bert_tf.tasks.glue.tasks", "DiagnosticTask"),
+    "squad1": ("bert_tf.tasks.squad.task", "Squad1Task"),
+    "squad2": ("bert_tf.tasks.squad.task", "Squad2Task"),
+    "ner": ("bert_tf.tasks.ner.task", "NerTask"),
+    "swag": ("bert_tf.tasks.swag.task", "SwagTask"),
 }
 
 

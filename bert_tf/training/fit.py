@@ -16,22 +16,22 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
-from bert_tf.data.batches import Dataset
-from bert_tf.data.staging import only_writer
-from bert_tf.training.callbacks import Intervals, StepEvents
-from bert_tf.training.checkpoints import CheckpointStore, NotFiniteError, TrainingError
-from bert_tf.training.combinations import refuse_unsupported
-from bert_tf.training.detours import DETOURS_NAME, MOST, Detours
-from bert_tf.training.engine import Engine, Model, current_engine, precision_scope
-from bert_tf.training.evaluation import Evaluation, Sights
-from bert_tf.training.evaluator import evaluator, is_enough, measuring
-from bert_tf.training.flops import DevicePeak, measured_peak
-from bert_tf.training.interruption import Interruption
+from bert_tf.data.atomic_files import only_writer
+from bert_tf.data.input.batches import Dataset
+from bert_tf.reports.training.page import PAGE_NAME, write_page
+from bert_tf.training.backends.base import Engine, Model, current_engine, precision_scope
+from bert_tf.training.evaluation.context import Evaluation, Sights
+from bert_tf.training.evaluation.evaluate import evaluator, is_enough, measuring
+from bert_tf.training.logging.flops import DevicePeak, measured_peak
+from bert_tf.training.logging.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
+from bert_tf.training.loop.callback import Intervals, StepEvents
+from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
+from bert_tf.training.loop.nan_recovery import DETOURS_NAME, MOST, Detours
+from bert_tf.training.loop.preemption import Interruption
+from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
-from bert_tf.training.optimization import keep_averages, make_optimizer, set_halved
-from bert_tf.training.profiling import StepProfile, check_profiled_steps
-from bert_tf.training.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
-from bert_tf.training.run_page import PAGE_NAME, write_page
+from bert_tf.training.optim.build import keep_averages, make_optimizer, set_halved
+from bert_tf.training.validation import refuse_unsupported
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.

@@ -13,7 +13,7 @@ import keras
 from keras import ops
 
 from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
-from bert_tf.training.optimizers import global_norm
+from bert_tf.training.optim.optimizers import global_norm
 
 # The key under which the output of a model stands that gives one tensor instead of a dictionary.
 SINGLE_OUTPUT = ""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from beam_samples import documents, write_corpus, write_vocabulary
 
-from beam_pipelines.job_servers import cached_job_server
+from beam_pipelines.runners.job_servers import cached_job_server
 
 REPOSITORY = Path(__file__).parents[2]
 # `make test-flink` installs the project there as users do, not editable, with Beam's libraries for Google Cloud.

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_pipelines import create_pretraining_data
-from beam_pipelines.transforms import aside
-from beam_pipelines.transforms.aside import PutAside, fetched
-from beam_pipelines.transforms.compact import mark_unwanted, pack, unpack
-from bert_tf.data.pairs import TokenizedDocument
+from beam_pipelines.transforms import spill
+from beam_pipelines.transforms.packed_documents import mark_unwanted, pack, unpack
+from beam_pipelines.transforms.spill import PutAside, fetched
+from bert_tf.data.examples.build import TokenizedDocument
 
 CHUNKS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), max_size=30)
 
@@ -41,8 +41,8 @@ def put(step: PutAside, elements: list[tuple[int, bytes]]) -> dict[int, list[byt
 def test_every_chunk_comes_back_to_its_bucket(tmp_path_factory, chunks, run_bytes, waiting_bytes):
     elements = [(bucket, chunk(number, tokens)) for number, (bucket, tokens) in enumerate(chunks)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(aside, "_RUN_BYTES", run_bytes)
-        patched.setattr(aside, "_WAITING_BYTES", waiting_bytes)
+        patched.setattr(spill, "_RUN_BYTES", run_bytes)
+        patched.setattr(spill, "_WAITING_BYTES", waiting_bytes)
         references = put(PutAside(str(tmp_path_factory.mktemp("aside"))), elements)
     assert set(references) == {bucket for bucket, _ in elements}
     for bucket, own in references.items():

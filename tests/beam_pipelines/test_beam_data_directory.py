@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from beam_samples import write_vocabulary
 
-from beam_pipelines import data_directory
-from beam_pipelines.data_directory import DataDirectory, describe_run
+from beam_pipelines.output import directory as data_directory
+from beam_pipelines.output.directory import DataDirectory, describe_run
 from beam_pipelines.sources.corpus import Corpus
 from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.tokenize import Buckets

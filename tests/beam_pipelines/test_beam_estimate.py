@@ -17,8 +17,8 @@ from beam_samples import documents, write_corpus, write_vocabulary
 
 from beam_pipelines.create_pretraining_data import plan, run
 from beam_pipelines.errors import InputError
-from beam_pipelines.estimate import Estimate, Workers, estimate, in_time, workers_of
-from beam_pipelines.sample import read_sample
+from beam_pipelines.estimate.estimate import Estimate, Workers, estimate, in_time, workers_of
+from beam_pipelines.estimate.sample import read_sample
 from beam_pipelines.sources.corpus import find_corpus
 from beam_pipelines.sources.documents import ReadSettings
 from bert_tf.config import CleaningConfig, DataConfig
@@ -274,7 +274,7 @@ def test_tasks_are_dealt_out_in_turn(workers: Workers, costs: list[float], secon
 
 
 def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_pipelines.estimate._cores", lambda: 2)
+    monkeypatch.setattr("beam_pipelines.estimate.estimate._cores", lambda: 2)
     assert Workers(8).seconds([1.0] * 8) == 4.0 * 1.25
     assert Workers(1).seconds([1.0] * 8) == 8.0
     assert Workers(8, here=False).seconds([1.0] * 8) == 1.0

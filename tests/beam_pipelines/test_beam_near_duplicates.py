@@ -33,7 +33,7 @@ from beam_pipelines.cleaning.signatures import (
 )
 from beam_pipelines.transforms.near_duplicates import FindNearDuplicates, SignDocuments, pack_by
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.data.pairs import document_id
+from bert_tf.data.examples.build import document_id
 
 THRESHOLD = 0.8
 BUCKETS = Buckets(seed=1, train=3, validation=1, validation_fraction=0.2)

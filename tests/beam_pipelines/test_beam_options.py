@@ -16,7 +16,7 @@ from beam_pipelines.options import (
     parse,
     read_settings,
 )
-from beam_pipelines.runners import runner_flags
+from beam_pipelines.runners.select import runner_flags
 from beam_pipelines.sources.documents import ReadSettings
 from bert_tf.config import CleaningConfig, ConfigError, DataConfig
 

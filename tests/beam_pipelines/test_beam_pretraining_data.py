@@ -16,8 +16,8 @@ from beam_pipelines.errors import PipelineError
 from beam_pipelines.transforms.rejections import Tally
 from bert_tf.config import ConfigError
 from bert_tf.data.manifest import open_data, read_manifest
-from bert_tf.data.records import read_shard
 from bert_tf.data.schema import DATA_ALGORITHM_VERSION, VERIFIED_NAME
+from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.data.verification import verify_data
 from bert_tf.text.vocabulary import load_vocabulary
 

@@ -14,7 +14,7 @@ import pytest
 from beam_samples import contents, documents, write_corpus, write_vocabulary
 from runner_samples import start, wait_for_a_shard
 
-from beam_pipelines import create_pretraining_data, entry
+from beam_pipelines import create_pretraining_data, program
 from beam_pipelines.errors import InputError, PipelineError
 
 
@@ -54,7 +54,7 @@ def test_an_error_is_one_line(
     def fail(_: object) -> dict:
         raise error
 
-    assert entry.run_as_program(fail) == status
+    assert program.run_as_program(fail) == status
     assert capsys.readouterr() == ("", message)
 
 
@@ -63,7 +63,7 @@ def test_exhausted_memory_is_one_line(capsys: pytest.CaptureFixture[str], error:
     def fail(_: object) -> dict:
         raise error
 
-    assert entry.run_as_program(fail) == 1
+    assert program.run_as_program(fail) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam_pipelines.progress import ProgressReporter
+from beam_pipelines.runners.progress import ProgressReporter
 
 
 def test_a_runner_that_has_not_begun_is_starting() -> None:

@@ -10,7 +10,7 @@ from source_samples import contents, read
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources.documents import OVER_LONG, InputFile, Part, ReadSettings
 from beam_pipelines.sources.python_docs import PythonDocs
-from bert_tf.data.docstrings import documentation_files
+from bert_tf.data.corpora.docstrings import documentation_files
 
 SOURCE = '''"""This module has a sentence of more than six words."""
 

@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.run_output import RunOutput
+from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.sources.corpus import Corpus, Input
 from beam_pipelines.sources.documents import EMPTY, OVER_LONG, InputFile, RawDocument
 from beam_pipelines.transforms import rejections

@@ -12,14 +12,16 @@ import pytest
 from memory_filesystem import OBJECTS
 from runner_samples import data_flags
 
-from beam_pipelines import build_vocabulary, create_pretraining_data, storage, worker_main
+from beam_pipelines import build_vocabulary, create_pretraining_data
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.run_output import RunOutput
-from beam_pipelines.transforms.aside import PutAside
-from beam_pipelines.transforms.compact import pack
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput
+from beam_pipelines.runners import worker_main
+from beam_pipelines.transforms.packed_documents import pack
+from beam_pipelines.transforms.spill import PutAside
 from bert_tf.config import ConfigError
-from bert_tf.data.pairs import TokenizedDocument
-from bert_tf.data.staging import only_writer
+from bert_tf.data.atomic_files import only_writer
+from bert_tf.data.examples.build import TokenizedDocument
 
 PIPELINES = {
     "data": (create_pretraining_data, ["--max_seq_length=32"], ""),

@@ -17,10 +17,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_samples import contents
 from runner_samples import REPOSITORY, data_flags
 
-from beam_pipelines import create_pretraining_data, job_servers, runners, with_parent, worker_processes
+from beam_pipelines import create_pretraining_data
 from beam_pipelines.errors import InputError, PipelineError
 from beam_pipelines.options import CorpusOptions, PretrainingDataOptions
-from beam_pipelines.runners import is_dry_run, runner_flags
+from beam_pipelines.runners import die_with_parent, job_servers, worker_processes
+from beam_pipelines.runners import select as runners
+from beam_pipelines.runners.select import is_dry_run, runner_flags
 from bert_tf.config import ConfigError
 
 DEPLOYMENT = REPOSITORY / "deployment"
@@ -187,7 +189,7 @@ def test_a_template_is_finished_by_the_same_command(tmp_path: Path, monkeypatch:
 def test_a_job_server_ends_with_its_driver() -> None:
     code = (
         "import subprocess, sys; "
-        f"p = subprocess.Popen([sys.executable, {with_parent.__file__!r}, 'sleep', '1000']); "
+        f"p = subprocess.Popen([sys.executable, {die_with_parent.__file__!r}, 'sleep', '1000']); "
         "print(p.pid, flush=True); p.wait()"
     )
     driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -10,7 +10,8 @@ import pytest
 from beam_samples import contents, documents, write_corpus, write_vocabulary
 from memory_filesystem import OBJECTS, OPENED
 
-from beam_pipelines import build_vocabulary, create_pretraining_data, storage
+from beam_pipelines import build_vocabulary, create_pretraining_data
+from beam_pipelines.output import storage
 
 BUCKET, TREE = "mem://bucket", "tree://cluster/user"
 

@@ -16,8 +16,8 @@ from beam_pipelines.create_pretraining_data import plan
 from beam_pipelines.sources.documents import RawDocument
 from beam_pipelines.transforms import duplicates
 from beam_pipelines.transforms.build_shards import select_documents
-from beam_pipelines.transforms.compact import Gathered, mark_copies, mark_unwanted, pack, unpack
 from beam_pipelines.transforms.count_words import pack_counts, unpack_counts
+from beam_pipelines.transforms.packed_documents import Gathered, mark_copies, mark_unwanted, pack, unpack
 from beam_pipelines.transforms.tokenize import (
     Buckets,
     TokenizeDocuments,
@@ -26,7 +26,7 @@ from beam_pipelines.transforms.tokenize import (
     tokenize_documents,
 )
 from bert_tf.config import DataConfig
-from bert_tf.data.pairs import TokenizedDocument, document_id
+from bert_tf.data.examples.build import TokenizedDocument, document_id
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 documents = st.lists(

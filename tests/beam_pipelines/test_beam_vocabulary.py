@@ -14,13 +14,13 @@ from beam_samples import documents, write_corpus
 
 from beam_pipelines import build_vocabulary
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.learning import learn
+from beam_pipelines.vocabulary.train_wordpiece import learn
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, load_vocabulary
 
 LEARN = """
 import random, sys
-from beam_pipelines.learning import learn
+from beam_pipelines.vocabulary.train_wordpiece import learn
 rng = random.Random(3)
 words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 9))) for _ in range(3000)]
 counts = {word: rng.randint(1, 30) for word in words}

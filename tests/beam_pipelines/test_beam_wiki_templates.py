@@ -9,10 +9,10 @@ from wiki_samples import END, HEAD, page, write_dump
 
 from beam_pipelines.sources.corpus import reader_of
 from beam_pipelines.sources.documents import Part, ReadSettings
-from beam_pipelines.sources.wiki_names import WikiNames
-from beam_pipelines.sources.wiki_templates import LANGUAGES, tables_of
-from beam_pipelines.sources.wikitext import passages
-from beam_pipelines.sources.wikitext_templates import HOLE, template_text
+from beam_pipelines.sources.wikipedia.names import WikiNames
+from beam_pipelines.sources.wikipedia.templates import LANGUAGES, tables_of
+from beam_pipelines.sources.wikipedia.wikitext import passages
+from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE, template_text
 
 
 def cleaned(wikitext: str, language: str = "") -> str:

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from wiki_samples import END, HEAD, articles, dump, page, parts_of, read, write_dump, write_multistream
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources import dump_files, lines
+from beam_pipelines.sources import lines
 from beam_pipelines.sources.documents import MALFORMED, OVER_LONG, UNDECODABLE, Part, RawDocument, ReadSettings
-from beam_pipelines.sources.dump_pages import Extent, PageBytes, pages_of
-from beam_pipelines.sources.wikipedia import Wikipedia
+from beam_pipelines.sources.wikipedia import dump_files
+from beam_pipelines.sources.wikipedia.dump_pages import Extent, PageBytes, pages_of
+from beam_pipelines.sources.wikipedia.source import Wikipedia
 
 PLAIN = "wiki.xml"
 MULTISTREAM = "wiki-20240101-pages-articles-multistream1.xml-p1p41242.bz2"

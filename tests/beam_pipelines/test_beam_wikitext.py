@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.sources.wiki_names import WikiNames, is_disambiguation, is_redirect
-from beam_pipelines.sources.wikitext import passages
-from beam_pipelines.sources.wikitext_templates import HOLE
+from beam_pipelines.sources.wikipedia.names import WikiNames, is_disambiguation, is_redirect
+from beam_pipelines.sources.wikipedia.wikitext import passages
+from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE
 
 NAMES = WikiNames(language="en")
 # What no passage may hold, whatever the page.

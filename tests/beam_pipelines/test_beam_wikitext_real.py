@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from wikitext_reference import reference_passages
 
-from beam_pipelines.sources.wiki_names import WikiNames
-from beam_pipelines.sources.wikitext import passages
+from beam_pipelines.sources.wikipedia.names import WikiNames
+from beam_pipelines.sources.wikipedia.wikitext import passages
 
 NAMES = WikiNames().with_local([(6, "Fails"), (14, "Kategoreja")])
 DUMPS = ["dbpedia_minidump_*", "enwiki-latest*", "ltgwiki*", "tinywiki*"]

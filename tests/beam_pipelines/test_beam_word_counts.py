@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines import storage
-from beam_pipelines.census import Census
-from beam_pipelines.learning import choose_alphabet, describe, systematic_sample
-from beam_pipelines.run_output import RunOutput
+from beam_pipelines.output import storage
+from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.transforms.count_words import (
     MergeCounts,
     PartitionSummary,
@@ -24,6 +22,8 @@ from beam_pipelines.transforms.count_words import (
     unpack_counts,
     whole_weights,
 )
+from beam_pipelines.vocabulary.train_wordpiece import choose_alphabet, describe, systematic_sample
+from beam_pipelines.vocabulary.word_counts import Census
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 words = st.text("abcé中#", min_size=1, max_size=4)

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from beam_pipelines.sources.documents import InputFile, Part, RawDocument, ReadSettings
-from beam_pipelines.sources.wikipedia import Wikipedia
+from beam_pipelines.sources.wikipedia.source import Wikipedia
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ltg">
   <siteinfo>

@@ -11,10 +11,10 @@ import mwparserfromhell
 from mwparserfromhell.nodes import Argument, Comment, ExternalLink, Heading, Tag, Template, Wikilink
 from mwparserfromhell.wikicode import Wikicode
 
-from beam_pipelines.sources.wiki_names import WikiNames
-from beam_pipelines.sources.wiki_templates import tables_of
-from beam_pipelines.sources.wikitext_inline import plain_text
-from beam_pipelines.sources.wikitext_templates import HOLE, template_text
+from beam_pipelines.sources.wikipedia.names import WikiNames
+from beam_pipelines.sources.wikipedia.templates import tables_of
+from beam_pipelines.sources.wikipedia.wikitext_inline import plain_text
+from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE, template_text
 
 DROPPED = re.compile(
     "ref|references|math|chem|ce|pre|source|syntaxhighlight|gallery|timeline|score|hiero|imagemap|graph|mapframe|table|"

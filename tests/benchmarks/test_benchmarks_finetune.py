@@ -13,7 +13,7 @@ import pytest
 from test_benchmarks_data import ROOT, WORDS
 
 from benchmarks import finetune
-from benchmarks.contenders.rows import Rows, read_rows, write_rows
+from benchmarks.peers.rows import Rows, read_rows, write_rows
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 

@@ -20,7 +20,7 @@ from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from benchmarks import load
 from benchmarks.clients import CLIENTS, Client, RequestError, RestClient, Target
-from benchmarks.contenders import requests
+from benchmarks.peers import requests
 
 
 def test_arrivals_are_random_and_the_same_again() -> None:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import rounds, train_step
-from benchmarks.contenders import batches
+from benchmarks import interleave as rounds
+from benchmarks import train_step
+from benchmarks.peers import batches
 
 # Takes steps of no length and writes its name for each into a file that all share.
 FAKE = """
 import sys
 from pathlib import Path
-from benchmarks.contenders.session import Session
+from benchmarks.peers.session import Session
 
 name, units, turns = sys.argv[1], float(sys.argv[2]), Path(sys.argv[3])
 session = Session()

@@ -13,8 +13,8 @@ import pytest
 from test_benchmarks_data import ROOT
 
 from benchmarks import serving
-from benchmarks.contenders import requests
-from benchmarks.contenders.batches import VOCABULARY_SIZE
+from benchmarks.peers import requests
+from benchmarks.peers.batches import VOCABULARY_SIZE
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, load_vocabulary
 

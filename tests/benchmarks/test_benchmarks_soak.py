@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.hostility import HostileClient
+from benchmarks.fuzz import HostileClient
 from benchmarks.soak import Tally, _same
 
 

@@ -73,8 +73,8 @@ def test_examples_a_second_of_the_input_pipeline(tmp_path: Path, data: Path) -> 
 
 
 def test_records_are_masked_by_another_unit(tmp_path: Path, data: Path) -> None:
-    from benchmarks.contenders.dataset import with_mask_unit
-    from bert_tf.data.input_pipeline import pretraining_dataset
+    from benchmarks.peers.dataset import with_mask_unit
+    from bert_tf.data.input.tf import pretraining_dataset
     from bert_tf.data.manifest import read_manifest
 
     folder = with_mask_unit(data, "span", tmp_path / "span")

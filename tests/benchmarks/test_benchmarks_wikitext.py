@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines.sources.wiki_names import WikiNames
+from beam_pipelines.sources.wikipedia.names import WikiNames
 from benchmarks import wikitext
 
 DUMP = """<mediawiki xml:lang="it"><siteinfo><dbname>itwiki</dbname></siteinfo>

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.commands import demo
+from bert_tf.commands.demo import run as demo
 from bert_tf.commands.progress import Steps
 
 ACCURACIES = {False: (0.75, 0.5, 0.625), True: (0.25, 0.125, 0.375)}
@@ -32,8 +32,8 @@ def test_the_text_does_not_depend_on_python_and_other_packages(tmp_path: Path, m
 
 
 def test_both_starts_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bert_tf.tasks import protocol
-    from bert_tf.tasks.finetuning import Finetuned
+    from bert_tf.tasks.finetune import sweep
+    from bert_tf.tasks.finetune.run import Finetuned
 
     calls = []
 
@@ -43,10 +43,10 @@ def test_both_starts_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.Monke
             Finetuned(output, {"accuracy": accuracy, "majority": 0.1}, 8, "", 1, 1.0)
             for accuracy in ACCURACIES[start.from_scratch]
         ]
-        outcomes = [protocol.Outcome(run, result) for run, result in zip(runs, results, strict=True)]
+        outcomes = [sweep.Outcome(run, result) for run, result in zip(runs, results, strict=True)]
         return runs[0], results[0], outcomes
 
-    monkeypatch.setattr(protocol, "finetune_trials", recorded)
+    monkeypatch.setattr(sweep, "finetune_trials", recorded)
     summary = demo._classify(tmp_path, Steps(1))
     (task, sources, start, runs), scratch = calls
     assert scratch == (task, sources, replace(start, from_scratch=True), runs)

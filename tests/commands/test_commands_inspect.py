@@ -12,11 +12,13 @@ import pytest
 
 from bert_tf.cli import main
 from bert_tf.config import BertConfig, DataConfig
-from bert_tf.conversion import Options, forms, keras_hub
+from bert_tf.conversion import Options
+from bert_tf.conversion.formats import registry
+from bert_tf.conversion.formats.keras_hub import checkpoint as keras_hub
+from bert_tf.data.examples.build import TokenizedDocument, build_pairs
 from bert_tf.data.manifest import Manifest, Source, write_manifest
-from bert_tf.data.pairs import TokenizedDocument, build_pairs
-from bert_tf.data.records import encode_dynamic, write_shard
 from bert_tf.data.schema import length_folder, shard_name
+from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
 from bert_tf.models import BertBackbone, BertTokenClassifier, save_preset
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 
@@ -112,7 +114,7 @@ def test_an_unfinished_length_is_an_error(tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def two_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are held against a path by their own tests."""
-    monkeypatch.setattr(forms, "FORMS", ("preset", "keras_hub"))
+    monkeypatch.setattr(registry, "FORMS", ("preset", "keras_hub"))
 
 
 def test_a_checkpoint_of_another_program(two_forms: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +177,7 @@ def test_a_path_may_be_how_names_begin(
         (tmp_path / name).write_bytes(bytes(size))
     source = keras_hub.read(TESTDATA / "keras_hub_backbone", Options())
     checkpoint = dataclasses.replace(source, form="google_tf1", path=tmp_path / "model.ckpt")
-    monkeypatch.setattr(forms, "recognize", lambda path: "google_tf1")
+    monkeypatch.setattr(registry, "recognize", lambda path: "google_tf1")
     monkeypatch.setattr("bert_tf.conversion.read_checkpoint", lambda *arguments: checkpoint)
     _, summary = inspect(tmp_path / "model.ckpt", capsys)
     assert (summary["kind"], summary["bytes"]) == ("checkpoint of the form google_tf1", 30)

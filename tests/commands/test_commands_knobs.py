@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf import load_backbone
 from bert_tf.cli import main
-from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 

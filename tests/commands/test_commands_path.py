@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.data.installed_pipeline import pretraining_data
+from bert_tf.data.input.dataset import pretraining_data
 
 TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
 PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")
@@ -121,7 +121,7 @@ def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.Monkey
         taken.append((data.name, split, settings.get("start_step", 0)))
         return pretraining_data(data, split, **settings)
 
-    monkeypatch.setattr("bert_tf.tasks.pretraining.pretraining_data", noted)
+    monkeypatch.setattr("bert_tf.pretraining.run.pretraining_data", noted)
     run("data", "--input", made / "corpus.txt", "--format", "text", "--vocabulary", made / "vocab.txt",
         "--output", made / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
     settings = [

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from bert_tf.cli import build_parser, main
-from bert_tf.export.serving import metrics, server
-from bert_tf.export.serving.batching import ONE_BY_ONE, BatchingOptions
+from bert_tf.serving import metrics, server
+from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 

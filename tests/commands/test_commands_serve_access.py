@@ -65,7 +65,7 @@ def test_flags_that_do_not_fit_are_refused(flags: tuple[str, ...], message: str)
 def test_an_open_server_warns(
     flags: tuple[str, ...], missing: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bert_tf.export.serving.server import _warnings
+    from bert_tf.serving.server import _warnings
 
     monkeypatch.chdir(tmp_path)
     Path("token").write_text("secret")

@@ -60,12 +60,12 @@ def test_commands_refuse_urls(
 
 
 def _functions() -> dict[str, Callable[[str], Any]]:
-    from bert_tf.data.staging import staged_file
-    from bert_tf.tasks.attention import attention_view
-    from bert_tf.tasks.embedding import embed_file
-    from bert_tf.tasks.feature_folder import FeatureFolder
-    from bert_tf.tasks.pretraining import run_evaluation, run_pretraining
-    from bert_tf.tasks.submission import bundle
+    from bert_tf.data.atomic_files import staged_file
+    from bert_tf.pretraining.run import run_evaluation, run_pretraining
+    from bert_tf.reports.tasks.attention import attention_view
+    from bert_tf.tasks.features.cache import FeatureFolder
+    from bert_tf.tasks.features.embed import embed_file
+    from bert_tf.tasks.glue.submission import bundle
 
     vocabulary, training = Vocabulary(SPECIAL_TOKENS), TrainingConfig()
     tiny = BertConfig(5, 2, 1, 1, 2, 4)

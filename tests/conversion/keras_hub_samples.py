@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bert_tf.conversion import Options, keras_hub
+from bert_tf.conversion import Options
 from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.formats.keras_hub import checkpoint
 
 DATA = Path(__file__).parents[1] / "testdata"
 VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 
 
 def golden(kind: str) -> Checkpoint:
-    return keras_hub.read(DATA / f"keras_hub_{kind}", Options())
+    return checkpoint.read(DATA / f"keras_hub_{kind}", Options())
 
 
 def copied(kind: str, directory: Path) -> Path:

@@ -16,13 +16,14 @@ from checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_array
 
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
-from bert_tf.conversion import ConversionError, Options, convert, preset
-from bert_tf.conversion.answers import Peers, answers, peer_command
+from bert_tf.conversion import ConversionError, Options, convert
 from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.forms import form, read_checkpoint
-from bert_tf.conversion.reference import reference_outputs
+from bert_tf.conversion.formats import preset
+from bert_tf.conversion.formats.registry import form, read_checkpoint
 from bert_tf.conversion.tensors import Heads
+from bert_tf.conversion.verify.outputs import Peers, answers, peer_command
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
+from bert_tf.conversion.verify.reference import reference_outputs
 from bert_tf.models import (
     BertBackbone,
     BertMultipleChoice,

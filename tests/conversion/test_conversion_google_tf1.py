@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import ConversionError, Options, convert, google_tf1
-from bert_tf.conversion.answers import Peers, answers
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.forms import read_checkpoint, recognize
-from bert_tf.conversion.reference import reference_outputs
-from bert_tf.conversion.tensorflow_files import TensorFiles, write_tensors
+from bert_tf.conversion import ConversionError, Options, convert
+from bert_tf.conversion.formats import google_tf1
+from bert_tf.conversion.formats.registry import read_checkpoint, recognize
+from bert_tf.conversion.formats.tf_checkpoint import TensorFiles, write_tensors
 from bert_tf.conversion.tensors import expected_shapes
+from bert_tf.conversion.verify.outputs import Peers, answers
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
+from bert_tf.conversion.verify.reference import reference_outputs
 from bert_tf.text.vocabulary import Vocabulary
 
 DATA = Path(__file__).parents[1] / "testdata"

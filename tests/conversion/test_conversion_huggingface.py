@@ -17,10 +17,10 @@ from safetensors import safe_open
 from tokenizers import Tokenizer
 
 from bert_tf.conversion import Options, convert
-from bert_tf.conversion import huggingface as form
-from bert_tf.conversion.answers import Peers, answers
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.reference import reference_outputs
+from bert_tf.conversion.formats.huggingface import checkpoint as form
+from bert_tf.conversion.verify.outputs import Peers, answers
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
+from bert_tf.conversion.verify.reference import reference_outputs
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import load_vocabulary
 

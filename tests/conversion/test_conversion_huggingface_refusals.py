@@ -12,7 +12,7 @@ import pytest
 from huggingface_samples import change_json, copied, opened, replace_tensors, tensors
 
 from bert_tf.conversion import ConversionError, Options, convert
-from bert_tf.conversion import huggingface as form
+from bert_tf.conversion.formats.huggingface import checkpoint
 from bert_tf.text.vocabulary import load_vocabulary
 
 
@@ -204,7 +204,7 @@ def test_damaged_safetensors(content: Any, reason: str, tmp_path: Path) -> None:
 def test_weights_of_other_programs(tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     (directory / "model.safetensors").rename(directory / "tf_model.h5")
-    assert form.recognizes(directory) and not form.recognizes(tmp_path)
+    assert checkpoint.recognizes(directory) and not checkpoint.recognizes(tmp_path)
     refused(directory, "Received: tf_model.h5")
 
 
@@ -248,7 +248,7 @@ def test_left_to_right_attention_has_no_form_there(tmp_path: Path) -> None:
     source = opened(copied("pretraining", tmp_path))
     turned = dataclasses.replace(source, config=dataclasses.replace(source.config, attention="left_to_right"))
     with pytest.raises(ConversionError, match="`attention` bidirectional. Received: 'left_to_right'"):
-        form.write(turned, tmp_path, Options())
+        checkpoint.write(turned, tmp_path, Options())
 
 
 def test_nothing_is_left_where_a_conversion_fails(tmp_path: Path) -> None:

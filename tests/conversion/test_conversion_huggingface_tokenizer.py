@@ -10,7 +10,7 @@ import pytest
 from huggingface_samples import change_json, copied, opened, recorded
 
 from bert_tf.conversion import ConversionError, Options
-from bert_tf.conversion import huggingface as form
+from bert_tf.conversion.formats.huggingface import checkpoint as form
 from bert_tf.text.vocabulary import load_vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

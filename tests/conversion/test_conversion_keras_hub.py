@@ -14,12 +14,13 @@ import pytest
 from keras_hub_samples import DATA, VOCABULARY, copied, cut_vocabulary, edit, golden
 
 from bert_tf.cli import main
-from bert_tf.conversion import ConversionError, Options, convert, keras_hub
-from bert_tf.conversion import preset as presets
+from bert_tf.conversion import ConversionError, Options, convert
 from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.reference import reference_outputs
+from bert_tf.conversion.formats import preset
+from bert_tf.conversion.formats.keras_hub import checkpoint as keras_hub
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
+from bert_tf.conversion.verify.reference import reference_outputs
 
 KINDS = {
     "backbone": Heads(),
@@ -81,7 +82,7 @@ def test_what_a_preset_says_of_itself() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_right_form_recognizes_a_preset(kind: str) -> None:
     directory = DATA / f"keras_hub_{kind}"
-    assert keras_hub.recognizes(directory) and not presets.recognizes(directory)
+    assert keras_hub.recognizes(directory) and not preset.recognizes(directory)
 
 
 @pytest.mark.parametrize("kind", KINDS)

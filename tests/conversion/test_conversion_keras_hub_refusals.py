@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from keras_hub_samples import copied, cut_vocabulary, edit
 
-from bert_tf.conversion import Options, keras_hub
+from bert_tf.conversion import Options
+from bert_tf.conversion.formats.keras_hub import checkpoint
 from bert_tf.conversion.tensors import ConversionError
 
 
@@ -113,21 +114,21 @@ def test_what_is_no_such_preset_is_refused_by_name(damage: Callable[[Path], Any]
     directory = copied("classifier", tmp_path)
     damage(directory)
     with pytest.raises(ConversionError, match=message):
-        keras_hub.read(directory, Options())
+        checkpoint.read(directory, Options())
 
 
 def test_heads_of_another_number_are_refused(tmp_path: Path) -> None:
     directory = copied("backbone", tmp_path)
     _config(num_heads=4)(directory)
     with pytest.raises(ConversionError, match="must have shape .8, 8. by the configuration. Received: .8, 2, 4."):
-        keras_hub.read(directory, Options())
+        checkpoint.read(directory, Options())
 
 
 def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
     directory = copied("backbone", tmp_path)
     _weights(_replaced("layers/dense/vars/1", np.zeros(8)))(directory)
     with pytest.raises(ConversionError, match="Received: float64"):
-        keras_hub.read(directory, Options())
+        checkpoint.read(directory, Options())
 
 
 @pytest.mark.parametrize(
@@ -139,4 +140,4 @@ def test_an_index_must_name_files_beside_it(weight_map: dict[str, str], message:
     (directory / "model.weights.h5").rename(tmp_path / "model.weights.h5")
     (directory / "model.weights.json").write_text(json.dumps({"weight_map": weight_map}), "utf-8")
     with pytest.raises(ConversionError, match=message):
-        keras_hub.read(directory, Options())
+        checkpoint.read(directory, Options())

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import ConversionError, Options, convert, google_tf1, model_garden
-from bert_tf.conversion.answers import Peers
-from bert_tf.conversion.fixed_inputs import fixed_inputs
-from bert_tf.conversion.forms import recognize
-from bert_tf.conversion.model_garden_objects import build_objects
-from bert_tf.conversion.object_graph import holder, write_objects
-from bert_tf.conversion.reference import reference_outputs
+from bert_tf.conversion import ConversionError, Options, convert
+from bert_tf.conversion.formats import google_tf1
+from bert_tf.conversion.formats.model_garden import checkpoint as model_garden
+from bert_tf.conversion.formats.model_garden.object_graph import holder, write_objects
+from bert_tf.conversion.formats.model_garden.objects import build_objects
+from bert_tf.conversion.formats.registry import recognize
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+from bert_tf.conversion.verify.outputs import Peers
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
+from bert_tf.conversion.verify.reference import reference_outputs
 
 DATA = Path(__file__).parents[1] / "testdata"
 PEER = Path(model_garden.__file__).parent / "peers" / "model_garden.py"

@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf.commands import convert
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.forms import FORMS
+from bert_tf.conversion.formats.registry import FORMS
 from bert_tf.conversion.progress import watched
 from bert_tf.conversion.tensors import Heads, Tensor
 

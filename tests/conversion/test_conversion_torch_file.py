@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from huggingface_samples import MAGIC, VERSION, Call, Storage, pickled, recorded, view, write_legacy, write_zip
 
+from bert_tf.conversion.formats.huggingface.torch_file import read_torch_file
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.conversion.torch_file import read_torch_file
 
 NUMBERS = np.arange(12, dtype=np.float32)
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from bert_tf.config import DataConfig
+from bert_tf.data.examples.build import Pairs, TokenizedDocument, build_pairs
 from bert_tf.data.manifest import Manifest, write_manifest
-from bert_tf.data.masking import mask_pairs
-from bert_tf.data.pairs import Pairs, TokenizedDocument, build_pairs
-from bert_tf.data.records import encode_dynamic, encode_static, write_shard
+from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.schema import VOCABULARY_NAME, shard_name
+from bert_tf.data.tfrecord.shards import encode_dynamic, encode_static, write_shard
 from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
 

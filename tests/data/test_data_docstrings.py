@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.data.docstrings import documentation_files, file_documents, library_documents, prose
+from bert_tf.data.corpora.docstrings import documentation_files, file_documents, library_documents, prose
 
 
 @pytest.mark.parametrize(

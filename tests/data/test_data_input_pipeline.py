@@ -11,12 +11,12 @@ import tensorflow as tf
 from data_samples import make_vocabulary, rows, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data import tf_order
-from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.input import tf_order
+from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
-from bert_tf.data.masking import mask_pairs, mask_rows
+from bert_tf.data.masking.tokens import mask_pairs, mask_rows
 from bert_tf.data.randomness import stream_keys
-from bert_tf.data.records import encode_dynamic, write_shard
+from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
 
 VOCABULARY = make_vocabulary()
 DYNAMIC = DataConfig(max_seq_length=32, max_predictions_per_seq=5)
@@ -278,7 +278,8 @@ def test_single_segments_have_no_label_to_learn(tmp_path, masking):
 
 def test_makers_of_data_load_neither_tensorflow_nor_beam():
     program = (
-        "import sys, bert_tf.data.randomness, bert_tf.data.pairs, bert_tf.data.masking, bert_tf.data.records, "
+        "import sys, bert_tf.data.randomness, bert_tf.data.examples.build, bert_tf.data.masking.tokens, "
+        "bert_tf.data.tfrecord.shards, "
         "bert_tf.data.manifest; sys.exit(bool({'tensorflow', 'apache_beam', 'keras'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

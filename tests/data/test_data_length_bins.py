@@ -7,8 +7,8 @@ import pytest
 from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data.input_pipeline import pretraining_dataset
-from bert_tf.data.length_bins import BINS, GROUP, batch_rows, bin_slots, bin_widths
+from bert_tf.data.input.bins import BINS, GROUP, batch_rows, bin_slots, bin_widths
+from bert_tf.data.input.tf import pretraining_dataset
 
 VOCABULARY = make_vocabulary()
 CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5, short_seq_prob=0.5)

@@ -9,8 +9,9 @@ import tensorflow as tf
 from data_samples import make_vocabulary, random_documents, rows, take
 
 from bert_tf.config import DataConfig
-from bert_tf.data import masking, tf_masking
-from bert_tf.data.pairs import build_pairs
+from bert_tf.data.examples.build import build_pairs
+from bert_tf.data.masking import tf as tf_masking
+from bert_tf.data.masking import tokens as masking
 from bert_tf.data.randomness import stream_keys
 
 CONFIG = DataConfig(max_seq_length=64, max_predictions_per_seq=10)

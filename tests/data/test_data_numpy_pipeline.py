@@ -14,16 +14,16 @@ import tensorflow as tf
 from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data import order, tf_order
-from bert_tf.data.batches import Batches, made_ahead
-from bert_tf.data.input_pipeline import pretraining_dataset
-from bert_tf.data.installed_pipeline import packed_data
-from bert_tf.data.length_bins import GROUP
+from bert_tf.data.input import order, tf_order
+from bert_tf.data.input.batches import Batches, made_ahead
+from bert_tf.data.input.bins import GROUP
+from bert_tf.data.input.dataset import packed_data
+from bert_tf.data.input.numpy import pretraining_batches
+from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
-from bert_tf.data.numpy_pipeline import pretraining_batches
-from bert_tf.data.records import write_shard
-from bert_tf.data.wire_columns import decode_examples
-from bert_tf.data.wire_reader import decode_example
+from bert_tf.data.tfrecord.example_columns import decode_examples
+from bert_tf.data.tfrecord.example_reader import decode_example
+from bert_tf.data.tfrecord.shards import write_shard
 
 VOCABULARY = make_vocabulary()
 PIECE = DataConfig(max_seq_length=32, max_predictions_per_seq=5)
@@ -221,7 +221,7 @@ def test_batches_can_be_taken_and_joined():
 def test_the_pipeline_needs_no_tensorflow(directory):
     program = (
         "import sys; sys.modules['tensorflow'] = None\n"
-        "from bert_tf.data.numpy_pipeline import pretraining_batches\n"
+        "from bert_tf.data.input.numpy import pretraining_batches\n"
         "print(len(list(pretraining_batches(sys.argv[1], 'train', batch_size=7, seed=5, epochs=1))))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(directory)], capture_output=True, text=True, timeout=60)

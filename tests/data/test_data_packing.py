@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data.packing import MOST_EXAMPLES, first_fit_decreasing, pack_batch
+from bert_tf.data.input.packing import MOST_EXAMPLES, first_fit_decreasing, pack_batch
 
 CAPACITIES = np.array([32, 5, MOST_EXAMPLES])
 

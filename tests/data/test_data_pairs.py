@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import DataConfig
-from bert_tf.data.pairs import (
+from bert_tf.data.examples.assemble import ranges, truncated_lengths
+from bert_tf.data.examples.build import (
     TokenizedDocument,
     build_pairs,
     document_id,
     draw_examples,
     unique_documents,
 )
-from bert_tf.data.segments import ranges, truncated_lengths
 
 VOCABULARY = make_vocabulary(words=120_000, continuations=0)
 CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5)

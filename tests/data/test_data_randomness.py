@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import randomness, tf_randomness
+from bert_tf.data import randomness
+from bert_tf.data.masking import tf_randomness
 
 WORD = 2**64 - 1
 # First outputs of SplitMix64 from seed 1234567, as published with its reference implementations.

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import DataConfig
-from bert_tf.data import records
-from bert_tf.data.masking import mask_pairs
-from bert_tf.data.pairs import build_pairs
-from bert_tf.data.wire import Column, encode_examples
+from bert_tf.data.examples.build import build_pairs
+from bert_tf.data.masking.tokens import mask_pairs
+from bert_tf.data.tfrecord import shards
+from bert_tf.data.tfrecord.example_codec import Column, encode_examples
 
 CONFIG = DataConfig(max_seq_length=64, max_predictions_per_seq=10)
 VOCABULARY = make_vocabulary(words=40_000)
@@ -37,19 +37,19 @@ def example(features) -> bytes:
 
 @pytest.mark.parametrize("chunk", [7, 8192])
 def test_dynamic_records_are_those_of_protobuf(pairs, chunk, monkeypatch):
-    monkeypatch.setattr(records, "_CHUNK", chunk)
+    monkeypatch.setattr(shards, "_CHUNK", chunk)
     expected = [
         example({"input_ids": row, "segment_lengths": lengths, "next_sentence_labels": [label]})
         for row, lengths, label in zip(rows(pairs), pairs.segment_lengths, pairs.next_sentence_labels, strict=True)
     ]
-    assert records.encode_dynamic(pairs) == expected
+    assert shards.encode_dynamic(pairs) == expected
 
 
 @pytest.mark.parametrize("chunk", [7, 8192])
 def test_static_records_are_those_of_protobuf(pairs, chunk, monkeypatch):
-    monkeypatch.setattr(records, "_CHUNK", chunk)
+    monkeypatch.setattr(shards, "_CHUNK", chunk)
     masked = mask_pairs(pairs, CONFIG, VOCABULARY)
-    encoded = records.encode_static(pairs, masked, CONFIG)
+    encoded = shards.encode_static(pairs, masked, CONFIG)
     assert len(encoded) == len(pairs)
     for i, (first, second) in enumerate(pairs.segment_lengths):
         padding = [0] * (64 - first - second)
@@ -101,32 +101,32 @@ def test_what_cannot_be_encoded_is_named(column):
 
 def test_no_pairs_give_no_records():
     empty = build_pairs([], CONFIG, VOCABULARY)
-    assert records.encode_dynamic(empty) == []
-    assert records.encode_static(empty, mask_pairs(empty, CONFIG, VOCABULARY), CONFIG) == []
+    assert shards.encode_dynamic(empty) == []
+    assert shards.encode_static(empty, mask_pairs(empty, CONFIG, VOCABULARY), CONFIG) == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 30])
 def test_shards_are_tfrecords(tmp_path, count):
     path = tmp_path / "train-00000-of-00001.tfrecord"
     content = [bytes([i]) * (i * 37) for i in range(count)]
-    info = records.write_shard(path, content)
-    assert list(records.read_shard(path)) == content
+    info = shards.write_shard(path, content)
+    assert list(shards.read_shard(path)) == content
     assert list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()) == content
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
         for record in content:
             writer.write(record)
     data = path.read_bytes()
     assert data == (tmp_path / "theirs").read_bytes()
-    expected = records.ShardInfo(path.name, count, len(data), hashlib.sha256(data).hexdigest())
+    expected = shards.ShardInfo(path.name, count, len(data), hashlib.sha256(data).hexdigest())
     assert info == expected
 
 
 def test_a_failed_write_leaves_the_older_file(tmp_path):
     path = tmp_path / "shard"
-    records.write_shard(path, [b"old"])
+    shards.write_shard(path, [b"old"])
     with pytest.raises(TypeError):
-        records.write_shard(path, [b"new", None])
-    assert list(records.read_shard(path)) == [b"old"]
+        shards.write_shard(path, [b"new", None])
+    assert list(shards.read_shard(path)) == [b"old"]
     assert [file.name for file in tmp_path.iterdir()] == ["shard"]
 
 
@@ -142,24 +142,24 @@ def test_a_failed_write_leaves_the_older_file(tmp_path):
 )
 def test_damage_is_named_by_file_and_record(tmp_path, damage, message):
     path = tmp_path / "shard"
-    records.write_shard(path, [b"x" * 30] * 3)
+    shards.write_shard(path, [b"x" * 30] * 3)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=f"{path}: {message}"):
-        list(records.read_shard(path))
+        list(shards.read_shard(path))
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):
     path = tmp_path / "shard"
-    records.write_shard(path, [b"some text", b"more"])
+    shards.write_shard(path, [b"some text", b"more"])
     data = path.read_bytes()
     for bit in range(8 * len(data)):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="does not match"):
-            list(records.read_shard(path))
+            list(shards.read_shard(path))
 
 
 def test_shard_info_is_plain_data():
-    info = records.ShardInfo("a", 1, 2, "c")
+    info = shards.ShardInfo("a", 1, 2, "c")
     assert dataclasses.asdict(info) == {"name": "a", "examples": 1, "bytes": 2, "sha256": "c"}

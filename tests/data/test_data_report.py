@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import CONFIG, SINGLES, SIZES, SOURCE, STATIC, VOCABULARY, manifest_of, write_sample
 
+from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, read_examples
 from bert_tf.data.manifest import Source, read_manifest
-from bert_tf.data.masking import mask_pairs, prediction_counts
-from bert_tf.data.records import read_shard
-from bert_tf.data.report import DataReport, describe, describe_data, in_bytes, percent
-from bert_tf.data.report_page import page
-from bert_tf.data.report_words import in_words
-from bert_tf.data.shown_examples import KEPT, MASKED, REPLACED, read_examples
+from bert_tf.data.masking.tokens import mask_pairs, prediction_counts
+from bert_tf.data.tfrecord.shards import read_shard
+from bert_tf.reports.data.facts import DataReport, describe, describe_data, in_bytes, percent
+from bert_tf.reports.data.page import page
+from bert_tf.reports.data.words import in_words
 
 
 @pytest.fixture(scope="module", params=[CONFIG, STATIC, SINGLES], ids=["dynamic", "static", "singles"])

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 import pytest
 from report_samples import CONFIG, HOSTILE, SINGLES, STATIC, write_sample
 
+from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, SHOWN_EXAMPLES, Example, Token
 from bert_tf.data.manifest import Source
-from bert_tf.data.report import DataReport, describe, describe_data
-from bert_tf.data.report_page import page
-from bert_tf.data.report_words import in_words, spelt
-from bert_tf.data.shown_examples import KEPT, MASKED, REPLACED, SHOWN_EXAMPLES, Example, Token
+from bert_tf.reports.data.facts import DataReport, describe, describe_data
+from bert_tf.reports.data.page import page
+from bert_tf.reports.data.words import in_words, spelt
 
 VOID = {"meta", "img", "br", "link", "input"}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import DataConfig
-from bert_tf.data.pairs import build_pairs
+from bert_tf.data.examples.build import build_pairs
 
 VOCABULARY = make_vocabulary(words=120_000, continuations=0)
 CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5, next_sentence=False)

@@ -13,10 +13,10 @@ from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
 from bert_tf.data import verification
+from bert_tf.data.input.numpy import pretraining_batches
 from bert_tf.data.manifest import Manifest, read_manifest
-from bert_tf.data.numpy_pipeline import pretraining_batches
-from bert_tf.data.records import read_shard, write_shard
 from bert_tf.data.schema import VERIFIED_NAME
+from bert_tf.data.tfrecord.shards import read_shard, write_shard
 from bert_tf.data.verification import verified_data, verify_data
 
 SHARD = "train-00001-of-00002.tfrecord"
@@ -133,7 +133,7 @@ def test_without_any_place_for_notes_checksums_are_compared_each_time(
 
 
 def read_with_tensorflow(data: Path) -> None:
-    from bert_tf.data.input_pipeline import pretraining_dataset
+    from bert_tf.data.input.tf import pretraining_dataset
 
     list(pretraining_dataset(data, "train", batch_size=4, seed=0, epochs=1))
 

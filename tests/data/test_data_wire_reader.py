@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.data.wire import Column, encode_examples
-from bert_tf.data.wire_reader import decode_example
+from bert_tf.data.tfrecord.example_codec import Column, encode_examples
+from bert_tf.data.tfrecord.example_reader import decode_example
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=9)
 FLOATS = st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=9)

@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import DataConfig
-from bert_tf.data import masking, tf_masking, tf_word_masking, word_masking
-from bert_tf.data.pairs import build_pairs
+from bert_tf.data.examples.build import build_pairs
+from bert_tf.data.masking import tf as tf_masking
+from bert_tf.data.masking import tf_words
+from bert_tf.data.masking import tokens as masking
+from bert_tf.data.masking import words as word_masking
+from bert_tf.data.masking.words import span_limits
 from bert_tf.data.randomness import random_bits, stream_keys
-from bert_tf.data.word_masking import span_limits
 
 CONFIG = DataConfig(max_seq_length=64, max_predictions_per_seq=10, mask_unit="whole_word")
 VOCABULARY = make_vocabulary()
@@ -203,7 +206,7 @@ def test_a_draw_that_reaches_the_limit_takes_the_next_word(below, expected):
     scores = np.full((1, 8), 2**63, np.uint64)
     scores[0, 2], scores[0, 6] = limit - below, 1 << 32
     flags, counts = np.ones((1, 8), bool), np.array([2])
-    tensors = tf_word_masking.choose_words(
+    tensors = tf_words.choose_words(
         tf.constant(flags), tf.constant(~flags), tf.constant(scores), tf.constant(counts, tf.int32), config
     )
     assert tensors.numpy().tolist() == [expected]

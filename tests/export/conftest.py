@@ -15,7 +15,8 @@ import uvicorn
 from export_presets import KINDS, make_preset
 from starlette.applications import Starlette
 
-from bert_tf.export import saved_model, verify
+from bert_tf.export import saved_model
+from bert_tf.export.verify import check as verify
 
 
 def verified_here(staging: Path) -> dict[str, Any]:

@@ -15,12 +15,12 @@ import numpy as np
 from export_presets import KINDS, MAX_LENGTH, TASKS, VOCABULARY, make_model
 
 from bert_tf.config import BertConfig
-from bert_tf.export.comparison import write_recording
 from bert_tf.export.kinds.base import DEFAULT_SIGNATURE, IDS_SIGNATURE, Signatures
 from bert_tf.export.precision import PRECISIONS, load_in_precision
-from bert_tf.export.recording import record
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.tolerances import relative_tolerance
+from bert_tf.export.verify.comparison import write_recording
+from bert_tf.export.verify.golden_outputs import record
+from bert_tf.export.verify.tolerances import relative_tolerance
 from bert_tf.layers.transformer import TransformerLayer
 from bert_tf.models import save_preset
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.export.comparison import RECORDING, compare_outputs, read_recording
+from bert_tf.export.verify.comparison import RECORDING, compare_outputs, read_recording
 
 TEXT_LIBRARIES = ("_fast_bert_normalizer.so", "_fast_wordpiece_tokenizer.so", "_trimmer_ops.so")
 # TF_DataType (tensorflow/c/tf_datatype.h).

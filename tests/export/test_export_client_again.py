@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from bert_tf.export import client
-from bert_tf.export.client import PredictError, RestClient, again, connect
-from bert_tf.export.grpc_client import GrpcClient
+from bert_tf.client import rest
+from bert_tf.client.grpc import GrpcClient
+from bert_tf.client.rest import PredictError, RestClient, again, connect
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses between requests, which are not made."""
     made: list[float] = []
-    monkeypatch.setattr(client.time, "sleep", made.append)
+    monkeypatch.setattr(rest.time, "sleep", made.append)
     return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bert_tf.export.comparison import Case, compare, compare_outputs, read_recording, write_recording
+from bert_tf.export.verify.comparison import Case, compare, compare_outputs, read_recording, write_recording
 
 INF = np.inf
 

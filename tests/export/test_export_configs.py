@@ -12,9 +12,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from starlette.testclient import TestClient
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
 
-from bert_tf.export.serving.configuration import ServedModel
-from bert_tf.export.serving.rest import RestOptions, create_app
-from bert_tf.export.serving.server import ServerOptions, loaded_service
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.server import ServerOptions, loaded_service
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 _TYPES = {"int64": 3, "bool": 8, "string": 9}

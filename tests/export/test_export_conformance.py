@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from export_presets import KINDS
 
-from bert_tf.export import conformance
-from bert_tf.export.serving.configuration import ServedModel
-from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.export.serving.rest import RestOptions, create_app
-from bert_tf.export.serving.server import ServerOptions, loaded_service
+from bert_tf.export.conformance import suite as conformance
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.server import ServerOptions, loaded_service
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from deep_recordings import BROKEN, MODELS
 
-from bert_tf.export.comparison import Case, compare_outputs, read_recording
+from bert_tf.export.verify.comparison import Case, compare_outputs, read_recording
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,11 @@ from export_presets import LABELS, MAX_LENGTH, VOCABULARY, WORDS
 
 from bert_tf.cli import main
 from bert_tf.commands.export_evaluation import ExportEvaluation
-from bert_tf.export.ids_model import IdsModel
+from bert_tf.export.exported_model import IdsModel
 from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.models.presets import TASK_NAME
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.predictor import Answerer
 
 Exported = Callable[[str], Path]
 

@@ -14,8 +14,8 @@ import tensorflow_text
 from export_presets import KINDS
 
 from bert_tf.export import saved_model
-from bert_tf.export.operations import TEXT_OPERATIONS, text_operations
 from bert_tf.export.saved_model import export_preset
+from bert_tf.export.verify.operations import TEXT_OPERATIONS, text_operations
 
 
 class Doubler(tf.Module):

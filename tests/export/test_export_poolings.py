@@ -11,11 +11,12 @@ import pytest
 from export_presets import LABELS, VOCABULARY
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import ConversionError, Options, preset
+from bert_tf.conversion import ConversionError, Options
+from bert_tf.conversion.formats import preset
 from bert_tf.export.inference import Predictor
 from bert_tf.models import BertBackbone, BertTextClassifier, save_preset
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.text_rows import TextExample
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.predictor import Answerer
 
 CONFIG = BertConfig(
     vocabulary_size=len(VOCABULARY),

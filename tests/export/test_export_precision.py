@@ -12,14 +12,14 @@ import pytest
 import tensorflow as tf
 from export_presets import KINDS, VOCABULARY
 
-from bert_tf.export.comparison import Case
 from bert_tf.export.metadata import MODEL_CARD, signature_shapes
 from bert_tf.export.precision import load_in_precision
-from bert_tf.export.recording import differences, record
-from bert_tf.export.samples import comparison_samples
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
-from bert_tf.export.tolerances import relative_tolerance
+from bert_tf.export.verify.comparison import Case
+from bert_tf.export.verify.golden_outputs import differences, record
+from bert_tf.export.verify.sample_requests import comparison_samples
+from bert_tf.export.verify.tolerances import relative_tolerance
 from bert_tf.layers.inference import arrange_for_inference
 from bert_tf.models import Preset, load_preset
 

@@ -17,8 +17,8 @@ from bert_tf.config import ConfigError
 from bert_tf.export import saved_model
 from bert_tf.export.metadata import read_meta_graph, signature_defs
 from bert_tf.export.precision import load_in_precision
-from bert_tf.export.recording import record
 from bert_tf.export.saved_model import export_preset
+from bert_tf.export.verify.golden_outputs import record
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.models import load_preset, save_preset
 

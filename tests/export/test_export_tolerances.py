@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import BertConfig
-from bert_tf.export import tolerances
 from bert_tf.export.kinds.span_ties import open_answers
-from bert_tf.export.tolerances import at_tokens, is_tie, probability_tolerance, relative_tolerance
+from bert_tf.export.verify import tolerances
+from bert_tf.export.verify.tolerances import at_tokens, is_tie, probability_tolerance, relative_tolerance
 
 CONFIG = BertConfig(vocabulary_size=100, hidden_dim=384, num_layers=6, num_heads=12, intermediate_dim=1536)
 QUICK = settings(deadline=None, max_examples=60)

@@ -11,12 +11,13 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from bert_tf.export import saved_model, verify
+from bert_tf.export import saved_model
 from bert_tf.export.kinds.base import SHORTEST_SEQUENCE, Signatures
 from bert_tf.export.metadata import WARMUP
-from bert_tf.export.samples import warmup_sample
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
+from bert_tf.export.verify import check as verify
+from bert_tf.export.verify.sample_requests import warmup_sample
 from bert_tf.export.warmup import read_warmup, request_of, write_warmup
 from bert_tf.models import load_preset
 

@@ -69,7 +69,7 @@ def breaches(path: Path) -> list[str]:
                 and not any(name.startswith(module) for module in PURE_MODULES)
             ):
                 found.append(name)
-            if package == "beam_pipelines" and name.startswith("bert_tf.data.input_pipeline"):
+            if package == "beam_pipelines" and name.startswith("bert_tf.data.input.tf"):
                 found.append(name)
         if top in {"apache_beam", "beam_pipelines"} and package != "beam_pipelines":
             found.append(name)

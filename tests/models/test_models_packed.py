@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.data.packing import pack_batch
+from bert_tf.data.input.packing import pack_batch
 from bert_tf.models import BertBackbone, BertPretrainer
 
 B, S, P, V = 9, 20, 4, 50

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from page_reader import Page
 
-from bert_tf.data.markup import element, to_html
-from bert_tf.tasks.answers_page import write_answers_page
-from bert_tf.tasks.judged import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
+from bert_tf.reports.html import element, to_html
+from bert_tf.reports.tasks.answers import write_answers_page
+from bert_tf.tasks.scored import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
 
 HOSTILE = "<script>alert(1)</script>\x00\x07 &amp; \"q\" 'x' \ud800 \u202eabc ף 😀" + "Z\u0300\u0301"
 LONG = "word " * 100_000

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from text_examples import write_lines
 
-from bert_tf.commands.tasks import classify as flags
+from bert_tf.commands.tasks import classify
 from bert_tf.models.text_classifier import POOLINGS
-from bert_tf.tasks.classify import ClassifyTask, RegressionTask
-from bert_tf.tasks.encoded import Encoded
-from bert_tf.tasks.labelled_text import SUFFIXES
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.text_rows import TextExample
-from bert_tf.tasks.text_task import LabelAnswer, NumberAnswer
+from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
+from bert_tf.tasks.classify.files import SUFFIXES
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.rows import Encoded
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 
@@ -28,8 +28,8 @@ def examples_of(*labels: str) -> list[TextExample]:
 def parsed(*argv: str, learns: bool = True) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     if learns:
-        flags.add_files(parser)
-    flags.add_arguments(parser)
+        classify.add_files(parser)
+    classify.add_arguments(parser)
     return parser.parse_args(argv)
 
 
@@ -156,12 +156,12 @@ def test_what_is_no_number_is_named(number: str, tmp_path: Path) -> None:
     ],
 )
 def test_flags_make_the_task(argv: list[str], task: ClassifyTask | RegressionTask) -> None:
-    assert flags.make_task(parsed(*argv)) == task
+    assert classify.make_task(parsed(*argv)) == task
 
 
 def test_scoring_has_no_flags_of_learning() -> None:
-    assert flags.make_task(parsed("--regression", learns=False)) == RegressionTask()
-    assert flags.POOLINGS == POOLINGS and flags.SUFFIXES == SUFFIXES
+    assert classify.make_task(parsed("--regression", learns=False)) == RegressionTask()
+    assert classify.POOLINGS == POOLINGS and classify.SUFFIXES == SUFFIXES
 
 
 @pytest.mark.parametrize(
@@ -173,23 +173,23 @@ def test_scoring_has_no_flags_of_learning() -> None:
 )
 def test_flags_that_do_not_go_together(argv: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        flags.make_task(parsed(*argv))
+        classify.make_task(parsed(*argv))
 
 
 def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
     for name in ("train.csv", "dev.jsonl", "train.txt"):
         (tmp_path / name).touch()
-    sources = flags.make_sources(parsed("--data", str(tmp_path)))
+    sources = classify.make_sources(parsed("--data", str(tmp_path)))
     assert (sources.train, sources.dev) == (tmp_path / "train.csv", tmp_path / "dev.jsonl")
     both = ("--train", str(tmp_path / "train.csv"), "--dev", str(tmp_path / "dev.jsonl"))
-    assert flags.make_sources(parsed(*both)) == sources
+    assert classify.make_sources(parsed(*both)) == sources
     for argv, message in [
         ((), "files are given by `--data`, or by `--train` and `--dev`"),
         (both[:2], "files are given by"),
         ((*both, "--data", str(tmp_path)), "Received: both"),
     ]:
         with pytest.raises(ValueError, match=message):
-            flags.make_sources(parsed(*argv))
+            classify.make_sources(parsed(*argv))
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_a_folder_holds_one_file_of_each_name(names: list[str], received: str, t
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(ValueError, match=f"must hold one of train.tsv, train.csv, train.jsonl. Received: {received}$"):
-        flags.make_sources(parsed("--data", str(tmp_path)))
+        classify.make_sources(parsed("--data", str(tmp_path)))

@@ -6,12 +6,12 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.classify import ClassifyTask, RegressionTask
-from bert_tf.tasks.converted import class_names, described
-from bert_tf.tasks.glue import MnliTask, Sst2Task, StsbTask
-from bert_tf.tasks.ner import NerTask
+from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
+from bert_tf.tasks.finetune.imported import class_names, described
+from bert_tf.tasks.glue.tasks import MnliTask, Sst2Task, StsbTask
+from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.squad import Squad2Task
+from bert_tf.tasks.squad.task import Squad2Task
 
 CONFIG = BertConfig.from_size("tiny", max_sequence_length=256)
 TEXTS = {"task": "sequence_classification", "text_columns": 1}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.tasks.encoded import Encoded, batches_in_epoch, epoch_order, training_batches
+from bert_tf.tasks.rows import Encoded, batches_in_epoch, epoch_order, training_batches
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 PAD = 99

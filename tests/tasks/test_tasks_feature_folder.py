@@ -10,12 +10,12 @@ from feature_samples import CONFIG, VOCABULARY, write_preset
 
 from bert_tf.config import ConfigError
 from bert_tf.models import BertBackbone
-from bert_tf.tasks import feature_folder
-from bert_tf.tasks.embedding import embed_file
-from bert_tf.tasks.feature_folder import FeatureFolder, extract
-from bert_tf.tasks.feature_rows import encoder_fingerprint, token_extraction
-from bert_tf.tasks.plain_rows import Line, encode_lines
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.features import cache
+from bert_tf.tasks.features.cache import FeatureFolder, extract
+from bert_tf.tasks.features.embed import embed_file
+from bert_tf.tasks.features.lines import Line, encode_lines
+from bert_tf.tasks.features.rows import encoder_fingerprint, token_extraction
+from bert_tf.tasks.input_errors import Problems
 from bert_tf.text.tokenizer import BertTokenizer
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d e f g", "b b", "n m l k", "p"]
@@ -50,7 +50,7 @@ def expected(backbone, rows):
 def counting(extraction, monkeypatch, most=None):
     """Counts the batches that are computed, of at most 16 tokens each; raises after `most`."""
     calls = []
-    monkeypatch.setattr(feature_folder, "most_tokens", lambda config, longest: 16)
+    monkeypatch.setattr(cache, "most_tokens", lambda config, longest: 16)
     build = extraction.build
 
     class Engine:
@@ -63,10 +63,8 @@ def counting(extraction, monkeypatch, most=None):
 
             return call
 
-    monkeypatch.setattr(feature_folder, "current_engine", Engine)
-    return calls, feature_folder.Extraction(
-        build, extraction.widths, extraction.by_token, extraction.encoder, extraction.config
-    )
+    monkeypatch.setattr(cache, "current_engine", Engine)
+    return calls, cache.Extraction(build, extraction.widths, extraction.by_token, extraction.encoder, extraction.config)
 
 
 def test_a_row_has_what_it_has_alone(backbone, rows, expected, tmp_path):
@@ -92,7 +90,7 @@ def test_nothing_is_computed_twice(backbone, rows, tmp_path, monkeypatch):
     built = []
     more = token_extraction(backbone, ["layer_1", "layer_4"])
     build = more.build
-    _, more = counting(feature_folder.Extraction(
+    _, more = counting(cache.Extraction(
         lambda names: built.append(list(names)) or build(names), more.widths, True, more.encoder, more.config
     ), monkeypatch)  # fmt: skip
     assert set(extract(more, rows, tmp_path).manifest.features) == {"layer_1", "layer_4"}
@@ -155,7 +153,7 @@ def test_a_folder_of_something_else_is_refused(backbone, rows, tmp_path):
 def test_a_full_disk_is_seen_before_anything_is_computed(backbone, rows, tmp_path, monkeypatch):
     calls, extraction = counting(token_extraction(backbone, ["layer_1"]), monkeypatch)
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr(feature_folder.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage)
     with pytest.raises(ConfigError, match=f"need {2 * 16 * len(rows.token_ids):,} bytes .* Received: 100 free"):
         extract(extraction, rows, tmp_path)
     assert not calls

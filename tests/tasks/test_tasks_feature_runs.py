@@ -17,13 +17,14 @@ from token_task import TokenTask
 from bert_tf.commands.finetune import features_of
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.models import load_backbone, load_preset
-from bert_tf.tasks import feature_folder, registry
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.classify import ClassifyTask
-from bert_tf.tasks.feature_runs import Features
-from bert_tf.tasks.finetuning import Sources, finetune_task
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.start import Start
+from bert_tf.tasks import registry
+from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.features import cache
+from bert_tf.tasks.features.config import Features
+from bert_tf.tasks.finetune.init import Start
+from bert_tf.tasks.finetune.run import Sources, finetune_task
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.predictor import Answerer
 
 REPOSITORY = Path(__file__).parents[2]
 TRAINING = TrainingConfig(epochs=6, batch_size=16, learning_rate=2e-2)
@@ -101,7 +102,7 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
     for first, second in zip(whole, kept, strict=True):
         assert first["probabilities"] == pytest.approx(second["probabilities"], abs=1e-3)
     # Nothing is computed again, and nothing drawn.
-    monkeypatch.setattr(feature_folder, "_compute", None)
+    monkeypatch.setattr(cache, "_compute", None)
     assert probed(texts, "other", features).metrics == result.metrics
     weights = [load_preset(texts / name).model.get_layer("logits").get_weights() for name in ("run", "other")]
     for first, second in zip(*weights, strict=True):

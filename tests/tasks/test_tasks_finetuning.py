@@ -15,11 +15,11 @@ import pytest
 from bert_tf.cli import main
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, load_preset, save_preset
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.classify import ClassifyTask
-from bert_tf.tasks.finetuning import Sources, finetune_task
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.start import Start
+from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.finetune.init import Start
+from bert_tf.tasks.finetune.run import Sources, finetune_task
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.predictor import Answerer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 FRUITS, METALS = ["apple", "pear", "plum", "cherry"], ["iron", "zinc", "gold", "copper"]

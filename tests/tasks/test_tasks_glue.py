@@ -13,13 +13,13 @@ from scipy import stats
 from text_examples import write_lines
 
 from bert_tf.cli import main
-from bert_tf.tasks import submission
-from bert_tf.tasks.encoded import Encoded
-from bert_tf.tasks.glue import StsbTask
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.glue import submission
+from bert_tf.tasks.glue.tasks import StsbTask
+from bert_tf.tasks.input_errors import Problems
 from bert_tf.tasks.registry import TASKS, task_class, task_of
-from bert_tf.tasks.text_rows import TextExample
-from bert_tf.tasks.text_task import LabelAnswer, NumberAnswer
+from bert_tf.tasks.rows import Encoded
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 PARSES = ["promptID", "pairID", "genre", *(f"sentence{n}_{kind}" for kind in ("binary_parse", "parse") for n in (1, 2))]

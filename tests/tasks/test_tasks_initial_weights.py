@@ -15,7 +15,7 @@ from bert_tf import BertBackbone, BertConfig, load_preset
 from bert_tf.cli import main
 from bert_tf.config import ConfigError, DataConfig, RunConfig, TrainingConfig
 from bert_tf.models import BertPretrainer, BertTextClassifier, save_preset
-from bert_tf.tasks.pretraining import run_pretraining
+from bert_tf.pretraining.run import run_pretraining
 from bert_tf.text.vocabulary import Vocabulary
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))

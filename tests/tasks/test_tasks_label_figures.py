@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_tf.tasks.judged import JudgedLabel, JudgedLabels
-from bert_tf.tasks.label_figures import LabelFigures
+from bert_tf.reports.tasks.label_metrics import LabelFigures
+from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
 
 
 def random_answers(labels: int, rows: int, seed: int = 0) -> JudgedLabels:

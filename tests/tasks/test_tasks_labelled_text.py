@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.tasks.labelled_text import read_rows
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.classify.files import read_rows
+from bert_tf.tasks.input_errors import Problems
 
 
 def write(tmp_path: Path, suffix: str, content: bytes) -> Path:

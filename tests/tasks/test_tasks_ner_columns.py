@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.ner import NerTask
-from bert_tf.tasks.ner_columns import Columns, read_columns
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.ner.files import Columns, read_columns
+from bert_tf.tasks.ner.task import NerTask
 
 FIRST_AND_LAST = Columns()
 CONLL = b"""-DOCSTART- -X- -X- O

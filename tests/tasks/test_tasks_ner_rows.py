@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.tasks.encoded import training_batches
-from bert_tf.tasks.ner_columns import Sentence
-from bert_tf.tasks.ner_rows import Window, windows, word_rows
-from bert_tf.tasks.outputs import outputs_of
+from bert_tf.tasks.inference import outputs_of
+from bert_tf.tasks.ner.files import Sentence
+from bert_tf.tasks.ner.rows import Window, windows, word_rows
+from bert_tf.tasks.rows import training_batches
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

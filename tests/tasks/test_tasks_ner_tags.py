@@ -10,8 +10,8 @@ from conlleval_rules import figures
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bert_tf.tasks.ner_score import entity_scores
-from bert_tf.tasks.ner_tags import SCHEMES, Entity, entities, is_tag, scheme_of, tags_of
+from bert_tf.tasks.ner.metric import entity_scores
+from bert_tf.tasks.ner.tags import SCHEMES, Entity, entities, is_tag, scheme_of, tags_of
 
 # What seqeval said, see `make_seqeval.py` beside it.
 SEQEVAL = Path(__file__).parents[1] / "testdata/seqeval.json"

@@ -9,9 +9,9 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, TOKEN_IDS
-from bert_tf.tasks import outputs
-from bert_tf.tasks.encoded import Encoded
-from bert_tf.tasks.outputs import Progress, batches_by_length, most_tokens, outputs_of
+from bert_tf.tasks import inference
+from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens, outputs_of
+from bert_tf.tasks.rows import Encoded
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 CONFIG = BertConfig(vocabulary_size=20, hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
@@ -65,7 +65,7 @@ def test_batches_hold_every_row_once_and_not_too_many_tokens(choices: int, token
 def test_less_memory_makes_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_free(size: int, longest: int = 128) -> int:
         pages = {"SC_AVPHYS_PAGES": size // 4096, "SC_PAGE_SIZE": 4096}
-        monkeypatch.setattr(outputs.os, "sysconf", pages.__getitem__)
+        monkeypatch.setattr(inference.os, "sysconf", pages.__getitem__)
         return most_tokens(BertConfig(), longest)
 
     assert with_free(1 << 20) == 512 < with_free(200 << 20, 512) < with_free(200 << 20) < with_free(1 << 40) == 8192
@@ -75,7 +75,7 @@ def test_progress_says_count_rate_and_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 20.0])
-    monkeypatch.setattr(outputs.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(inference.time, "monotonic", lambda: next(clock))
     progress = Progress("rows", 500)
     progress.add(50)
     progress.add(50)

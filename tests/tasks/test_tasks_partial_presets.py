@@ -17,9 +17,9 @@ from training_data_directory import MODEL, write_small_data
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
-from bert_tf.tasks.classify import ClassifyTask
-from bert_tf.tasks.pretraining import run_evaluation
-from bert_tf.tasks.start import Start, builder
+from bert_tf.pretraining.run import run_evaluation
+from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.finetune.init import Start, builder
 from bert_tf.text.vocabulary import load_vocabulary
 
 TASK = ClassifyTask(labels=("a", "b", "c"))

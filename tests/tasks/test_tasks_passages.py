@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.labelled_text import read_rows
-from bert_tf.tasks.passages import labelled_documents, split_documents, write_passages
-from bert_tf.tasks.problems import Problems
+from bert_tf.commands.demo.passages import labelled_documents, split_documents, write_passages
+from bert_tf.tasks.classify.files import read_rows
+from bert_tf.tasks.input_errors import Problems
 
 
 def corpus(path: Path, documents: int, word: str) -> Path:

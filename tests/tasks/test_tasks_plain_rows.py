@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.tasks.plain_rows import read_lines, windows
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.features.lines import read_lines, windows
+from bert_tf.tasks.input_errors import Problems
 
 
 @given(length=st.integers(0, 200), most=st.integers(2, 40))

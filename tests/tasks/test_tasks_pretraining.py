@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig, DataConfig, RunConfig, TrainingConfig
-from bert_tf.tasks.pretraining import run_pretraining
-from bert_tf.training.run_log import read_history
+from bert_tf.pretraining.run import run_pretraining
+from bert_tf.training.logging.run_log import read_history
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))
 from data_samples import make_vocabulary, write_directory

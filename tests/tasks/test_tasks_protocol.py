@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.tasks import protocol
-from bert_tf.tasks.classify import ClassifyTask
-from bert_tf.tasks.feature_runs import Features
-from bert_tf.tasks.finetuning import Finetuned, Sources
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.protocol import finetune_trials, trials
-from bert_tf.tasks.start import Start
-from bert_tf.training.checkpoints import TrainingError
+from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.features.config import Features
+from bert_tf.tasks.finetune import sweep
+from bert_tf.tasks.finetune.init import Start
+from bert_tf.tasks.finetune.run import Finetuned, Sources
+from bert_tf.tasks.finetune.sweep import finetune_trials, trials
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.training.loop.checkpoints import TrainingError
 
 CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
 
@@ -60,7 +60,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (output / "checkpoints").mkdir()
         return Finetuned(output / "preset", {"accuracy": figure}, 10, "", 3, 0.5)
 
-    monkeypatch.setattr(protocol, "finetune_task", run)
+    monkeypatch.setattr(sweep, "finetune_task", run)
     return names
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "training"))
 from training_data_directory import MODEL, write_small_data
 
 from bert_tf.cli import main
-from bert_tf.training import checkpoints
+from bert_tf.training.loop import checkpoints
 
 
 @pytest.fixture

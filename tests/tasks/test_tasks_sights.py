@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from bert_tf.config import BertConfig, DataConfig, RunConfig, TrainingConfig
+from bert_tf.data.examples.build import TokenizedDocument, build_pairs
 from bert_tf.data.manifest import Manifest, write_manifest
-from bert_tf.data.pairs import TokenizedDocument, build_pairs
-from bert_tf.data.records import encode_dynamic, write_shard
 from bert_tf.data.schema import MLM_LOGITS, SPLITS, TOKEN_IDS, VOCABULARY_NAME, length_folder, shard_name
-from bert_tf.tasks.pretraining import _Course, constant_guess_accuracy, held_out, phases_of, run_pretraining
+from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
+from bert_tf.pretraining.run import _Course, constant_guess_accuracy, held_out, phases_of, run_pretraining
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
-from bert_tf.training.expectations import chance_figures
+from bert_tf.training.evaluation.baselines import chance_figures
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{number}" for number in range(45))))
 MODEL = BertConfig(len(VOCABULARY), 8, 1, 2, 16, max_sequence_length=32)

@@ -14,9 +14,9 @@ import pytest
 
 from bert_tf.config import BertConfig, DataConfig, RunConfig, TrainingConfig
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
-from bert_tf.tasks import pretraining
+from bert_tf.pretraining import run as pretraining
 from bert_tf.training.fit import TrainResult
-from bert_tf.training.run_log import read_history
+from bert_tf.training.logging.run_log import read_history
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))
 from data_samples import make_vocabulary, write_directory

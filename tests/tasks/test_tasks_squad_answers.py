@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from squad_examples import example, tokenizer
 
-from bert_tf.tasks import squad_answers
-from bert_tf.tasks.squad import Squad1Task, Squad2Task
-from bert_tf.tasks.squad_answers import Candidate, SquadAnswer, average
-from bert_tf.tasks.squad_windows import Windows, scored_tokens
+from bert_tf.tasks.squad import answers as squad_answers
+from bert_tf.tasks.squad.answers import Candidate, SquadAnswer, average
+from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
+from bert_tf.tasks.squad.windows import Windows, scored_tokens
 
 TOKENIZER = tokenizer()
 

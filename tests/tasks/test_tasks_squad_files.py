@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from squad_examples import example, question, write_file
 
 from bert_tf.cli import main
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.squad import Squad1Task, Squad2Task
-from bert_tf.tasks.squad_answers import Candidate, SquadAnswer
-from bert_tf.tasks.squad_metric import figures_v2, normalized, points_v1, points_v2
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.squad.answers import Candidate, SquadAnswer
+from bert_tf.tasks.squad.metric import figures_v2, normalized, points_v1, points_v2
+from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 
 CONTEXT = "Köln \U0001f600 liegt am\u00a0 Rhein."
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.squad import Squad1Task, Squad2Task
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import load_vocabulary
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from squad_examples import LETTERS, VOCABULARY, example, tokenizer
 
-from bert_tf.tasks.encoded import training_batches
-from bert_tf.tasks.squad import Squad1Task, Squad2Task
-from bert_tf.tasks.squad_windows import make_windows, scored_tokens
+from bert_tf.tasks.rows import training_batches
+from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
+from bert_tf.tasks.squad.windows import make_windows, scored_tokens
 
 TOKENIZER = tokenizer()
 

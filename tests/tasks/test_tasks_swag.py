@@ -13,13 +13,13 @@ from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.models import BertBackbone, save_preset
-from bert_tf.tasks.choice_file import ChoiceExample
-from bert_tf.tasks.encoded import training_batches
-from bert_tf.tasks.judged import JudgedLabel, JudgedLabels
-from bert_tf.tasks.outputs import outputs_of
-from bert_tf.tasks.problems import Problems
+from bert_tf.tasks.inference import outputs_of
+from bert_tf.tasks.input_errors import Problems
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.swag import ChoiceAnswer, SwagTask
+from bert_tf.tasks.rows import training_batches
+from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
+from bert_tf.tasks.swag.files import ChoiceExample
+from bert_tf.tasks.swag.task import ChoiceAnswer, SwagTask
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from text_examples import VOCABULARY
 
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS
-from bert_tf.tasks import text_rows as rows_module
-from bert_tf.tasks.encoded import Encoded
-from bert_tf.tasks.text_rows import TextExample, text_rows
-from bert_tf.tasks.text_task import LabelAnswer, NumberAnswer, NumberTask, TextTask
+from bert_tf.tasks.classify import rows as rows_module
+from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask
+from bert_tf.tasks.classify.rows import TextExample, text_rows
+from bert_tf.tasks.rows import Encoded
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SINGLE_OUTPUT
 

@@ -13,7 +13,7 @@ from text_examples import write_lines, write_preset
 
 from bert_tf.cli import main
 from bert_tf.models import load_preset
-from bert_tf.tasks.finetuning import PROBLEMS_NAME
+from bert_tf.tasks.finetune.run import PROBLEMS_NAME
 
 Run = Callable[..., dict[str, Any]]
 SETTINGS = ("--set", "training.learning_rate=3e-3", "training.epochs=3", "training.batch_size=16")

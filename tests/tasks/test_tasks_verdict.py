@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.judged import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
-from bert_tf.tasks.problems import Problems
-from bert_tf.tasks.verdict import collapse
+from bert_tf.tasks.finetune.diagnostics import collapse
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.scored import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
 
 SPAN = (Span(0, 1, ""),)
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from bert_tf.data.staging import staged_file
+from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertTokenClassifier
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.encoded import Encoded
-from bert_tf.tasks.judged import JudgedSpans, Span
+from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.scored import JudgedSpans, Span
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT
 
 

@@ -70,7 +70,7 @@ CHECKPOINTS = {
 def make(checkout: str, name: str) -> None:
     import tensorflow.compat.v1 as tf
 
-    from bert_tf.conversion.peers import google_tf1 as peer
+    from bert_tf.conversion.verify.programs import google_tf1
 
     program, beside, lowercase = CHECKPOINTS[name]
     directory = HERE / name
@@ -81,15 +81,15 @@ def make(checkout: str, name: str) -> None:
     (directory / "bert_config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     tf.disable_v2_behavior()
     tf.set_random_seed(1)
-    tf.contrib = SimpleNamespace(layers=SimpleNamespace(layer_norm=peer.layer_norm))
-    tf.layers = SimpleNamespace(dense=peer.dense)
+    tf.contrib = SimpleNamespace(layers=SimpleNamespace(layer_norm=google_tf1.layer_norm))
+    tf.layers = SimpleNamespace(dense=google_tf1.dense)
     sys.modules["tensorflow"] = tf
     sys.path.insert(0, checkout)
     inputs = fixed(config)
-    graph = peer.Graph.__new__(peer.Graph)
-    graph.modeling = peer.original_module("modeling")
+    graph = google_tf1.Graph.__new__(google_tf1.Graph)
+    graph.modeling = google_tf1.original_module("modeling")
     graph.config = graph.modeling.BertConfig.from_dict(config)
-    save(tf, peer.original_module(program), graph, inputs, directory, program)
+    save(tf, google_tf1.original_module(program), graph, inputs, directory, program)
 
 
 def save(tf, module, graph, inputs, directory, program) -> None:
@@ -132,7 +132,7 @@ def save(tf, module, graph, inputs, directory, program) -> None:
 
 def fixed(config) -> dict[str, np.ndarray]:
     from bert_tf.config import BertConfig
-    from bert_tf.conversion.fixed_inputs import fixed_inputs
+    from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 
     return fixed_inputs(BertConfig(
         vocabulary_size=config["vocab_size"], hidden_dim=12, num_heads=3, intermediate_dim=20,

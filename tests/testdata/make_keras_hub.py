@@ -16,7 +16,7 @@ import keras_hub
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion.fixed_inputs import fixed_inputs
+from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 
 HERE = Path(__file__).parent
 PEER = HERE.parents[1] / "bert_tf" / "conversion" / "peers" / "keras_hub.py"

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from bert_tf.training import allocator
+from bert_tf.training import malloc as allocator
 
 # 64 MiB is far above the size from which malloc maps memory of its own.
 _PROBE = """
 import ctypes, sys
-from bert_tf.training.allocator import tune_allocator
+from bert_tf.training.malloc import tune_allocator
 if sys.argv[1] == "tuned":
     assert tune_allocator()
 libc = ctypes.CDLL(None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from training_tiny_run import CONFIG, dataset, run
 
-from bert_tf.training.evaluator import evaluate_pretraining
+from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import weights_sha256
 
 AVERAGED = replace(CONFIG, average=0.6, checkpoint_every=4, evaluate_every=4)

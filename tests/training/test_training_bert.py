@@ -13,7 +13,7 @@ from training_tiny_run import CONFIG, LENGTH, VOCABULARY, dataset
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
 from bert_tf.training.fit import finetune, pretrain
-from bert_tf.training.optimization import is_decayed
+from bert_tf.training.optim.build import is_decayed
 
 BERT = BertConfig(VOCABULARY, 8, 2, 2, 16, max_sequence_length=LENGTH, dropout=0.3)
 

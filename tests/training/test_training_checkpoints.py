@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.training import checkpoints
-from bert_tf.training.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.loop import checkpoints
+from bert_tf.training.loop.checkpoints import CheckpointStore, TrainingError
 
 RUN = {"training": {"seed": 1, "log_every": 10}, "data": {"sha": "ab", "sizes": (1, 2)}}
 

@@ -17,7 +17,7 @@ import pytest
 from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError
-from bert_tf.training.tf_config import Cluster
+from bert_tf.training.distributed.tf_config import Cluster
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 TASK = {"type": "worker", "index": 1}

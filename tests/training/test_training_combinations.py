@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.combinations import refuse_unsupported
+from bert_tf.training.validation import refuse_unsupported
 
 TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}})}
 

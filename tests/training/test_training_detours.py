@@ -16,9 +16,9 @@ from training_tiny_run import CONFIG, batch, build_model, dataset, run
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import MLM_LOGITS
-from bert_tf.training.checkpoints import TrainingError
-from bert_tf.training.detours import Detours
 from bert_tf.training.fit import pretrain, weights_sha256
+from bert_tf.training.loop.checkpoints import TrainingError
+from bert_tf.training.loop.nan_recovery import Detours
 
 
 def poisoned(*steps):

@@ -13,9 +13,9 @@ import tensorflow as tf
 from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training import distribution
-from bert_tf.training.distribution import dense, strategy_scope, sum_over_replicas
-from bert_tf.training.engine import precision_scope
+from bert_tf.training.backends.base import precision_scope
+from bert_tf.training.distributed import strategies
+from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 
@@ -72,7 +72,7 @@ def in_subprocess(output: Path, *settings: str) -> subprocess.CompletedProcess:
 
 
 def test_batch_must_divide_by_the_replicas(monkeypatch):
-    monkeypatch.setattr(distribution, "_replica_devices", lambda count: ["CPU:0"] * count)
+    monkeypatch.setattr(strategies, "_replica_devices", lambda count: ["CPU:0"] * count)
     config = TrainingConfig(strategy="mirrored", num_replicas=2, batch_size=7)
     with (
         pytest.raises(ConfigError, match="`training.batch_size` must be a multiple .* Received: 7, 2 and 1"),

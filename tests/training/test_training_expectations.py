@@ -13,12 +13,12 @@ from training_tiny_run import CONFIG, batch, build_model, dataset
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
+from bert_tf.reports.curves import Level, Series, line_chart
+from bert_tf.reports.training.page import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation import Evaluation, Sights
-from bert_tf.training.expectations import Expectation, chance_figures, published_figures, remarks_on
+from bert_tf.training.evaluation.baselines import Expectation, chance_figures, published_figures, remarks_on
+from bert_tf.training.evaluation.context import Evaluation, Sights
 from bert_tf.training.fit import pretrain
-from bert_tf.training.run_charts import Level, Series, line_chart
-from bert_tf.training.run_page import page
 
 CHANCE = {"mlm_accuracy": 0.07, "mlm_loss": 6.0, "mlm_perplexity": 403.4, "nsp_accuracy": 0.52}
 PUBLISHED = {"mlm_loss": math.log(5.84), "mlm_perplexity": 5.84, "nsp_accuracy": 0.97}

@@ -10,11 +10,11 @@ from tensorboard.plugin_util import markdown_to_safe_html
 from training_tiny_run import CONFIG, PREDICTIONS, VOCABULARY, batch, build_model, dataset
 
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.reports.training.page import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation import Evaluation, Sights
-from bert_tf.training.filled_masks import GUESSES, fill_masks, in_markdown
+from bert_tf.training.evaluation.context import Evaluation, Sights
+from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown
 from bert_tf.training.fit import pretrain, weights_sha256
-from bert_tf.training.run_page import page
 
 PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))
 IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}

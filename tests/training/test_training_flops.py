@@ -8,7 +8,7 @@ from training_tiny_run import CONFIG, build_model, dataset
 
 from bert_tf.config import BertConfig
 from bert_tf.training.fit import pretrain
-from bert_tf.training.flops import DevicePeak, forward_flops, measured_peak, step_flops
+from bert_tf.training.logging.flops import DevicePeak, forward_flops, measured_peak, step_flops
 
 
 def products(config, length, predictions):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from training_tiny_run import run
 
-from bert_tf.training.interruption import Interruption
+from bert_tf.training.loop.preemption import Interruption
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
-from bert_tf.training.optimization import layer_rates, make_optimizer
-from bert_tf.training.optimizers import AdamW
+from bert_tf.training.optim.build import layer_rates, make_optimizer
+from bert_tf.training.optim.optimizers import AdamW
 
 CONFIG = TrainingConfig(learning_rate=0.05, warmup_steps=2, weight_decay=0.1, clip_norm=1.0)
 PATHS = ("bert/embeddings/kernel", "bert/layer_1/dense/kernel", "bert/layer_2/dense/bias", "head/kernel")

@@ -8,7 +8,7 @@ from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.fit import weights_sha256
-from bert_tf.training.profiling import StepProfile
+from bert_tf.training.loop.profiler import StepProfile
 
 
 def traces(output):
@@ -67,8 +67,8 @@ def test_only_these_steps_are_traced(tmp_path, monkeypatch, start, began):
         def __exit__(self, *error):
             said.append(("end", *self.words))
 
-    monkeypatch.setattr("bert_tf.training.profiling._trace", lambda directory: Note("trace"))
-    monkeypatch.setattr("bert_tf.training.profiling._named_step", lambda step: Note(step))
+    monkeypatch.setattr("bert_tf.training.loop.profiler._trace", lambda directory: Note("trace"))
+    monkeypatch.setattr("bert_tf.training.loop.profiler._named_step", lambda step: Note(step))
     finished = start
     profile = StepProfile(range(3, 5), tmp_path, lambda: finished)
     while finished < 6:
@@ -88,7 +88,7 @@ def test_a_trace_ends_with_the_run(tmp_path, monkeypatch):
         yield
         ended.append(directory)
 
-    monkeypatch.setattr("bert_tf.training.profiling._trace", trace)
+    monkeypatch.setattr("bert_tf.training.loop.profiler._trace", trace)
     profile = StepProfile(range(1, 5), tmp_path, lambda: 0)
     profile.on_train_batch_begin(0)
     profile.close()

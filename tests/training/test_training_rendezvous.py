@@ -8,9 +8,9 @@ import socket
 import pytest
 from test_training_cluster import free_ports, start
 
-from bert_tf.training.checkpoints import TrainingError
-from bert_tf.training.rendezvous import rendezvous
-from bert_tf.training.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import rendezvous
+from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.loop.checkpoints import TrainingError
 
 
 def test_workers_that_answer_are_met():

@@ -10,8 +10,8 @@ from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util.tensor_util import make_ndarray
 
-from bert_tf.training.event_files import EventFile
-from bert_tf.training.run_log import RunLog, read_history
+from bert_tf.training.logging.event_files import EventFile
+from bert_tf.training.logging.run_log import RunLog, read_history
 
 
 def curve(directory, tag):
@@ -128,7 +128,7 @@ def test_no_tensorflow_is_needed(tmp_path):
     code = """
 import pathlib, sys
 sys.modules["tensorflow"] = None
-from bert_tf.training.run_log import RunLog
+from bert_tf.training.logging.run_log import RunLog
 log = RunLog(pathlib.Path(sys.argv[1]), 0, 10)
 log.write("train", 1, {"loss": 1.5})
 log.close()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.training.schedules import SCHEDULES, LinearWarmupDecay, OriginalWarmupDecay
+from bert_tf.training.optim.schedules import SCHEDULES, LinearWarmupDecay, OriginalWarmupDecay
 
 
 def oracle_rate(peak, warmup, total, done):

@@ -13,14 +13,14 @@ from training_data_directory import write_small_data
 from training_tiny_run import batch
 
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
-from bert_tf.data.input_pipeline import pretraining_dataset
+from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.schema import MASK_POSITIONS, TOKEN_IDS
 from bert_tf.models import BertBackbone, BertPretrainer
-from bert_tf.training.engine import precision_scope
+from bert_tf.training.backends.base import precision_scope
+from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
+from bert_tf.training.distributed.tpu import tpu_strategy
 from bert_tf.training.losses import PRETRAINING
-from bert_tf.training.optimization import make_optimizer
-from bert_tf.training.tensorflow_steps import TensorFlowTrainingModel
-from bert_tf.training.tpu import tpu_strategy
+from bert_tf.training.optim.build import make_optimizer
 
 ROWS = 8
 

@@ -19,7 +19,7 @@ import numpy as np
 from training_tiny_run import CONFIG, build_model, dataset
 
 from bert_tf.data.schema import MLM_LOGITS
-from bert_tf.training.evaluator import evaluate_pretraining
+from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import pretrain, weights_sha256
 
 LONG = replace(CONFIG, steps=20, log_every=1, learning_rate=3e-3)

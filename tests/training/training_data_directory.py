@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from bert_tf.config import DataConfig
+from bert_tf.data.examples.build import TokenizedDocument, build_pairs
 from bert_tf.data.manifest import Manifest, write_manifest
-from bert_tf.data.pairs import TokenizedDocument, build_pairs
-from bert_tf.data.records import encode_dynamic, write_shard
 from bert_tf.data.schema import VOCABULARY_NAME, shard_name
+from bert_tf.data.tfrecord.shards import encode_dynamic, write_shard
 from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
 MODEL = {"hidden_dim": 32, "num_layers": 2, "num_heads": 2, "intermediate_dim": 64, "max_sequence_length": 32}

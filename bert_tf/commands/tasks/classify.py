@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
 # Of `models.text_classifier` and `tasks.labelled_text`, whose modules are heavy.
 POOLINGS = ("first", "mean", "max", "last")
@@ -48,7 +48,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def make_task(args: argparse.Namespace) -> Task:
     """Returns the task."""
-    from bert_tf.tasks.classify import ClassifyTask, RegressionTask
+    from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
 
     if len(args.text_columns) > 2:
         raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
@@ -67,7 +67,7 @@ def make_task(args: argparse.Namespace) -> Task:
 
 def make_sources(args: argparse.Namespace) -> Sources:
     """Returns the files. Raises ValueError unless there is a folder, or both files."""
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
     if args.data is None:
         if args.train is None or args.dev is None:

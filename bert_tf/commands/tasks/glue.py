@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def make_task(args: argparse.Namespace) -> Task:
 
 def make_sources(args: argparse.Namespace) -> Sources:
     """Returns the files. Raises ValueError for the diagnostic set, which has none to learn from."""
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
     if args.task == "ax":
         raise ValueError("the diagnostic set has no training examples: fine-tune mnli, and predict it with that preset")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.finetuning import Sources
-    from bert_tf.tasks.squad import Squad1Task
+    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.squad.task import Squad1Task
 
 # What a preset keeps of the command line.
 KNOBS = {
@@ -38,7 +38,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def make_task(args: argparse.Namespace) -> Squad1Task:
     """Returns the task."""
-    from bert_tf.tasks.squad import Squad1Task
+    from bert_tf.tasks.squad.task import Squad1Task
 
     return Squad1Task(**knobs(args))
 
@@ -50,7 +50,7 @@ def knobs(args: argparse.Namespace) -> dict[str, int]:
 
 def make_sources(args: argparse.Namespace) -> Sources:
     """Returns the files."""
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
     for path in (args.train, args.dev, *args.augment):
         existing(path, "the file")

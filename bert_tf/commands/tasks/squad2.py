@@ -11,16 +11,16 @@ from bert_tf.commands.arguments import existing
 from bert_tf.commands.tasks.squad import add_arguments, add_files, knobs, make_sources
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.squad import Squad2Task
-    from bert_tf.tasks.squad_answers import SquadAnswer
-    from bert_tf.tasks.squad_file import SquadExample
+    from bert_tf.tasks.squad.answers import SquadAnswer
+    from bert_tf.tasks.squad.files import SquadExample
+    from bert_tf.tasks.squad.task import Squad2Task
 
 __all__ = ["add_arguments", "add_files", "add_score_arguments", "make_sources", "make_task", "score"]
 
 
 def make_task(args: argparse.Namespace) -> Squad2Task:
     """Returns the task."""
-    from bert_tf.tasks.squad import Squad2Task
+    from bert_tf.tasks.squad.task import Squad2Task
 
     return Squad2Task(**knobs(args))
 
@@ -43,7 +43,7 @@ def score(
     task = make_task(args)
     if args.null_odds is None:
         return task.score(examples, answers)
-    from bert_tf.tasks.squad_predictions import read_null_odds
+    from bert_tf.tasks.squad.predictions import read_null_odds
 
     odds = read_null_odds(existing(args.null_odds, "--null_odds"), [example.id for example in examples])
     return task.score_with(examples, answers, odds, args.null_threshold)

@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,14 +26,14 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def make_task(args: argparse.Namespace) -> Task:
     """Returns the task."""
-    from bert_tf.tasks.swag import SwagTask
+    from bert_tf.tasks.swag.task import SwagTask
 
     return SwagTask()
 
 
 def make_sources(args: argparse.Namespace) -> Sources:
     """Returns the files."""
-    from bert_tf.tasks.finetuning import Sources
+    from bert_tf.tasks.finetune.run import Sources
 
     existing(args.train, "--train")
     existing(args.dev, "--dev")

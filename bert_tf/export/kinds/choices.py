@@ -16,7 +16,7 @@ from bert_tf.export.checks import checked_choices
 from bert_tf.export.kinds.base import Outputs, Signatures
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
-from bert_tf.export.tolerances import is_tie
+from bert_tf.export.verify.tolerances import is_tie
 
 CHOICES = "choices"
 

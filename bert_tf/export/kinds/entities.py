@@ -19,11 +19,11 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
-from bert_tf.export.tolerances import is_tie
+from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
 _OUTSIDE = "O"
-# How tags are written; `bert_tf.tasks.ner_tags` describes the schemes.
+# How tags are written; `bert_tf.tasks.ner.tags` describes the schemes.
 _SCHEMES = ("IO", "IOB1", "IOB2", "IOBES")
 WORDS_SIGNATURE = "words"
 

@@ -16,7 +16,7 @@ from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_ID
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
 from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, plain
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
-from bert_tf.export.tolerances import close
+from bert_tf.export.verify.tolerances import close
 from bert_tf.models import Preset
 
 

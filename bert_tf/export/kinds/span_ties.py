@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf.export.tolerances import close
+from bert_tf.export.verify.tolerances import close
 
 
 def open_answers(

@@ -1,4 +1,4 @@
-"""Windows over contexts that are longer than a row, cut and scored as `bert_tf.tasks.squad_windows` does it.
+"""Windows over contexts that are longer than a row, cut and scored as `bert_tf.tasks.squad.windows` does it.
 
 Shape legend: B questions, N windows, P tokens of all contexts. All numbers are int64.
 """

@@ -18,7 +18,7 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
-from bert_tf.export.tolerances import is_tie
+from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
 TEXT_PAIR = "text_pair"

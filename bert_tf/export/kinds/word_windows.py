@@ -1,4 +1,4 @@
-"""Rows of texts that are split into words, cut where they are too long as `bert_tf.tasks.ner_rows` cuts them.
+"""Rows of texts that are split into words, cut where they are too long as `bert_tf.tasks.ner.rows` cuts them.
 
 Shape legend: B texts, N rows, W words of all texts. All numbers are int64.
 """

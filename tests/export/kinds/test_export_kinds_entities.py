@@ -15,9 +15,9 @@ from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds import words
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertTokenClassifier, load_preset, save_preset
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.ner_columns import Sentence
-from bert_tf.tasks.ner_tags import entities
+from bert_tf.tasks.ner.files import Sentence
+from bert_tf.tasks.ner.tags import entities
+from bert_tf.tasks.predictor import Answerer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "ran", "u", "n", "e", ".", ",", "-", "猫")

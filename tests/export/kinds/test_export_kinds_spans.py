@@ -15,9 +15,9 @@ from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds import span_windows
 from bert_tf.export.kinds.spans import SpanSignatures
 from bert_tf.models import BertBackbone, BertSpanPredictor, load_preset, save_preset
-from bert_tf.tasks import squad_windows
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.squad_file import SquadExample
+from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.squad import windows as squad_windows
+from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -15,9 +15,9 @@ from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertMultipleChoice, BertTextClassifier, load_preset, save_preset
-from bert_tf.tasks.answering import Answerer
-from bert_tf.tasks.choice_file import ChoiceExample
-from bert_tf.tasks.text_rows import TextExample
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.swag.files import ChoiceExample
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "ran", "to", "big", "red", "house")

@@ -9,12 +9,12 @@ import grpc
 import pytest
 from starlette.testclient import TestClient
 
-from bert_tf.export.serving.configuration import ServedModel
-from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.export.serving.request_body import BodyLimits
-from bert_tf.export.serving.rest import RestOptions, create_app
-from bert_tf.export.serving.server import ServerOptions, loaded_service
-from bert_tf.export.serving.service import Service
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.request_body import BodyLimits
+from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.server import ServerOptions, loaded_service
+from bert_tf.serving.service import Service
 
 MAX_REQUEST_BYTES = 20000
 

@@ -13,15 +13,15 @@ import trustme
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
+from bert_tf.client.rest import PredictError, connect
 from bert_tf.config import ConfigError
-from bert_tf.export.client import PredictError, connect
-from bert_tf.export.serving.access import TOKEN_VARIABLE, AccessOptions, AccessRules, is_loopback, read_token
-from bert_tf.export.serving.errors import ServingError
-from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.export.serving.page import page
-from bert_tf.export.serving.rest import RestOptions, create_app
-from bert_tf.export.serving.service import Service
-from bert_tf.export.serving.tls import TlsFiles
+from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, AccessRules, is_loopback, read_token
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.page import page
+from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.service import Service
+from bert_tf.serving.tls import TlsFiles
 
 TOKEN = "correct-horse"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bert_tf.export.client import ModelClient, PredictError, connect
-from bert_tf.export.serving.rest import RestOptions, create_app
-from bert_tf.export.serving.service import Service
+from bert_tf.client.rest import ModelClient, PredictError, connect
+from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.service import Service
 
 TEXTS = ["the cat sat", "a big red house", ""]
 

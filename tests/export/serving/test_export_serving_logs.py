@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from bert_tf.export.serving import access_log
-from bert_tf.export.serving.log_limits import RepeatFilter
+from bert_tf.serving import access_log
+from bert_tf.serving.log_limits import RepeatFilter
 
 
 def test_a_repeated_message_is_logged_once_in_a_period() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bert_tf.export.serving import metrics
-from bert_tf.export.serving.metrics import FOLDER_VARIABLE, Metrics, shared_folder
+from bert_tf.serving import metrics
+from bert_tf.serving.metrics import FOLDER_VARIABLE, Metrics, shared_folder
 
 PREFIX = ":tensorflow:serving:"
 # Loads the module by itself: its package imports TensorFlow.

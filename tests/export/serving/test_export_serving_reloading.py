@@ -15,13 +15,13 @@ from google.protobuf import text_format
 from tensorflow_serving.apis import model_service_pb2_grpc
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 
-from bert_tf.export.serving.admission import Admission
-from bert_tf.export.serving.configuration import ServedModel, read_model_config
-from bert_tf.export.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.export.serving.metrics import Metrics
-from bert_tf.export.serving.reloading import ModelConfigFile
-from bert_tf.export.serving.server import ServerOptions
-from bert_tf.export.serving.service import Service
+from bert_tf.serving.admission import Admission
+from bert_tf.serving.configuration import ServedModel, read_model_config
+from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.metrics import Metrics
+from bert_tf.serving.reloading import ModelConfigFile
+from bert_tf.serving.server import ServerOptions
+from bert_tf.serving.service import Service
 
 Reload = Callable[[str], None]
 

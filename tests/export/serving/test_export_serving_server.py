@@ -19,9 +19,9 @@ import pytest
 from server_process import running
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
-from bert_tf.export.client import PredictError, connect
-from bert_tf.export.serving.configuration import ServedModel
-from bert_tf.export.serving.server import ServerOptions, _stopped_by_signals, serve
+from bert_tf.client.rest import PredictError, connect
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.server import ServerOptions, _stopped_by_signals, serve
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,1 @@
+"""Estimates duration and size of a pipeline from a sample of its input."""

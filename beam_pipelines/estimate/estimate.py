@@ -1,0 +1,338 @@
+"""What a run would take, from a sample of its input that goes through the run's own steps.
+
+What the sample took and gave is scaled by bytes on disk, input by input. Not foreseen are duplicates that stand far
+from one another, and what else the machine has to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    StandardOptions,
+    WorkerOptions,
+)
+
+from beam_pipelines.estimate.sample import SAMPLE_BYTES, read_sample
+from beam_pipelines.estimate.sample_run import BUILD, STEPS, Measured, Rehearsal
+from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS
+from beam_pipelines.sources.corpus import FORMATS, Corpus
+from beam_pipelines.sources.documents import ReadSettings
+from beam_pipelines.transforms.tokenize import Buckets
+from bert_tf.config import DataConfig
+from bert_tf.reports.data.facts import in_bytes, plural
+from bert_tf.text.vocabulary import Vocabulary
+
+# More files than these occupy all workers alike; their parts need not be known.
+_MOST_FILES = 1000
+# Building the pipeline, finishing the directory.
+_DRIVER_SECONDS = 2.0
+# CPU time of workers on one machine, for that of a process alone: they share caches and memory (1.2 to 1.5 seen).
+_TOGETHER = 1.25
+# Relative half-width of the interval: of the time, for what the model leaves open; of counts, where the sample is a
+# single unit and tells nothing of differences.
+_MODEL_SPREAD, _UNKNOWN_SPREAD = 0.2, 0.2
+# Memory, fitted to runs on 16 and 41 million tokens: of a worker while it makes a shard, a token of its bucket (26
+# bytes for one pass, 31 for five), and at work beside what it loaded; of the driver likewise, and for a byte of the
+# near-duplicates' rows that FnApiRunner gathers in it, or in the only process.
+_BUCKET_BYTES, _PASS_BYTES, _WORK_BYTES = 25.0, 1.2, 105 << 20
+_DRIVING_BYTES, _GATHERED_COPIES, _COPIES_IN_PROCESS = 50 << 20, 5.5, 1.5
+# Where the system does not tell: a process with TensorFlow, and the libraries that all processes share.
+_WORKER_BYTES, _SHARED_BYTES = 350 << 20, 400 << 20
+# CPU seconds; a process that has used more did other things before.
+_LONGEST_IMPORT = 10.0
+_THREADS = "TF_NUM_INTRAOP_THREADS"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run would take and give.
+
+    Args:
+        estimated_seconds: from its start to its end, on a machine that does nothing else.
+        estimated_memory_bytes: peak of all processes together.
+        estimated_disk_bytes: of the shards.
+        temporary_disk_bytes: of packed documents, until their shards are made.
+        shards, tokens, examples: as in the summary of the run.
+        documents: that examples are made of.
+        sample_bytes: of the input that was looked at.
+        input_bytes: of the input on disk.
+        workers: processes; 0 where all is done in one.
+        spread: relative half-widths of 95 % intervals by name, from the differences within the sample; for `seconds`
+            with what the model leaves open.
+        cpu_seconds: by step.
+    """
+
+    estimated_seconds: float
+    estimated_memory_bytes: int
+    estimated_disk_bytes: int
+    temporary_disk_bytes: int
+    shards: int
+    documents: int
+    tokens: int
+    examples: int
+    sample_bytes: int
+    input_bytes: int
+    workers: int
+    spread: dict[str, float]
+    cpu_seconds: dict[str, float]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the figures as plain values."""
+        return dataclasses.asdict(self)
+
+    def _interval(self, name: str, value: float, shown: Callable[[float], str]) -> str:
+        low, high = (shown(value * (1 + sign * self.spread[name])) for sign in (-1, 1))
+        return f"{low} to {high}" if self.spread[name] else "of all input"
+
+    def table(self) -> str:
+        """Returns the figures for people, a line each."""
+        working = f"{self.workers} worker{'s' * (self.workers != 1)}" if self.workers else "one process"
+        seconds, disk = self.estimated_seconds, self.estimated_disk_bytes
+        rows = [
+            ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
+            ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
+            ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
+            ("meanwhile", in_bytes(self.temporary_disk_bytes), "more on disk, until the shards are made"),
+        ]
+        for name in ("documents", "tokens", "examples"):
+            count = getattr(self, name)
+            rows.append((name, f"{count:,}", self._interval(name, count, "{:,.0f}".format)))
+        width = max(len(value) for _, value, _ in rows)
+        cpu = sum(self.cpu_seconds.values())
+        steps = ", ".join(f"{name} {seconds / max(cpu, 1e-9):.0%}" for name, seconds in self.cpu_seconds.items())
+        return "\n".join(
+            [
+                f"estimate from {in_bytes(self.sample_bytes)} of {in_bytes(self.input_bytes)} of input:",
+                *(f"  {name:<10} {value:>{width}}  {more}".rstrip() for name, value, more in rows),
+                f"  {in_time(cpu)} of CPU time: {steps}",
+            ]
+        )
+
+
+class Workers(NamedTuple):
+    """Processes that work at the same time: `processes` (0: the driver itself), and whether they share this machine."""
+
+    processes: int
+    here: bool = True
+
+    def seconds(self, costs: Sequence[float]) -> float:
+        """Returns how long tasks of so many CPU seconds take, dealt out in turn as Beam's local runner does."""
+        if not self.processes:
+            return sum(costs)
+        ordered = sorted(costs, reverse=True)
+        longest = max(sum(ordered[number :: self.processes]) for number in range(self.processes))
+        if self.here:
+            longest = max(longest, sum(costs) / min(self.processes, _cores()))
+        return longest * (_TOGETHER if self.here and self.processes > 1 else 1.0)
+
+
+def workers_of(flags: Sequence[str]) -> Workers:
+    """Returns the workers that Beam's flags, with those of `runners.runner_flags`, ask for."""
+    options = PipelineOptions(list(flags))
+    direct, runner = options.view_as(DirectOptions), options.view_as(StandardOptions).runner
+    if runner == "DataflowRunner":
+        scaling = options.view_as(WorkerOptions)
+        return Workers(scaling.max_num_workers or scaling.num_workers or 1, here=False)
+    if runner in PORTABLE_RUNNERS:
+        portable = options.view_as(PortableOptions)
+        parallelism = options.view_as(FlinkRunnerOptions).parallelism
+        count = parallelism if parallelism > 0 else int(portable.sdk_worker_parallelism)
+        return Workers(max(count, 1), here=portable.environment_type in (None, "LOOPBACK"))
+    return Workers(0 if direct.direct_running_mode == "in_memory" else direct.direct_num_workers or _cores())
+
+
+def estimate(
+    corpus: Corpus,
+    settings: ReadSettings,
+    configs: Sequence[DataConfig],
+    vocabulary: Vocabulary,
+    buckets: Buckets,
+    workers: Workers,
+    sample_bytes: int = SAMPLE_BYTES,
+) -> Estimate:
+    """Foresees a run.
+
+    Args:
+        corpus: its input.
+        settings: what the formats are told.
+        configs: the examples to make, one for each length; `num_shards` as resolved.
+        vocabulary: of the token ids.
+        buckets: of the run.
+        workers: see `workers_of`.
+        sample_bytes: of text to look at, about.
+
+    Raises:
+        InputError: for an input that cannot be read.
+    """
+    # So far this process has done what a worker does before it loads TensorFlow.
+    imported, driver = min(time.process_time(), _LONGEST_IMPORT), _resident().own
+    begun = time.process_time()
+    with _one_thread():
+        rehearsal = Rehearsal(corpus, configs, vocabulary, buckets)
+    loaded, worker = time.process_time() - begun, _resident()
+    units = read_sample(corpus, settings, sample_bytes)
+    numbers = range(len(corpus.inputs))
+    whole = _Whole(corpus, [rehearsal.measure([u for u in units if u.source == number]) for number in numbers])
+    starting = workers.seconds([imported + loaded] * workers.processes) if workers.processes else loaded
+    working = workers.seconds(whole.part_seconds(settings)) + workers.seconds(whole.bucket_seconds(buckets))
+    return Estimate(
+        estimated_seconds=round(_DRIVER_SECONDS + starting + working, 1),
+        estimated_memory_bytes=round(_memory(driver, worker, workers, whole, configs[0], buckets)),
+        estimated_disk_bytes=round(whole.counts["disk"]),
+        temporary_disk_bytes=round(whole.counts["packed"]),
+        shards=len(configs) * round(_filled(buckets, whole.counts["documents"])),
+        documents=round(whole.counts["documents"]),
+        tokens=round(whole.counts["tokens"]),
+        examples=round(whole.counts["examples"]),
+        sample_bytes=round(sum(unit.bytes for unit in units)),
+        input_bytes=corpus.bytes,
+        workers=workers.processes,
+        spread=whole.spreads(),
+        cpu_seconds={name: round(seconds, 2) for name, seconds in whole.seconds.items() if seconds},
+    )
+
+
+class _Whole:
+    """What the samples of all inputs say of the whole.
+
+    Args:
+        corpus: its inputs.
+        measured: their samples.
+    """
+
+    def __init__(self, corpus: Corpus, measured: Sequence[Measured]) -> None:
+        self._corpus = corpus
+        self._measured = measured
+        sizes = [sum(file.size for file in corpus.files_of(source)) for source in range(len(measured))]
+        self._scales = [size / max(own.bytes, 1) for size, own in zip(sizes, measured, strict=True)]
+        self.counts = {name: self._total([own.counts[name] for own in measured]) for name in measured[0].counts}
+        self.seconds = {name: self._total([own.seconds[name] for own in measured]) for name in STEPS}
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight of an input."""
+        return max(self._corpus.weights)
+
+    def _total(self, amounts: Sequence[float]) -> float:
+        return sum(scale * amount for scale, amount in zip(self._scales, amounts, strict=True))
+
+    def spreads(self) -> dict[str, float]:
+        """Returns the spread of every figure, see `Estimate`."""
+        tokens = self.spread("tokens")
+        found = {"seconds": math.hypot(tokens, _MODEL_SPREAD), "documents": self.spread("documents")}
+        found |= dict.fromkeys(("disk_bytes", "tokens", "examples"), tokens)
+        return {name: round(value, 4) for name, value in found.items()}
+
+    def spread(self, name: str) -> float:
+        """Returns two standard errors of the whole's `documents` or `tokens`, relative to these."""
+        errors = []
+        for own, scale in zip(self._measured, self._scales, strict=True):
+            counts = [getattr(unit, name) for unit in own.units]
+            if scale <= 1.0 or not sum(counts):
+                errors.append(0.0)
+            elif len(counts) < 2:
+                errors.append(_UNKNOWN_SPREAD * scale * counts[0])
+            else:
+                rate = sum(counts) / own.bytes
+                squares = sum((count - rate * unit.bytes) ** 2 for count, unit in zip(counts, own.units, strict=True))
+                variance = squares * len(counts) / (len(counts) - 1) * (1 - 1 / scale)
+                errors.append(2 * scale * math.sqrt(variance))
+        return math.hypot(*errors) / max(self.counts[name], 1)
+
+    def part_seconds(self, settings: ReadSettings) -> list[float]:
+        """Returns the CPU seconds from reading to tokenizing of every part, which is worked on as one."""
+        found = []
+        for source, own in enumerate(self._measured):
+            files = self._corpus.files_of(source)
+            format = FORMATS[self._corpus.inputs[source].format](settings)
+            sizes = [file.size for file in files]
+            if len(files) <= _MOST_FILES:
+                sizes = [part.size for file in files for part in format.split(file)]
+            a_byte = (sum(own.seconds.values()) - own.seconds[BUILD]) / max(own.bytes, 1)
+            found += [a_byte * size for size in sizes]
+        return found
+
+    def bucket_seconds(self, buckets: Buckets) -> list[float]:
+        """Returns the CPU seconds it takes to make the shards of every bucket."""
+        held_out = buckets.validation_fraction
+        groups = ((buckets.train, 1 - held_out), (buckets.validation, held_out))
+        return [self.seconds[BUILD] * share / count for count, share in groups for _ in range(count)]
+
+
+def _memory(
+    driver: int, worker: _Resident, workers: Workers, whole: _Whole, config: DataConfig, buckets: Buckets
+) -> float:
+    """Returns the peak of all processes, while the largest buckets are made."""
+    passes = config.dupe_factor * whole.heaviest
+    tokens = whole.counts["tokens"] * (1 - buckets.validation_fraction) / buckets.train
+    making = tokens * (_BUCKET_BYTES + _PASS_BYTES * passes)
+    gathered = whole.counts["shuffled"]
+    if not workers.processes:
+        return worker.shared + worker.own + _WORK_BYTES + making + _COPIES_IN_PROCESS * gathered
+    total = worker.shared + driver + _DRIVING_BYTES + _GATHERED_COPIES * gathered
+    return total + workers.processes * (worker.own + _WORK_BYTES) + min(workers.processes, buckets.train) * making
+
+
+def _filled(buckets: Buckets, documents: float) -> float:
+    """Returns the expected number of buckets that hold a document."""
+    held_out = buckets.validation_fraction * documents
+    groups = ((buckets.train, documents - held_out), (buckets.validation, held_out))
+    return sum(count * (1 - (1 - 1 / count) ** own) for count, own in groups if count)
+
+
+class _Resident(NamedTuple):
+    """Bytes of memory of this process: its own, and those of files that other processes map as well."""
+
+    own: int
+    shared: int
+
+
+def _resident() -> _Resident:
+    try:
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
+    except OSError:  # no Linux
+        return _Resident(_WORKER_BYTES, _SHARED_BYTES)
+    sizes = {line.partition(":")[0]: int(line.split()[1]) << 10 for line in lines}
+    return _Resident(sizes["Anonymous"], sizes["Rss"] - sizes["Anonymous"])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Lets TensorFlow, where it is loaded meanwhile, compute as it does in a worker."""
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_THREADS]
+        else:
+            os.environ[_THREADS] = before
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def in_time(seconds: float) -> str:
+    """Returns a time for people, for example `40 s`, `1 min 50 s`, `25 min` and `3 h 20 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    whole, rest = divmod(round(seconds), 60)
+    if whole < 10:
+        return f"{whole} min {rest} s" if rest else f"{whole} min"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

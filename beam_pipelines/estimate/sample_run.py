@@ -1,0 +1,164 @@
+"""Takes a sample of one input through the steps of a run, in this process, and measures them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplicates
+from beam_pipelines.estimate.sample import Unit
+from beam_pipelines.output.directory import by_folder
+from beam_pipelines.output.run_output import RunOutput
+from beam_pipelines.runners.progress import ProgressLog
+from beam_pipelines.sources.corpus import Corpus
+from beam_pipelines.sources.documents import BATCH_CHARACTERS, RawDocument
+from beam_pipelines.transforms.build_shards import REPORTS, BuildShard, ShardReport
+from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.near_duplicates import SignDocuments
+from beam_pipelines.transforms.packed_documents import unpack
+from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
+from bert_tf.config import DataConfig
+from bert_tf.text.vocabulary import Vocabulary
+
+READ, FILTER, TOKENIZE, NEAR_DUPLICATES, BUILD = "read", "filter", "tokenize", "near duplicates", "build"
+STEPS = (READ, FILTER, TOKENIZE, NEAR_DUPLICATES, BUILD)
+
+
+class MeasuredUnit(NamedTuple):
+    """What varies within a sample."""
+
+    bytes: float
+    documents: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a sample took and gave.
+
+    Args:
+        bytes: it takes on disk.
+        counts: `documents`, `tokens`, `examples`, bytes of shards (`disk`), of packed documents (`packed`) and of
+            what else is gathered (`shuffled`).
+        seconds: CPU time by step.
+        units: of its units, bytes on disk, and documents and tokens, without the duplicates within a unit.
+    """
+
+    bytes: float
+    counts: dict[str, int]
+    seconds: dict[str, float]
+    units: list[MeasuredUnit]
+
+
+class Rehearsal:
+    """The steps of a run, ready to be taken.
+
+    Args:
+        corpus: what is read.
+        configs: the examples to make, one for each length.
+        vocabulary: of the token ids.
+        buckets: of the run.
+    """
+
+    def __init__(self, corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, buckets: Buckets) -> None:
+        self._corpus = corpus
+        self._configs = configs
+        self._vocabulary = vocabulary
+        self._buckets = buckets
+        self._cleaning = configs[0].cleaning
+        self._filter = FilterDocuments(self._cleaning, corpus.languages)
+        self._tokenize = TokenizeDocuments(configs[0], corpus.languages, vocabulary, buckets, frozenset())
+        self._tokenize.setup()
+        # What is done once only, with the first call (TensorFlow's graph takes as long as a megabyte of text), must not
+        # be scaled.
+        once = [RawDocument("", "", ("A sentence.",))]
+        self._tokenize.start_bundle()
+        list(self._tokenize.process(once))
+        if self._cleaning.filters:
+            list(self._filter.process(once))
+
+    def measure(self, units: Sequence[Unit]) -> Measured:
+        """Takes the units of one input through all steps."""
+        seconds = dict.fromkeys(STEPS, 0.0) | {READ: sum(unit.seconds for unit in units)}
+        own: list[MeasuredUnit] = []
+        chunks: list[bytes] = []
+        filtered: list[list[RawDocument]] = []
+        for unit in units:
+            self._tokenize.start_bundle()
+            batches = list(_batches(unit.documents))
+            if self._cleaning.filters:
+                with _timed(seconds, FILTER):
+                    batches = [found for batch in batches for found in self._filter.process(batch)]
+            with _timed(seconds, TOKENIZE):
+                given = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
+            documents = unpack(given).documents
+            own.append(MeasuredUnit(unit.bytes, len(documents), sum(len(each.token_ids) for each in documents)))
+            chunks += given
+            filtered += batches
+        shuffled = 0
+        if self._cleaning.near_duplicates:
+            with _timed(seconds, NEAR_DUPLICATES):
+                shuffled = self._sign(filtered)
+        with _timed(seconds, BUILD):
+            counts = self._build(chunks)
+        counts |= {"packed": sum(map(len, chunks)), "shuffled": shuffled}
+        return Measured(sum(unit.bytes for unit in units), counts, seconds, own)
+
+    def _sign(self, batches: Iterable[list[RawDocument]]) -> int:
+        """Signs and compares documents; returns the bytes of their rows."""
+        threshold, seed = self._cleaning.near_duplicates, self._configs[0].seed
+        step = SignDocuments(seed, *band_shape(threshold), partitions=1)
+        step.start_bundle()
+        packed = [rows for batch in batches for _, rows in step.process(batch)]
+        packed += [windowed.value[1] for windowed in step.finish_bundle()]
+        find_near_duplicates(np.frombuffer(b"".join(packed), ROW), threshold)
+        return sum(map(len, packed))
+
+    def _build(self, chunks: list[bytes]) -> dict[str, int]:
+        """Makes the shards of one bucket and returns what they hold."""
+        with tempfile.TemporaryDirectory(prefix="bert_tf_estimate_") as folder:
+            output = RunOutput(folder)
+            output.begin()
+            step = BuildShard(
+                by_folder(self._configs), self._corpus.weights, self._vocabulary, self._buckets, output, "",
+                ProgressLog(),
+            )  # fmt: skip
+            list(step.process((0, chunks)))
+            (path,) = Path(folder, REPORTS).iterdir()
+            report = ShardReport.from_json(path.read_bytes())
+        counts = {name: report.counts[name] for name in ("documents", "tokens")}
+        counts["examples"] = sum(length.counts["examples"] for length in report.lengths)
+        counts["disk"] = sum(length.shard.bytes for length in report.lengths if length.shard)
+        return counts
+
+
+def _batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
+    """Yields batches as large as those of the run, so far as there are documents."""
+    batch: list[RawDocument] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += sum(map(len, document.paragraphs))
+        if characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _main_output(elements: Iterable[Any]) -> Iterator[bytes]:
+    return (element[1] for element in elements if isinstance(element, tuple))
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
+    started = time.process_time()
+    yield
+    seconds[step] += time.process_time() - started

@@ -1,0 +1,1 @@
+"""Output directories: storage, layout, reports and locks."""

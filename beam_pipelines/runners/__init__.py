@@ -1,0 +1,1 @@
+"""Beam runners: selection, job servers and worker processes."""

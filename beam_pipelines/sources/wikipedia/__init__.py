@@ -1,0 +1,1 @@
+"""Wikipedia dumps: pages, wikitext and templates."""

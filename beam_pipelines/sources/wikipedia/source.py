@@ -1,0 +1,107 @@
+"""Wikipedia and other wikis: the passages of the articles of MediaWiki XML dumps, plain, gzip or (multistream) bz2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from beam_pipelines.sources.documents import (
+    MALFORMED,
+    UNDECODABLE,
+    Format,
+    InputFile,
+    Part,
+    RawDocument,
+    excerpt,
+)
+from beam_pipelines.sources.paragraphs import raw_document
+from beam_pipelines.sources.wikipedia.dump_files import chunks_of, ends_file, is_index, is_multistream, parts_of
+from beam_pipelines.sources.wikipedia.dump_pages import (
+    Extent,
+    MalformedPageError,
+    Page,
+    PageBytes,
+    pages_of,
+    parsed_page,
+    place_of,
+    site_info_of,
+)
+from beam_pipelines.sources.wikipedia.names import WikiNames, is_disambiguation, is_redirect
+from beam_pipelines.sources.wikipedia.wikitext import passages
+
+NAMESPACE, REDIRECT, DISAMBIGUATION = "namespace", "redirect", "disambiguation"
+NO_PASSAGES, NOT_WIKITEXT = "no_passages", "not_wikitext"
+# MediaWiki's own limit for a page is 2 MiB of wikitext, which grows when it is escaped.
+_WIKITEXT_BYTES = 4 << 20
+
+
+class Wikipedia(Format):
+    """One document for each article: pages of other namespaces, redirects, disambiguations and empty ones are left out.
+
+    Templates are read as those of the language of the wiki, which the head of a dump names.
+
+    Args:
+        settings: pages whose passages are longer than `max_document_bytes`, or whose XML is more than twice as long,
+            are left out with the reason `over_long`.
+        language: that of dumps whose head names none.
+    """
+
+    # Measured on a part of the English dump without talk pages, rounded up.
+    text_per_byte: ClassVar[dict[str, float]] = {"": 0.5, ".bz2": 1.5, ".gz": 1.5}
+
+    def split(self, file: InputFile) -> Iterable[Part]:
+        """Yields ranges of bytes, or of streams where a multistream dump has its index beside it."""
+        if is_index(file.path):
+            yield Part(file.path, size=file.size)
+        else:
+            yield from parts_of(file)
+
+    def read(self, part: Part) -> Iterator[RawDocument]:
+        """Yields the pages of `part`; an index among the files has none."""
+        if is_index(part.path):
+            return
+        site = site_info_of(chunks_of(Part(part.path)))
+        names = WikiNames().with_local(site.namespaces, site.language or self.language)
+        longest = 2 * self.settings.max_document_bytes + _WIKITEXT_BYTES
+        for page in pages_of(part.path, chunks_of(part), _extent(part), longest):
+            yield self._document(part, page, names)
+
+    def _document(self, part: Part, found: PageBytes, names: WikiNames) -> RawDocument:
+        place = place_of(found.content, found.offset)
+        if is_multistream(part) and place.startswith("byte "):
+            place += f" of the text from byte {part.begin}"
+        if found.fault:
+            return RawDocument(part.path, place, _beginning(found.content), found.fault)
+        try:
+            page = parsed_page(found.content)
+        except UnicodeDecodeError:
+            return RawDocument(part.path, place, _beginning(found.content), UNDECODABLE)
+        except MalformedPageError:
+            return RawDocument(part.path, place, _beginning(found.content), MALFORMED)
+        if reason := _reason(page, names):
+            return RawDocument(part.path, place, excerpt([page.text]), reason)
+        found_passages = passages(page.text, names)
+        if not found_passages:
+            return RawDocument(part.path, place, excerpt([page.text]), NO_PASSAGES)
+        return raw_document(part.path, place, found_passages, self.settings.max_document_bytes)
+
+
+def _extent(part: Part) -> Extent:
+    if is_multistream(part):
+        return Extent(has_head=part.begin == 0, has_end=ends_file(part))
+    return Extent(part.begin, part.end, has_head=part.begin == 0)
+
+
+def _reason(page: Page, names: WikiNames) -> str:
+    """Returns why a page is left out, empty for an article."""
+    if names.namespace_of(page.title) if page.namespace is None else page.namespace:
+        return NAMESPACE
+    if page.redirect or is_redirect(page.text):
+        return REDIRECT
+    if page.model != "wikitext":
+        return NOT_WIKITEXT
+    return DISAMBIGUATION if is_disambiguation(page.title, page.text) else ""
+
+
+def _beginning(content: bytes) -> tuple[str, ...]:
+    return excerpt([content[:1000].decode(errors="replace")])

@@ -1,0 +1,112 @@
+"""The words of templates that stand in running text; all other templates are dropped.
+
+What a template shows is a program on its wiki, which a dump of articles does not hold. `wiki_templates` has the
+simplest form of those that are known, by language. Of a template that it does not know, the first unnamed argument is
+kept where it reads like a part of the sentence around it: a word or phrase that editors marked up. Infoboxes,
+navigation, stubs and other templates that stand alone on their lines leave a hole, and so do references and notes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from beam_pipelines.sources.wikipedia.templates import TemplateTables
+from beam_pipelines.sources.wikipedia.templates.renderers import parse_arguments, show_nothing
+
+# Marks where something was dropped, so that brackets and spaces around it can be tidied up. It is no character of XML;
+# neither is NUL, but that ends the text for mwparserfromhell.
+HOLE = "\x01"
+# Levels of nesting that are looked into; MediaWiki itself stops at 40 levels of templates.
+_MAX_DEPTH = 40
+
+_TEMPLATE = re.compile(r"\{\{((?:[^{}\n]++|\n(?!==)|\{(?!\{)|\}(?!\}))*+)\}\}")
+# Longer templates are not read for their words: none of a sentence's is, and quotations are shorter.
+_MAX_CHARACTERS = 20_000
+# Characters on both sides of an unknown template that are looked at, on its own line.
+_CONTEXT = 80
+
+_LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+# Links with a prefix: categories, pictures and other languages, which often share a line with templates.
+_PREFIXED_LINK = re.compile(r"\[\[[^\[\]|]*:[^\[\]]*\]*")
+# Other templates, also those that begin or end outside of the characters that are looked at.
+_TEMPLATES_BEFORE = re.compile(r"^[^{}]*\}\}|\{\{[^{}]*\}\}")
+_TEMPLATES_AFTER = re.compile(r"\{\{[^{}]*(?:\}\}|$)")
+# What stands directly before words of a sentence: blanks, opening brackets and quotes, apostrophes, dashes, and the
+# marks of HTML and arguments. Notes and references follow their word or punctuation without a space.
+_BEFORE_WORDS = frozenset(" \t\xa0\u3000([（«„“‘’\"'「『|=>/-–—")
+# Arguments that are no words: names of files, addresses, colours, transcriptions of sounds, short codes (ITA, DE-BE),
+# and keys with a value (type:city).
+_NO_PROSE = re.compile(
+    r"\.[A-Za-z]\w{2,3}$|://|^#|[ˈˌː]|^[/\[](?!\[)|^[A-Z]{1,3}\d*$|^[A-Z]{2,3}-[A-Z]{2,3}$|^\w{1,20}:\S"
+)
+
+
+def replace_templates(text: str, tables: TemplateTables) -> str:
+    """Replaces templates by the words they show, innermost first.
+
+    Args:
+        text: wikitext of a page.
+        tables: of its wiki.
+    """
+
+    def replacement(match: re.Match[str]) -> str:
+        return template_text(match[1], tables, match.string, match.span())
+
+    for _ in range(_MAX_DEPTH):
+        text, count = _TEMPLATE.subn(replacement, text)
+        if not count:
+            break
+    return text
+
+
+def template_text(content: str, tables: TemplateTables, page: str = "", span: tuple[int, int] = (0, 0)) -> str:
+    """Returns the words a template shows.
+
+    Args:
+        content: the text between `{{` and `}}`, free of other templates.
+        tables: of its wiki.
+        page: the text that holds the template.
+        span: where the template begins and ends there.
+
+    Returns:
+        Wikitext (links are as they were), or `HOLE` for a template that is dropped.
+    """
+    title, bar, rest = content.partition("|")
+    title = " ".join(title.replace("_", " ").split())
+    if title[:10].lower() == "formatnum:":
+        return title[10:].strip() or HOLE
+    render = tables.find(title)
+    if render is show_nothing or len(content) > _MAX_CHARACTERS:
+        return HOLE
+    if render:
+        return render(title, parse_arguments(rest)) or HOLE
+    # Of templates with several lines none stands in a sentence.
+    if not bar or "\n" in content or not _is_in_sentence(page, span, content):
+        return HOLE
+    text = parse_arguments(rest).get("1", "")
+    return text if _WORD.search(text) and not _NO_PROSE.search(text) else HOLE
+
+
+def _is_in_sentence(page: str, span: tuple[int, int], content: str) -> bool:
+    """Returns True for a template among words that stands where a word can stand."""
+    begin, end = span
+    before = page[max(0, begin - _CONTEXT) : begin].rpartition("\n")[2]
+    after = page[end : end + _CONTEXT].partition("\n")[0]
+    if _is_attached(before, content) or (before.endswith(("(", "（")) and after.startswith((")", "）"))):
+        return False
+    if _LETTER.search(_PREFIXED_LINK.sub("", _TEMPLATES_BEFORE.sub("", before))):
+        return True
+    # At the beginning of a line most templates are notices; those that the sentence goes on after are words.
+    after = _PREFIXED_LINK.sub("", _TEMPLATES_AFTER.sub("", after)).lstrip()
+    return (after[:1].islower() or after.startswith(tuple(",;:.)"))) and _LETTER.search(after) is not None
+
+
+def _is_attached(before: str, content: str) -> bool:
+    """Returns True for a template that follows a word or punctuation without a space, as notes do."""
+    word = before.rstrip("'") if before.endswith("''") else before
+    if not word or word[-1] in _BEFORE_WORDS:
+        return False
+    # These are written without spaces. Notes in them have names in Latin letters.
+    return not (_CHINESE_OR_JAPANESE.search(content.partition("|")[2]) and _CHINESE_OR_JAPANESE.match(word[-1]))

@@ -1,0 +1,1 @@
+"""Word counts and WordPiece training."""

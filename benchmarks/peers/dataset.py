@@ -1,0 +1,60 @@
+"""bert_tf's input pipeline alone: what training would be given, as fast as it comes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import tensorflow as tf
+
+from benchmarks.peers import batches
+from benchmarks.peers.session import Session
+from bert_tf.data.input.tf import pretraining_dataset
+from bert_tf.data.manifest import read_manifest, write_manifest
+from bert_tf.data.schema import MANIFEST_NAME
+
+
+def with_mask_unit(data: Path, mask_unit: str, folder: Path) -> Path:
+    """Makes `folder` a data directory of the records of `data`, to be masked by another unit.
+
+    Args:
+        data: with dynamic records, which hold no masks.
+        mask_unit: of `DataConfig`.
+        folder: new.
+
+    Returns:
+        `folder`.
+
+    Raises:
+        ValueError: for static records.
+    """
+    manifest = read_manifest(data)
+    if manifest.config.masking != "dynamic":
+        raise ValueError(f"{data}: must hold dynamic records. Received: {manifest.config.masking}")
+    folder.mkdir(parents=True)
+    for file in data.iterdir():
+        if file.name != MANIFEST_NAME:
+            (folder / file.name).symlink_to(file.absolute())
+    write_manifest(
+        dataclasses.replace(manifest, config=dataclasses.replace(manifest.config, mask_unit=mask_unit)), folder
+    )
+    return folder
+
+
+def main() -> None:
+    """Takes batches until the line is closed."""
+    parser = batches.arguments(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="a data directory of dynamic records")
+    parser.add_argument("--mask_unit", default="piece", help="piece, whole_word or span")
+    parser.add_argument("--output", type=Path, required=True, help="new folder for what stands in for --data")
+    args = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    session = Session()
+    data = with_mask_unit(args.data, args.mask_unit, args.output)
+    for _ in pretraining_dataset(data, "train", batch_size=batches.SEQUENCES, seed=0):
+        session.after_step(units=batches.SEQUENCES)
+
+
+if __name__ == "__main__":
+    main()

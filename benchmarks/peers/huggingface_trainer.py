@@ -1,0 +1,119 @@
+"""Hugging Face's `Trainer` on its BERT in PyTorch, padded to the longest of a batch, or to a length set beforehand.
+
+It lives in an environment of its own, as the head of `benchmarks.finetune` says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from benchmarks.peers import batches
+from benchmarks.peers.huggingface import config_of
+from benchmarks.peers.rows import BATCH_SIZE, LEARNING_RATE, Rows, read_rows
+from benchmarks.peers.session import Session
+
+
+class RowDataset(torch.utils.data.Dataset):
+    """The rows as the trainer takes them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> Mapping[str, Any]:
+        return self._rows.row(number)
+
+
+class Collator:
+    """Pads a batch, and remembers its tokens.
+
+    Args:
+        length: what to pad to; None pads to the longest row of the batch.
+    """
+
+    def __init__(self, length: int | None) -> None:
+        self._length = length
+        self.tokens: deque[int] = deque()
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Returns the batch under the names of the model's arguments."""
+        width = self._length or max(len(row["input_ids"]) for row in rows)
+        shape = (len(rows), width)
+        found = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids")}
+        found["attention_mask"] = torch.zeros(shape, dtype=torch.long)
+        for number, row in enumerate(rows):
+            count = len(row["input_ids"])
+            for name in ("input_ids", "token_type_ids"):
+                found[name][number, :count] = torch.from_numpy(row[name])
+            found["attention_mask"][number, :count] = 1
+        self.tokens.append(int(found["attention_mask"].sum()))
+        names = {"label": "labels", "start": "start_positions", "end": "end_positions"}
+        for name, argument in names.items():
+            if name in rows[0]:
+                found[argument] = torch.tensor([row[name] for row in rows])
+        return found
+
+
+class Listening(TrainerCallback):
+    """Reports every step to the session."""
+
+    def __init__(self, session: Session, collator: Collator) -> None:
+        self._session, self._collator = session, collator
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Reports one step and the tokens of its batch."""
+        self._session.after_step(units=self._collator.tokens.popleft())
+
+
+def build_model(size: str, rows: Rows) -> transformers.PreTrainedModel:
+    """Returns a classifier or a span predictor; its GELU is the original's."""
+    config = config_of(size)
+    config.num_labels = rows.num_labels if "label" in rows.targets else 2
+    if "label" in rows.targets:
+        return transformers.BertForSequenceClassification(config)
+    return transformers.BertForQuestionAnswering(config)
+
+
+def main() -> None:
+    """Trains until the line is closed."""
+    parser = batches.arguments(__doc__)
+    parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
+    parser.add_argument("--output", type=Path, required=True, help="folder that the trainer asks for")
+    parser.add_argument("--stock", action="store_true", help="pad to a length set beforehand, as its examples do")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    session, rows = Session(), read_rows(args.rows)
+    model = build_model(args.size, rows)
+    session.tell(parameters=sum(parameter.numel() for parameter in model.parameters()))
+    collator = Collator(rows.max_length if args.stock else None)
+    arguments = TrainingArguments(
+        output_dir=str(args.output),
+        per_device_train_batch_size=BATCH_SIZE,
+        learning_rate=LEARNING_RATE,
+        weight_decay=batches.WEIGHT_DECAY,
+        max_steps=batches.STEPS,
+        bf16=args.precision == "bfloat16",
+        use_cpu=True,
+        # It would leave out what it finds no argument of the model for, before the collator names it.
+        remove_unused_columns=False,
+        save_strategy="no",
+        logging_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )
+    listening = Listening(session, collator)
+    Trainer(model, arguments, data_collator=collator, train_dataset=RowDataset(rows), callbacks=[listening]).train()
+
+
+if __name__ == "__main__":
+    main()

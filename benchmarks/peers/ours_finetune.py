@@ -1,0 +1,67 @@
+"""bert_tf's fine-tuning through its own `finetune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.peers import batches
+from benchmarks.peers.ours import NEVER, listen
+from benchmarks.peers.rows import BATCH_SIZE, LEARNING_RATE, Rows, read_rows
+from benchmarks.peers.session import Session
+from bert_tf.config import TrainingConfig
+from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.models import BertBackbone, BertSpanPredictor, BertTextClassifier
+from bert_tf.tasks.rows import Encoded, training_batches
+from bert_tf.training.fit import finetune
+from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, SPANS
+from bert_tf.training.malloc import tune_allocator
+
+_NAMES = {"label": SINGLE_OUTPUT, "start": START_LOGITS, "end": END_LOGITS}
+
+
+def encoded(rows: Rows) -> Encoded:
+    """Returns the rows as a task gives them."""
+    targets = {_NAMES[name]: values for name, values in rows.targets.items()}
+    return Encoded(rows.token_ids, rows.row_splits, rows.first_lengths, 0, targets, examples=np.arange(len(rows)))
+
+
+def main() -> None:
+    """Trains until the line is closed."""
+    parser = batches.arguments(__doc__)
+    parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the run, which is never finished")
+    args = parser.parse_args()
+    tune_allocator()
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    listen(Session(), "tokens")
+    rows = read_rows(args.rows)
+    data, is_label = encoded(rows), "label" in rows.targets
+    config = TrainingConfig(
+        batch_size=BATCH_SIZE,
+        learning_rate=LEARNING_RATE,
+        precision=args.precision,
+        epochs=1,
+        log_every=NEVER,
+        checkpoint_every=NEVER,
+    )
+
+    def build() -> BertTextClassifier | BertSpanPredictor:
+        backbone = BertBackbone(batches.config_of(args.size))
+        return BertTextClassifier(backbone, rows.num_labels) if is_label else BertSpanPredictor(backbone)
+
+    finetune(
+        build,
+        lambda start: training_batches(data, BATCH_SIZE, config.seed, start),
+        config,
+        args.output,
+        batches.STEPS,
+        objective=CLASSIFICATION if is_label else SPANS,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""An exported encoder's `serving_default`, called in this process as servers call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.peers import requests
+from benchmarks.peers.session import Session
+from bert_tf.export.runtime import keep_packed_weights, prefer_onednn, register_text_operations
+
+prefer_onednn()
+import tensorflow as tf  # noqa: E402 (reads what comes before)
+
+
+def main() -> None:
+    """Answers until the line is closed."""
+    parser = requests.arguments(__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="folder of a version")
+    parser.add_argument("--packed_weights", action="store_true", help="as of `bert-tf serve`")
+    args = parser.parse_args()
+    if args.packed_weights:
+        keep_packed_weights()
+    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    register_text_operations()
+    session = Session()
+    loaded = tf.saved_model.load(str(args.model))
+    signature = loaded.signatures["serving_default"]
+    for texts in requests.batches_of(args):
+        answer = {name: tensor.numpy() for name, tensor in signature(text=tf.constant(texts)).items()}
+        session.tell(outputs={name: list(vectors.shape) for name, vectors in answer.items()})
+        session.after_step(units=args.batch_size)
+
+
+if __name__ == "__main__":
+    main()

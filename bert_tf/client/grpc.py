@@ -1,0 +1,175 @@
+"""The gRPC half of `bert_tf.client.rest`: rows of plain Python to tensors, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import tensorflow as tf
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from bert_tf.client.rest import PredictError, again
+from bert_tf.export.json_values import float32_digits, plain
+
+_SIGNATURE_DEF = "signature_def"
+
+
+class GrpcClient:
+    """Asks over gRPC.
+
+    Args:
+        server: `HOST:PORT`.
+        name: of the model.
+        version: the highest where None.
+        label: instead of a version.
+        timeout: seconds without an answer.
+        retries: how often a request that the server could not take is sent again.
+        token: that the server demands.
+        certificate: PEM file of an authority to trust; None for those of this machine.
+        secure: whether the connection has TLS.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        name: str,
+        version: int | None = None,
+        label: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        token: str | None = None,
+        certificate: str | Path | None = None,
+        *,
+        secure: bool = False,
+    ) -> None:
+        # The size of an answer is the server's affair.
+        options = [("grpc.max_receive_message_length", -1)]
+        if secure:
+            trusted = Path(certificate).read_bytes() if certificate is not None else None
+            channel = grpc.secure_channel(server, grpc.ssl_channel_credentials(trusted), options)
+        else:
+            channel = grpc.insecure_channel(server, options)
+        self._metadata = [("authorization", f"Bearer {token}")] if token is not None else []
+        self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        self._models = model_service_pb2_grpc.ModelServiceStub(channel)
+        self._server, self._name, self._version, self._label = server, name, version, label
+        self._timeout, self._retries = timeout, retries
+        self._signatures: dict[str, meta_graph_pb2.SignatureDef] | None = None
+
+    def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
+        """Asks for predictions, as `ModelClient.predict` says."""
+        request = predict_pb2.PredictRequest(model_spec=self._spec(signature_name))
+        for name, values in self._columns(instances, signature_name).items():
+            request.inputs[name].CopyFrom(values)
+        response = self._call(self._prediction.Predict, request)
+        columns = {name: plain(tf.make_ndarray(tensor)) for name, tensor in sorted(response.outputs.items())}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]
+
+    def classify(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[list[Any]]:
+        """Asks for classes, as `ModelClient.classify` says."""
+        request = classification_pb2.ClassificationRequest(model_spec=self._spec(signature_name))
+        request.input.example_list.examples.extend(map(_example, examples))
+        response = self._call(self._prediction.Classify, request)
+        return [
+            [[one.label, float32_digits(one.score)] for one in row.classes] for row in response.result.classifications
+        ]
+
+    def regress(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[float]:
+        """Asks for numbers, as `ModelClient.regress` says."""
+        request = regression_pb2.RegressionRequest(model_spec=self._spec(signature_name))
+        request.input.example_list.examples.extend(map(_example, examples))
+        return [float32_digits(one.value) for one in self._call(self._prediction.Regress, request).result.regressions]
+
+    def status(self) -> list[dict[str, Any]]:
+        """Returns the states of the versions, as `ModelClient.status` says."""
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec(None))
+        state_name = get_model_status_pb2.ModelVersionStatus.State.Name
+        return [
+            {"version": found.version, "state": state_name(found.state), "error": found.status.error_message}
+            for found in self._call(self._models.GetModelStatus, request).model_version_status
+        ]
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the signatures, as `ModelClient.metadata` says."""
+        return {
+            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+            for name, definition in self._definitions().items()
+        }
+
+    def _columns(self, instances: Sequence[Any], signature_name: str | None) -> dict[str, Any]:
+        """Returns tensors of rows; their types are those of the signature, of unknown inputs what they look like."""
+        name = signature_name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        if self._signatures is None:
+            self._signatures = self._definitions()
+        inputs = self._signatures[name].inputs if name in self._signatures else {}
+        rows = [
+            row if isinstance(row, Mapping) else dict.fromkeys(list(inputs)[:1] or ["inputs"], row) for row in instances
+        ]
+        names = sorted({key for row in rows for key in row})
+        try:
+            return {
+                key: tf.make_tensor_proto([row[key] for row in rows], inputs[key].dtype if key in inputs else None)
+                for key in names
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            raise PredictError(f"the rows are no tensors of {name}: {error}", code="INVALID_ARGUMENT") from error
+
+    def _definitions(self) -> dict[str, meta_graph_pb2.SignatureDef]:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=self._spec(None), metadata_field=[_SIGNATURE_DEF]
+        )
+        response = self._call(self._prediction.GetModelMetadata, request)
+        definitions = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata[_SIGNATURE_DEF].Unpack(definitions)
+        return dict(definitions.signature_def)
+
+    def _spec(self, signature_name: str | None) -> model_pb2.ModelSpec:
+        spec = model_pb2.ModelSpec(name=self._name, signature_name=signature_name or "")
+        if self._label is not None:
+            spec.version_label = self._label
+        elif self._version is not None:
+            spec.version.value = self._version
+        return spec
+
+    def _call(self, method: Callable[..., Any], request: Message) -> Any:
+        return again(lambda: self._once(method, request), self._retries)
+
+    def _once(self, method: Callable[..., Any], request: Message) -> Any:
+        try:
+            return method(request, timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            code, details = error.code().name, error.details() or ""
+            # Said by the library of this side, when there is no connection.
+            if code == "UNAVAILABLE" and "failed to connect" in details:
+                raise ConnectionError(f"no model server answers at {self._server}: {details}") from error
+            raise PredictError(details, code=code) from error
+
+
+def _example(features: Mapping[str, Any]) -> tf.train.Example:
+    """Returns a tf.Example of strings, whole numbers or floats, one or a list of them for each feature."""
+    example = tf.train.Example()
+    for name, content in features.items():
+        values = content if isinstance(content, list | tuple) else [content]
+        if all(isinstance(value, str | bytes) for value in values):
+            encoded = [value.encode() if isinstance(value, str) else value for value in values]
+            example.features.feature[name].bytes_list.value.extend(encoded)
+        elif all(isinstance(value, int) for value in values):
+            example.features.feature[name].int64_list.value.extend(values)
+        else:
+            example.features.feature[name].float_list.value.extend(values)
+    return example

@@ -1,0 +1,172 @@
+"""`bert-tf demo`: raw text to a served model, every step a real one."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from bert_tf.commands.demo.answers import export_and_ask, say_next_commands, show_filled_masks
+from bert_tf.commands.pipelines import run_pipeline
+from bert_tf.commands.progress import Steps
+from bert_tf.config import BertConfig, RunConfig, TrainingConfig, local_path
+from bert_tf.entry.packages import require_all
+
+VOCABULARY_SIZE = 8000
+SEQUENCE_LENGTH = 64
+# Dropout only slows down what is trained for a few minutes: after 3,000 steps of 64 x 64 tokens 24.6 % of the held-out
+# masked words were right without it (learning rate 2e-3), 18.6 % with 0.1 (learning rate 1.5e-3).
+MODEL_SIZE, DROPOUT = "tiny", 0.0
+PRETRAINING = TrainingConfig(
+    steps=3000,
+    batch_size=64,
+    learning_rate=2e-3,
+    warmup_steps=300,
+    checkpoint_every=500,
+    evaluate_every=1000,
+    evaluate_steps=20, log_every=100,
+)  # fmt: skip
+# Libraries that bert_tf requires. The text does not depend on Python's version or on what else is installed.
+LIBRARIES = ("apache_beam", "keras", "keras_hub", "numpy", "scipy", "sklearn", "tensorboard", "tensorflow")
+PASSAGES_PER_LABEL = 250
+# Both starts get the same steps and the same rate, with each of `RESTARTS` seeds. At 3e-4 a model without pre-training
+# learns almost nothing for some hundreds of steps, how many depends on the seed: one run of it says little.
+FINETUNING = TrainingConfig(
+    epochs=8, batch_size=32, learning_rate=1e-3, checkpoint_every=1000, log_every=100, keep_checkpoints=1
+)
+RESTARTS = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--input", help="glob of your own text; default: the documentation inside installed libraries")
+    parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="default: runs/demo")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Runs the whole path and returns the summary."""
+    from bert_tf.training.malloc import tune_allocator
+
+    require_all()
+    tune_allocator()
+    steps = Steps(total=9)
+    output: Path = args.output
+    output.mkdir(parents=True, exist_ok=True)
+    with steps.step("Corpus"):
+        files, held_out = _corpus(args.input, output, steps)
+    pattern = ",".join(map(str, files))
+    with steps.step(f"Vocabulary of up to {VOCABULARY_SIZE} word pieces (Beam)"):
+        run_pipeline("build_vocabulary", _flags(input=pattern, format="text", vocabulary_size=VOCABULARY_SIZE,
+                                                output=output / "vocab.txt"))  # fmt: skip
+    with steps.step("Pre-training examples (Beam)"):
+        run_pipeline("create_pretraining_data", _flags(
+            input=pattern, format="text", vocabulary=output / "vocab.txt", output=output / "data",
+            max_seq_length=SEQUENCE_LENGTH, max_predictions_per_seq=10, dupe_factor=4, validation_fraction=0.05,
+        ))  # fmt: skip
+    summary = _pretrain(output, steps)
+    with steps.step("Labelled passages: which file is a passage from?"):
+        train, dev = _passages(files, held_out, output / "passages")
+        steps.say(f"      {train} to train on, {dev} of documents that no step has read, in {output / 'passages'}")
+    summary |= _classify(output, steps)
+    with steps.step("Words that the pre-trained model fills in"):
+        show_filled_masks(output, steps)
+    with steps.step("Export, and answers from the SavedModel in a fresh process"):
+        version = export_and_ask(output, steps)
+    say_next_commands(output, steps)
+    return {"output": str(output), **summary, "saved_model": str(version)}
+
+
+def _flags(**values: Any) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def _own_files(pattern: str) -> list[Path]:
+    local_path(pattern)
+    files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
+    if not files:
+        raise FileNotFoundError(f"--input {pattern}: matches no file")
+    return files
+
+
+def _corpus(pattern: str | None, output: Path, steps: Steps) -> tuple[list[Path], list[Path]]:
+    """Returns the files of training documents, which all later steps read, and those of held-out documents."""
+    from bert_tf.commands.demo.passages import labelled_documents, split_documents
+    from bert_tf.data.corpora.docstrings import library_documents
+
+    documents = labelled_documents(_own_files(pattern)) if pattern else list(library_documents(LIBRARIES))
+    files, held_out = split_documents(documents, output / "corpus", output / "held_out")
+    places = f"{output / 'corpus'} and, held out, {output / 'held_out'}"
+    steps.say(f"      {len(documents)} documents of {len(files)} {'files' if pattern else 'libraries'}, in {places}")
+    return files, held_out
+
+
+def _pretrain(output: Path, steps: Steps) -> dict[str, Any]:
+    from bert_tf.data.manifest import read_manifest
+    from bert_tf.pretraining.run import constant_guess_accuracy, run_evaluation, run_pretraining
+
+    size = read_manifest(output / "data").vocabulary_size
+    model = BertConfig.from_size(MODEL_SIZE, vocabulary_size=size, max_sequence_length=128, dropout=DROPOUT)
+    with steps.step(f"Pre-training, {PRETRAINING.steps} steps of {PRETRAINING.batch_size} x {SEQUENCE_LENGTH} tokens"):
+        preset, _ = run_pretraining(output / "data", RunConfig(model, PRETRAINING), output / "pretraining")
+    with steps.step("Held-out figures"):
+        figures = run_evaluation(preset, output / "data")
+        guess = constant_guess_accuracy(output / "data", figures["split"])
+        steps.say(
+            f"      masked words: {figures['mlm_accuracy']:.1%} right, {guess:.1%} by always guessing the most "
+            f"frequent\n      next sentence: {figures['nsp_accuracy']:.1%} right, 50 % by guessing"
+        )
+    return {
+        "mlm_accuracy": figures["mlm_accuracy"],
+        "mlm_unigram_accuracy": guess,
+        "mlm_perplexity": figures["mlm_perplexity"],
+        "nsp_accuracy": figures["nsp_accuracy"],
+    }
+
+
+def _passages(files: list[Path], held_out: list[Path], directory: Path) -> tuple[int, int]:
+    from bert_tf.commands.demo.passages import write_passages
+
+    return write_passages(files, held_out, directory, most_passages=PASSAGES_PER_LABEL)
+
+
+def _classify(output: Path, steps: Steps) -> dict[str, Any]:
+    with steps.step(f"Fine-tuning a classifier with and without pre-training, {RESTARTS} seeds each"):
+        tuned, scratch = (
+            _classifiers(output, folder, from_scratch)
+            for folder, from_scratch in (("classifier", False), ("classifier_scratch", True))
+        )
+        accuracy, scratch_accuracy = (fmean(run["accuracy"] for run in runs) for runs in (tuned, scratch))
+        majority = tuned[0]["majority"]
+        steps.say(
+            f"      held-out passages, mean of {RESTARTS} seeds: {accuracy:.1%} right with pre-training "
+            f"({_each(tuned)}),\n      {scratch_accuracy:.1%} without ({_each(scratch)}), "
+            f"{majority:.1%} by always guessing the most frequent label"
+        )
+    return {
+        "classifier_accuracy": accuracy,
+        "classifier_scratch_accuracy": scratch_accuracy,
+        "classifier_majority": majority,
+        "classifier_accuracies": [run["accuracy"] for run in tuned],
+        "classifier_scratch_accuracies": [run["accuracy"] for run in scratch],
+    }
+
+
+def _classifiers(output: Path, folder: str, from_scratch: bool) -> list[dict[str, float]]:
+    """Returns the held-out metrics of one run for each seed; `folder` gets the preset of the best of them."""
+    from bert_tf.tasks.classify.task import ClassifyTask
+    from bert_tf.tasks.finetune.init import Start
+    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.sweep import finetune_trials, trials
+    from bert_tf.tasks.input_errors import Problems
+
+    sources = Sources(output / "passages/train.tsv", output / "passages/dev.tsv")
+    start = Start(output / "pretraining", from_scratch, length=SEQUENCE_LENGTH)
+    runs = trials(FINETUNING, paper_grid=False, restarts=RESTARTS)
+    _, _, outcomes = finetune_trials(ClassifyTask(), sources, start, runs, output / folder, Problems())
+    return [outcome.result.metrics for outcome in outcomes if outcome.result]
+
+
+def _each(runs: list[dict[str, float]]) -> str:
+    return ", ".join(f"{run['accuracy']:.1%}" for run in runs)

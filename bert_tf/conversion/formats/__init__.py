@@ -1,0 +1,1 @@
+"""Checkpoint formats: one module or package each, found through `registry`."""

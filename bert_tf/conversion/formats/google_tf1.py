@@ -1,0 +1,118 @@
+"""The original's checkpoints (google-research/bert), as released and as its programs leave them.
+
+A directory or a prefix: `bert_model.ckpt` or `model.ckpt-1000` with `bert_config.json` and `vocab.txt` beside. Written
+is `bert_model.ckpt`, which `tf.train.init_from_checkpoint` reads; tensors are float32, as its program has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.formats.bert_config import CONFIG_NAME, read_config
+from bert_tf.conversion.formats.releases import casing, read_release_vocabulary, remembered, write_release
+from bert_tf.conversion.formats.tf_checkpoint import (
+    RELEASED_NAME,
+    TensorFiles,
+    find_prefix,
+    is_object_based,
+    needed_prefix,
+    write_tensors,
+)
+from bert_tf.conversion.options import Options
+from bert_tf.conversion.tensors import ConversionError, check_tensors, expected_shapes, heads_among
+
+_STEP = "global_step"
+# What optimizers keep beside a variable, and of their own: the original's, TensorFlow's Adam and Momentum, LAMB, and
+# the scaling of losses of NVIDIA's programs.
+_SLOTS = re.compile(
+    r".+/(adam_[mv]|(Adam|AdamWeightDecayOptimizer|LAMBOptimizer|LAMB)(_1)?|lamb_[mv]|Momentum)"
+    rf"|{_STEP}|beta[12]_power|(current_)?loss_scale|good_steps|bad_steps"
+)
+# Tensors that only another architecture has.
+_OTHERS = {
+    r".*encoder/transformer/group_\d+/.*|bert/encoder/embedding_hidden_mapping_in/.*": "ALBERT",
+    r"(electra|generator|discriminator_predictions|generator_predictions)/.*": "ELECTRA",
+    r"bert/encoder/layer_\d+/(bottleneck|ffn_layer_\d+)/.*": "MobileBERT",
+    r"(tf)?roberta/.*|.*/roberta/.*": "RoBERTa",
+    r".*relative_positions.*": "NEZHA",
+    r"model/transformer/.*": "XLNet",
+    r".*distilbert/.*": "DistilBERT",
+}
+
+
+def recognizes(path: Path) -> bool:
+    """Returns whether `path` is a checkpoint of TensorFlow that keeps its tensors by name."""
+    prefix = find_prefix(path)
+    return prefix is not None and is_object_based(prefix) is not True
+
+
+def read(path: Path, options: Options) -> Checkpoint:
+    """Reads a checkpoint of the original, its arrays only when they are asked for.
+
+    Raises:
+        ConversionError: where it is none, a damaged one, or one of another architecture.
+    """
+    prefix = needed_prefix(path)
+    files = TensorFiles(prefix)
+    if is_object_based(prefix):
+        raise ConversionError(f"{prefix}: keeps its tensors by object, which is the form `model_garden`.")
+    _check_architecture(files.shapes, prefix)
+    config, beside = read_config(prefix.parent / CONFIG_NAME)
+    left_out = tuple(name for name in files.shapes if _SLOTS.fullmatch(name))
+    tensors = {name: files.tensor(name) for name in files.shapes if name not in left_out}
+    heads = heads_among(tensors, lambda name: tensors[name].shape)
+    config = _as_kept(config, tensors)
+    check_tensors(tensors, config, heads, prefix)
+    ordered = {name: tensors[name] for name in expected_shapes(config, heads)}
+    vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
+    return Checkpoint(
+        form="google_tf1",
+        path=prefix,
+        config=config,
+        heads=heads,
+        tensors=ordered,
+        vocabulary=vocabulary,
+        lowercase=casing(prefix.parent, vocabulary, beside, options),
+        dtype=files.dtype(ordered),
+        step=int(files.array(_STEP)) if _STEP in files else None,
+        left_out=left_out,
+        info=remembered(beside),
+    )
+
+
+def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
+    """Fills an empty directory as the original's releases are; no head is lost.
+
+    Raises:
+        ConversionError: where the original cannot express the encoder; the message says what.
+    """
+    write_release(checkpoint, directory, options)
+    write_tensors(directory / RELEASED_NAME, _arrays(checkpoint))
+    return []
+
+
+def _arrays(checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
+    for name in expected_shapes(checkpoint.config, checkpoint.heads):
+        yield name, checkpoint.array(name)
+    if checkpoint.step is not None:
+        yield _STEP, np.array(checkpoint.step, np.int64)
+
+
+def _check_architecture(names: Mapping[str, object], prefix: Path) -> None:
+    for pattern, architecture in _OTHERS.items():
+        found = next((name for name in names if re.fullmatch(pattern, name)), None)
+        if found:
+            raise ConversionError(
+                f"{prefix}: must hold tensors of BERT. Received: those of {architecture}, such as `{found}`"
+            )
+
+
+def _as_kept(config: BertConfig, tensors: Mapping[str, object]) -> BertConfig:
+    return replace(config, pooler=any(name.startswith("bert/pooler/") for name in tensors))

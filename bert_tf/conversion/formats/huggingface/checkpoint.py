@@ -1,0 +1,161 @@
+"""Directories of Hugging Face's transformers as a form of a checkpoint.
+
+config.json                 architecture and classes of a task
+model.safetensors           weights, or shards with an index; read as well: pytorch_model.bin
+vocab.txt, tokenizer.json   word pieces, and how text is cut
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from bert_tf.config import save_json
+from bert_tf.conversion.checkpoint import DTYPES, Checkpoint
+from bert_tf.conversion.formats.huggingface import config as configs
+from bert_tf.conversion.formats.huggingface import names as layout
+from bert_tf.conversion.formats.huggingface.tokenizer import TokenizerFiles, lowercase_by_name, read_tokenizer
+from bert_tf.conversion.formats.huggingface.tokenizer_files import write_tokenizer
+from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
+from bert_tf.conversion.formats.vocabulary import fitted, without_padding
+from bert_tf.conversion.options import Options
+from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
+from bert_tf.text.casing import is_lowercase
+
+_NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+_DROPPING = ("sequence_classification", "token_classification", "multiple_choice")
+
+
+def recognizes(path: Path) -> bool:
+    """Returns whether `path` is a directory with config.json and weights as the library names them."""
+    return (path / configs.CONFIG_NAME).is_file() and any((path / name).is_file() for name in (*NAMES, *OTHER_NAMES))
+
+
+def read(path: Path, options: Options) -> Checkpoint:
+    """Reads a directory of Hugging Face's, its arrays only when they are asked for.
+
+    Raises:
+        ConversionError: for another architecture, damaged files, or tensors that are not those of the configuration.
+    """
+    file = path / configs.CONFIG_NAME
+    if not file.is_file():
+        raise ConversionError(f"{path}: must be a directory with config.json. Received: none there")
+    config = configs.read_config(file)
+    name = configs.architecture(config, file)
+    # The pooler shows only in the weights, whose table of positions is checked by the configuration.
+    weights = layout.plain(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
+    heads, names = _heads(weights, name, config, path)
+    architecture = configs.encoder_config(config, file, layout.has_pooler(weights.tensors))
+    tensors = layout.canonical(weights.tensors, architecture, heads)
+    check_tensors(tensors, architecture, heads, path)
+    tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
+    vocabulary = tokenizer.vocabulary
+    if vocabulary is not None:
+        rows = architecture.vocabulary_size
+        padded = options.padded_vocabulary or configs.padded_length(config, len(vocabulary)) == rows
+        vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
+    rate = configs.dropout(config, file)
+    return Checkpoint(
+        form="huggingface",
+        path=path,
+        config=architecture,
+        heads=heads,
+        tensors=tensors,
+        vocabulary=vocabulary,
+        lowercase=_lowercase(path, tokenizer, options),
+        dtype=layout.number_format(weights.tensors.values()),
+        labels=names,
+        classifier_dropout=(architecture.dropout if rate is None else rate) if heads.task in _DROPPING else None,
+        left_out=weights.left_out,
+        info={configs.INFO_KEY: {"config": configs.kept(config)} | _tokenizer_info(tokenizer)},
+    )
+
+
+def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
+    """Fills an empty directory as `save_pretrained` would, with word pieces where the checkpoint has them.
+
+    Returns:
+        The heads of pre-training where there is one of a task, since no class of the library has both.
+
+    Raises:
+        ConversionError: for what BERT in transformers is not, or numbers that the format asked for cannot hold.
+    """
+    heads, lost = checkpoint.heads, []
+    if heads.task:
+        lost = Heads(heads.masked_lm, heads.next_sentence).names()
+        heads = Heads(task=heads.task, num_labels=heads.num_labels)
+    dtype = options.dtype or checkpoint.dtype
+    if dtype not in DTYPES:
+        raise ConversionError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {dtype!r}")
+    pieces = None if checkpoint.vocabulary is None else without_padding(checkpoint.vocabulary)
+    if pieces is not None:
+        if checkpoint.lowercase is None:
+            raise ConversionError(f"{checkpoint.path}: says nothing of its casing: give --lowercase true or false.")
+        said = checkpoint.info.get(configs.INFO_KEY, {})
+        longest = said.get("model_max_length", checkpoint.config.max_sequence_length)
+        write_tokenizer(directory, pieces, checkpoint.lowercase, longest, tuple(said.get("added_tokens", ())))
+    length = None if pieces is None else len(pieces)
+    save_json(configs.written_config(checkpoint, heads, dtype, length), directory / configs.CONFIG_NAME)
+    _write_weights(checkpoint, heads, dtype, directory, options.shard_bytes)
+    return lost
+
+
+def _heads(
+    weights: layout.Weights, name: str | None, config: Mapping[str, Any], path: Path
+) -> tuple[Heads, tuple[str, ...] | None]:
+    heads = layout.heads_of(weights.tensors, name, config, path)
+    copied = any(left.endswith("decoder.weight") for left in weights.left_out)
+    if heads.masked_lm and config.get("tie_word_embeddings") is False and not copied:
+        raise ConversionError(
+            f"{path / configs.CONFIG_NAME}: `tie_word_embeddings` must be true where there is no tensor "
+            f"`cls.predictions.decoder.weight`. Received: False"
+        )
+    if heads.task not in ("sequence_classification", "token_classification"):
+        return heads, None
+    number, names = configs.labels(config, path / configs.CONFIG_NAME)
+    if heads.task == "sequence_classification":
+        configs.check_problem(config, number, path / configs.CONFIG_NAME)
+    return Heads(task=heads.task, num_labels=number), names
+
+
+def _lowercase(path: Path, tokenizer: TokenizerFiles, options: Options) -> bool | None:
+    for said in (options.lowercase, tokenizer.lowercase, lowercase_by_name(path)):
+        if said is not None:
+            return said
+    return None if tokenizer.vocabulary is None else is_lowercase(tokenizer.vocabulary)
+
+
+def _tokenizer_info(tokenizer: TokenizerFiles) -> dict[str, Any]:
+    info: dict[str, Any] = {}
+    if tokenizer.added:
+        info["added_tokens"] = list(tokenizer.added)
+    if tokenizer.longest is not None:
+        info["model_max_length"] = tokenizer.longest
+    return info
+
+
+def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: Path, limit: int) -> None:
+    prefix = "bert." if heads.names() else ""
+    own = ("embeddings.", "encoder.", "pooler.")
+    originals = {
+        (prefix if theirs.startswith(own) else "") + theirs: ours
+        for ours, theirs in layout.names(checkpoint.config, heads).items()
+    }
+    numbers = np.dtype(_NUMBERS[dtype])
+    shapes = expected_shapes(checkpoint.config, heads)
+    sizes = {name: int(np.prod(shapes[ours])) * numbers.itemsize for name, ours in originals.items()}
+
+    def array(name: str) -> np.ndarray:
+        values = checkpoint.array(originals[name])
+        with np.errstate(over="ignore"):
+            cast = values.astype(numbers)
+        if not np.isfinite(cast.astype(np.float32)).all():
+            largest = float(np.abs(values).max())
+            raise ConversionError(f"{checkpoint.path}: `{name}` does not fit {dtype}. Received: up to {largest:.4g}")
+        return np.ascontiguousarray(cast.T if originals[name].endswith("/kernel") else cast)
+
+    write_shards(sizes, directory, array, limit)

@@ -1,0 +1,292 @@
+"""Hugging Face's `config.json`: which of its keys mean what, and which of them BERT here does not have."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config import BertConfig, ConfigError, from_dict
+from bert_tf.config.base import read_json_object
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.formats.huggingface.names import CLASSES
+from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
+
+CONFIG_NAME = "config.json"
+INFO_KEY = "huggingface"
+# Key: our field, and what transformers takes where it is missing.
+_FIELDS: dict[str, tuple[str, Any]] = {
+    "vocab_size": ("vocabulary_size", 30522),
+    "hidden_size": ("hidden_dim", 768),
+    "num_hidden_layers": ("num_layers", 12),
+    "num_attention_heads": ("num_heads", 12),
+    "intermediate_size": ("intermediate_dim", 3072),
+    "max_position_embeddings": ("max_sequence_length", 512),
+    "type_vocab_size": ("num_segments", 2),
+    "hidden_dropout_prob": ("dropout", 0.1),
+    "attention_probs_dropout_prob": ("attention_dropout", 0.1),
+    "layer_norm_eps": ("layer_norm_epsilon", 1e-12),
+    "initializer_range": ("initializer_range", 0.02),
+}
+# All tanh forms are one function, written down in several ways.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_approximate",
+    "gelu_pytorch_tanh": "gelu_approximate",
+    "gelu_python_tanh": "gelu_approximate",
+    "gelu_accurate": "gelu_approximate",
+    "gelu_fast": "gelu_approximate",
+    "gelu_approximate": "gelu_approximate",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+_WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_approximate": "gelu_new", "relu": "relu", "tanh": "tanh"}
+# What changes the mathematics, and the values under which it is BERT's.
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "cross_attention_hidden_size": (None,),
+    "is_encoder_decoder": (False, None),
+    "tie_encoder_decoder": (False, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+    "compression_config": (None,),
+    "per_layer_config": (None, {}),
+    "auto_map": (None,),
+    "pooler_type": ("first_token_transform", None),
+    "directionality": ("bidi", None),
+    "tie_word_embeddings": (True, False, None),
+    # Written beside TinyBERT's and empty there.
+    "cell": ({}, None),
+    "structure": ([], None),
+    "pre_trained": ("", None),
+    "problem_type": ("regression", "single_label_classification", "multi_label_classification", None),
+}
+_SAME_AS_HIDDEN_SIZE = ("embedding_size", "emb_size")
+# Read and written anew, or of one run of a program only.
+_NOT_KEPT = (
+    "model_type", "architectures", "hidden_act", "classifier_dropout", "id2label", "label2id", "num_labels",
+    "_num_labels", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash",
+    "pad_vocab_size_multiple_of", "tie_word_embeddings", "xla_device", "_attn_implementation", "attn_implementation",
+    "_attn_implementation_autoset", "use_bfloat16", "torchscript", "gradient_checkpointing", "output_past",
+)  # fmt: skip
+# Nothing of the model's answers depends on these.
+_HARMLESS = (
+    "chunk_size_feed_forward", "output_attentions", "output_hidden_states", "return_dict", "use_return_dict",
+    "use_cache", "pad_token_id", "bos_token_id", "eos_token_id", "eos_token_ids", "sep_token_id", "cls_token_id",
+    "mask_token_id", "unk_token_id", "decoder_start_token_id", "finetuning_task", "task_specific_params", "prefix",
+    "tokenizer_class", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+    "language", "name", "base_model_prefix", "do_lower_case", "model_max_length", "max_seq_length",
+    "sentence_transformers", "sbert_ce_default_activation_function", "sbert_ce_default_activation_fn", "summary_type",
+    "tf_legacy_loss", "training", "train_batch_size", "tie_last_hidden_states", "unsloth_version",
+)  # fmt: skip
+# Of generating text, which this model does not do.
+_GENERATION = (
+    "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
+    "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
+    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "epsilon_cutoff", "eta_cutoff",
+)  # fmt: skip
+_KNOWN = {*_FIELDS, *_FIXED, *_SAME_AS_HIDDEN_SIZE, *_NOT_KEPT, *_HARMLESS, *_GENERATION}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Reads config.json and makes sure that it describes BERT.
+
+    Raises:
+        ConversionError: for another architecture, an unknown key or a value that BERT here does not have.
+    """
+    try:
+        config = read_json_object(path)
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+    kind = config.get("model_type", "bert")
+    if kind != "bert":
+        raise ConversionError(f"{path}: `model_type` must be `bert`. Received: {kind!r}")
+    for key in config:
+        if key not in _KNOWN:
+            near = difflib.get_close_matches(key, _KNOWN, n=1)
+            hint = f" (did you mean `{near[0]}`?)" if near else ""
+            raise ConversionError(f"{path}: unknown key `{key}`{hint}: it may change what the model computes.")
+    for key, allowed in _FIXED.items():
+        if key in config and not any(type(config[key]) is type(value) and config[key] == value for value in allowed):
+            values = " or ".join(repr(value) for value in allowed if value is not None) or "missing"
+            raise ConversionError(f"{path}: `{key}` must be {values}. Received: {config[key]!r}")
+    for key in _SAME_AS_HIDDEN_SIZE:
+        if key in config and config[key] != config.get("hidden_size", 768):
+            raise ConversionError(f"{path}: `{key}` must be that of `hidden_size`. Received: {config[key]!r}")
+    return config
+
+
+def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertConfig:
+    """Returns the encoder's architecture.
+
+    Args:
+        config: of `read_config`.
+        path: its file, for the message.
+        pooler: whether there are weights of a pooler.
+
+    Raises:
+        ConversionError: naming a key of the wrong type or value.
+    """
+    activation = config.get("hidden_act", "gelu")
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        raise ConversionError(f"{path}: `hidden_act` must be one of {', '.join(ACTIVATIONS)}. Received: {activation!r}")
+    fields = {name: config.get(key, default) for key, (name, default) in _FIELDS.items()}
+    if fields["attention_dropout"] == fields["dropout"]:
+        fields["attention_dropout"] = None
+    try:
+        return from_dict(BertConfig, fields | {"activation": ACTIVATIONS[activation], "pooler": pooler}, str(path))
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+
+
+def architecture(config: Mapping[str, Any], path: Path) -> str | None:
+    """Returns the class that config.json names, None where it names none.
+
+    Raises:
+        ConversionError: for a class that is not BERT's.
+    """
+    given = config.get("architectures")
+    if given is None or given == []:
+        return None
+    if not isinstance(given, list) or len(given) != 1 or given[0] not in CLASSES:
+        raise ConversionError(f"{path}: `architectures` must be one of {', '.join(CLASSES)}. Received: {given!r}")
+    name: str = given[0]
+    return name
+
+
+def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] | None]:
+    """Returns the number of classes, and their names in the order of their ids where they have any of their own.
+
+    Raises:
+        ConversionError: where `id2label`, `label2id` and `num_labels` contradict each other.
+    """
+    numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
+    for key, number in numbers.items():
+        if type(number) is not int or number < 1:
+            raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {number!r}")
+    by_id = config.get("id2label")
+    if by_id is None:
+        return next(iter(numbers.values()), 2), None
+    try:
+        names = {int(number): str(name) for number, name in by_id.items()}
+        ids = {str(name): int(number) for name, number in (config.get("label2id") or {}).items()}
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise ConversionError(f"{path}: `id2label` must map ids to names, `label2id` names to ids: {error}") from error
+    if sorted(names) != list(range(len(names))):
+        raise ConversionError(f"{path}: the ids of `id2label` must be 0 to {len(names) - 1}. Received: {sorted(names)}")
+    ordered = tuple(names[number] for number in range(len(names)))
+    for key, number in numbers.items():
+        if number != len(ordered):
+            raise ConversionError(f"{path}: `{key}` must be {len(ordered)}, as `id2label` is long. Received: {number}")
+    generic = {f"LABEL_{number}": number for number in range(len(ids))}
+    if ids and ids != generic and ids != {name: number for number, name in enumerate(ordered)}:
+        raise ConversionError(f"{path}: `label2id` must be `id2label` the other way round. Received: {ids}, {names}")
+    if ordered == tuple(f"LABEL_{number}" for number in range(len(ordered))):
+        return len(ordered), None
+    if len(set(ordered)) != len(ordered):
+        raise ConversionError(f"{path}: the names of `id2label` must be distinct. Received: {names}")
+    return len(ordered), ordered
+
+
+def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
+    """Makes sure that a classifier of texts answers with one label, or one number.
+
+    Args:
+        config: of `read_config`.
+        number: outputs of the classifier.
+        path: of the configuration, for the message.
+
+    Raises:
+        ConversionError: for a classifier of several labels at once, and a regression of several numbers.
+    """
+    # A pipeline of transformers takes over what the configuration says for its task.
+    of_tasks = config.get("task_specific_params")
+    places = {"problem_type": config.get("problem_type")}
+    for task, fields in of_tasks.items() if isinstance(of_tasks, dict) else ():
+        if isinstance(fields, dict):
+            places[f"task_specific_params.{task}.problem_type"] = fields.get("problem_type")
+    for place, kind in places.items():
+        if kind == "multi_label_classification" or (kind == "regression" and number > 1):
+            raise ConversionError(
+                f"{path}: `{place}` must be single_label_classification, or regression with one output: a preset "
+                f"answers a text with one label or one number. Received: {kind!r} with {number} outputs. To convert "
+                "the encoder alone, load it with `BertModel.from_pretrained`, save it, and convert what was saved."
+            )
+
+
+def dropout(config: Mapping[str, Any], path: Path) -> float | None:
+    """Returns the dropout rate of a task's head, None where it is the encoder's. Raises ConversionError for no rate."""
+    rate = config.get("classifier_dropout")
+    return None if rate is None else checked_rate(rate, f"{path}: `classifier_dropout`")
+
+
+def kept(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what config.json should say again when it is written anew, beside what the model says itself."""
+    values = {key: value for key, value in config.items() if key not in _FIELDS and key not in _NOT_KEPT}
+    return values | {key: config[key] for key in ("architectures", "hidden_act") if config.get(key)}
+
+
+def padded_length(config: Mapping[str, Any], length: int) -> int:
+    """Returns how many rows an embedding of `length` word pieces has by `pad_vocab_size_multiple_of`."""
+    multiple = config.get("pad_vocab_size_multiple_of")
+    return -(-length // multiple) * multiple if type(multiple) is int and multiple > 0 else length
+
+
+def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int | None) -> dict[str, Any]:
+    """Returns the content of config.json.
+
+    Args:
+        checkpoint: to be written.
+        heads: what is written of its heads.
+        dtype: number format of the file.
+        pieces: length of vocab.txt; None where there is none.
+
+    Raises:
+        ConversionError: for what BERT in transformers is not.
+    """
+    config = checkpoint.config
+    if config.attention != "bidirectional":
+        raise ConversionError(
+            f"{checkpoint.path}: huggingface has no BERT but one of `attention` bidirectional. "
+            f"Received: {config.attention!r}"
+        )
+    before: dict[str, Any] = dict(checkpoint.info.get(INFO_KEY, {}).get("config", {}))
+    named = before.pop("architectures", [None])[0]
+    fits = CLASSES.get(named)
+    fitting = fits is not None and fits.task == heads.task and fits.masked_lm <= heads.masked_lm
+    if fits is None or not fitting or fits.next_sentence > heads.next_sentence:
+        named = _class_of(heads)
+    activation = before.pop("hidden_act", None)
+    if ACTIVATIONS.get(activation) != config.activation:
+        activation = _WRITTEN_ACTIVATIONS[config.activation]
+    values: dict[str, Any] = {"architectures": [named], "model_type": "bert", "hidden_act": activation}
+    values |= {key: getattr(config, name) for key, (name, _) in _FIELDS.items()}
+    if config.attention_dropout is None:
+        values["attention_probs_dropout_prob"] = config.dropout
+    rate = checkpoint.classifier_dropout
+    values |= {"classifier_dropout": None if rate == config.dropout else rate, "torch_dtype": dtype}
+    if pieces is not None and pieces != config.vocabulary_size:
+        values["pad_vocab_size_multiple_of"] = _multiple(pieces, config.vocabulary_size)
+    if checkpoint.vocabulary is not None:
+        values["pad_token_id"] = checkpoint.vocabulary.pad_id
+    if heads.task in ("sequence_classification", "token_classification"):
+        ordered = checkpoint.labels or tuple(f"LABEL_{number}" for number in range(heads.num_labels or 0))
+        values["id2label"] = {str(number): name for number, name in enumerate(ordered)}
+        values["label2id"] = {name: number for number, name in enumerate(ordered)}
+    return before | values
+
+
+def _class_of(heads: Heads) -> str:
+    wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
+    return next(name for name, found in CLASSES.items() if found == wanted)
+
+
+def _multiple(pieces: int, rows: int) -> int:
+    usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == rows)
+    return next(usual, rows)

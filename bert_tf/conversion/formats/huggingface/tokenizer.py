@@ -1,0 +1,262 @@
+"""The files of a tokenizer in Hugging Face's directories: word pieces, casing, and what ours does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config import ConfigError
+from bert_tf.config.base import read_json_object
+from bert_tf.conversion.formats.vocabulary import read_vocabulary
+from bert_tf.conversion.tensors import ConversionError
+from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, UNK, Vocabulary
+
+VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
+SPECIAL_NAME, ADDED_NAME = "special_tokens_map.json", "added_tokens.json"
+# Those of DistilBERT and ELECTRA are BERT's under another name.
+CLASSES = (
+    "BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast", "ElectraTokenizer",
+    "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend",
+)  # fmt: skip
+# Words of more characters are unknown to transformers; here and in the original those of more than 200 are.
+_LONGEST_WORDS = (100, 200)
+_SPECIAL = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "tokenize_chinese_chars": (True, None),
+    "do_basic_tokenize": (True, None),
+    "do_wordpiece_tokenize": (True, None),
+    "clean_text": (True, None),
+    "never_split": (None, []),
+    "wordpieces_prefix": (CONTINUATION, None),
+    "auto_map": (None,),
+    "keep_accents": (None,),
+    "word_tokenizer_type": (None, "basic"),
+    "subword_tokenizer_type": (None, "wordpiece"),
+}
+# How calls cut and pad by default, and where files came from: nothing of what a text's word pieces are.
+_HARMLESS = (
+    "model_max_length", "max_len", "max_length", "max_seq_length", "stride", "truncation", "truncation_side",
+    "truncation_strategy", "padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "do_pad",
+    "model_input_names", "name_or_path", "_name_or_path", "special_tokens_map_file", "tokenizer_file", "vocab_file",
+    "full_tokenizer_file", "from_slow", "use_fast", "init_inputs", "clean_up_tokenization_spaces", "processor_class",
+    "transformers_version", "backend", "is_local", "local_files_only", "trust_remote_code", "cache_dir", "revision",
+    "use_auth_token", "token", "return_token_type_ids", "return_tensors", "device_map", "errors", "bos_token",
+    "eos_token", "split_special_tokens", "chat_template", "vocab_size", "language", "fix_mistral_regex",
+    "add_special_tokens", "verbose", "subfolder", "legacy", "special_tokens", "model_type",
+)  # fmt: skip
+_READ = ("tokenizer_class", "do_lower_case", "strip_accents", "added_tokens_decoder", "additional_special_tokens",
+         "extra_special_tokens")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """What the files of a tokenizer say.
+
+    Args:
+        vocabulary: word pieces and the tokens added to them; None where there is neither vocab.txt nor tokenizer.json.
+        source: the file that the word pieces stand in.
+        lowercase: whether text is lower-cased; None where no file says so.
+        added: tokens beyond the word pieces, in the order of their ids.
+        longest: tokens that a model takes, where a file says so.
+    """
+
+    vocabulary: Vocabulary | None
+    source: Path
+    lowercase: bool | None
+    added: tuple[str, ...] = field(default=())
+    longest: int | None = None
+
+
+def read_tokenizer(directory: Path, named: Any, given: Path | None) -> TokenizerFiles:
+    """Reads the files of a tokenizer.
+
+    Args:
+        directory: they are in.
+        named: the class that config.json names, or None.
+        given: a vocab.txt to take instead of the directory's.
+
+    Raises:
+        ConversionError: for a tokenizer of another kind, or settings and special tokens that BERT's does not have.
+    """
+    settings = _json(directory / SETTINGS_NAME)
+    _check_settings(settings, directory / SETTINGS_NAME)
+    _check_class(named, directory / "config.json")
+    _check_special(_json(directory / SPECIAL_NAME), directory / SPECIAL_NAME)
+    whole = _json(directory / TOKENIZER_NAME)
+    if whole:
+        _check_pipeline(whole, directory / TOKENIZER_NAME)
+    lowercase = settings.get("do_lower_case")
+    if lowercase is None and whole:
+        lowercase = whole["normalizer"].get("lowercase", True)
+    _check_accents(settings, whole, lowercase, directory)
+    longest = settings.get("model_max_length", settings.get("max_len"))
+    # Where there is no limit, the library writes 10^30.
+    longest = longest if isinstance(longest, int) and longest < 10**9 else None
+    source = given or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
+    pieces = _pieces(whole, source, directory, given)
+    if pieces is None:
+        return TokenizerFiles(None, source, lowercase, longest=longest)
+    added = () if given else _added(pieces, settings, whole, directory)
+    try:
+        vocabulary = Vocabulary((*pieces, *added))
+    except ValueError as error:
+        raise ConversionError(f"{source}: {error}") from error
+    return TokenizerFiles(vocabulary, source, lowercase, added, longest)
+
+
+def lowercase_by_name(directory: Path) -> bool | None:
+    """Returns the casing that a directory's name tells, None where it tells none."""
+    name = directory.absolute().name.lower()
+    if "uncased" in name:
+        return True
+    return False if "cased" in name else None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        return read_json_object(path) if path.is_file() else {}
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+
+
+def _check_settings(settings: Mapping[str, Any], path: Path) -> None:
+    known = {*_FIXED, *_HARMLESS, *_READ, *_SPECIAL}
+    for key, value in settings.items():
+        if key not in known:
+            raise ConversionError(f"{path}: unknown key `{key}`: it may change how text is cut.")
+        if key in _FIXED and not any(value == allowed and type(value) is type(allowed) for allowed in _FIXED[key]):
+            values = " or ".join(repr(allowed) for allowed in _FIXED[key] if allowed is not None) or "missing"
+            raise ConversionError(f"{path}: `{key}` must be {values}. Received: {value!r}")
+    for key in ("do_lower_case", "strip_accents"):
+        if settings.get(key) not in (True, False, None):
+            raise ConversionError(f"{path}: `{key}` must be true, false or null. Received: {settings[key]!r}")
+    _check_class(settings.get("tokenizer_class"), path)
+    _check_special(settings, path)
+
+
+def _check_class(name: Any, path: Path) -> None:
+    if name is not None and name not in CLASSES:
+        raise ConversionError(f"{path}: `tokenizer_class` must be one of {', '.join(CLASSES)}. Received: {name!r}")
+
+
+def _check_special(settings: Mapping[str, Any], path: Path) -> None:
+    for key, name in _SPECIAL.items():
+        if key in settings and _content(settings[key]) != name:
+            raise ConversionError(f"{path}: `{key}` must be {name}. Received: {settings[key]!r}")
+
+
+def _content(token: Any) -> Any:
+    return token.get("content") if isinstance(token, Mapping) else token
+
+
+def _check_pipeline(whole: Mapping[str, Any], path: Path) -> None:
+    """Makes sure that tokenizer.json is BERT's chain of steps, each with BERT's settings."""
+    for part, kinds in (
+        ("model", ("WordPiece",)),
+        ("normalizer", ("BertNormalizer",)),
+        ("pre_tokenizer", ("BertPreTokenizer",)),
+        ("post_processor", ("TemplateProcessing", "BertProcessing", None)),
+    ):
+        kind = (whole.get(part) or {}).get("type")
+        # Files of early versions do not name the model's type.
+        if kind not in kinds and not (part == "model" and kind is None and "max_input_chars_per_word" in whole[part]):
+            raise ConversionError(f"{path}: `{part}` must be {kinds[0]}. Received: {kind!r}")
+    model, normalizer = whole["model"], whole["normalizer"]
+    for key, found, allowed in (
+        ("model.unk_token", _content(model.get("unk_token")), (UNK,)),
+        ("model.continuing_subword_prefix", model.get("continuing_subword_prefix", CONTINUATION), (CONTINUATION,)),
+        ("model.max_input_chars_per_word", model.get("max_input_chars_per_word", 100), _LONGEST_WORDS),
+        ("normalizer.clean_text", normalizer.get("clean_text", True), (True,)),
+        ("normalizer.handle_chinese_chars", normalizer.get("handle_chinese_chars", True), (True,)),
+        ("normalizer.lowercase", normalizer.get("lowercase", True), (True, False)),
+    ):
+        if found not in allowed:
+            raise ConversionError(f"{path}: `{key}` must be {' or '.join(map(repr, allowed))}. Received: {found!r}")
+
+
+def _check_accents(
+    settings: Mapping[str, Any], whole: Mapping[str, Any], lowercase: bool | None, directory: Path
+) -> None:
+    path = directory / SETTINGS_NAME
+    strip = settings.get("strip_accents")
+    if "strip_accents" not in settings and "do_lower_case" not in settings and whole:
+        path, strip = directory / TOKENIZER_NAME, whole["normalizer"].get("strip_accents")
+    if strip is not None and lowercase is not None and strip != lowercase:
+        raise ConversionError(
+            f"{path}: `strip_accents` must be what lower-casing is, {lowercase}: BERT does both or neither. "
+            f"Received: {strip}"
+        )
+
+
+def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, given: Path | None) -> tuple[str, ...] | None:
+    listed = _listed(whole, directory / TOKENIZER_NAME) if whole else None
+    if not source.is_file():
+        if given is not None:
+            raise ConversionError(f"{given}: there is no such file.")
+        return None
+    if source.name == TOKENIZER_NAME and source.parent == directory and given is None:
+        return listed
+    pieces = read_vocabulary(source).tokens
+    shorter = min(len(pieces), len(listed or ()))
+    if listed and given is None and pieces[:shorter] != listed[:shorter]:
+        first = next(number for number in range(shorter) if pieces[number] != listed[number])
+        raise ConversionError(
+            f"{directory / TOKENIZER_NAME}: must have the word pieces of {VOCABULARY_NAME}. "
+            f"Received: id {first} is {listed[first]!r}, there {pieces[first]!r}"
+        )
+    return pieces
+
+
+def _listed(whole: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    ids = whole["model"].get("vocab")
+    if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
+        raise ConversionError(f"{path}: `model.vocab` must map word pieces to ids. Received: {type(ids).__name__}")
+    numbers = dict(ids)
+    # A special token may stand among the added ones only.
+    for number, token in _entries(whole.get("added_tokens") or (), path):
+        numbers.setdefault(token, number)
+    tokens = sorted(numbers, key=lambda token: numbers[token])
+    holes = [number for number, token in enumerate(tokens) if numbers[token] != number]
+    if holes:
+        raise ConversionError(f"{path}: ids must be 0 to {len(tokens) - 1}. Received: none is {holes[0]}")
+    return tuple(tokens)
+
+
+def _entries(entries: Iterable[Any], path: Path) -> list[tuple[int, str]]:
+    try:
+        return [(int(entry["id"]), str(entry["content"])) for entry in entries]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConversionError(f"{path}: every added token must have `id` and `content`: {error!r}") from error
+
+
+def _added(
+    pieces: tuple[str, ...], settings: Mapping[str, Any], whole: Mapping[str, Any], directory: Path
+) -> tuple[str, ...]:
+    """Returns the tokens that continue the word pieces, in the order of their ids."""
+    found: dict[int, tuple[str, Path]] = {}
+    decoder = settings.get("added_tokens_decoder") or {}
+    places = (
+        (directory / SETTINGS_NAME, [{"id": number, "content": _content(token)} for number, token in decoder.items()]),
+        (directory / TOKENIZER_NAME, whole.get("added_tokens") or []),
+        (
+            directory / ADDED_NAME,
+            [{"id": number, "content": token} for token, number in _json(directory / ADDED_NAME).items()],
+        ),
+    )
+    for path, entries in places:
+        for number, token in _entries(entries, path):
+            known = pieces[number] if 0 <= number < len(pieces) else found.get(number, (token, path))[0]
+            if known != token or (number >= len(pieces) and token in pieces):
+                raise ConversionError(f"{path}: id {number} must be of {known!r}. Received: {token!r}")
+            if number >= len(pieces):
+                found[number] = (token, path)
+    numbers = sorted(found)
+    wanted = list(range(len(pieces), len(pieces) + len(numbers)))
+    if numbers != wanted:
+        path = found[numbers[0]][1]
+        raise ConversionError(
+            f"{path}: ids of added tokens must go on from the {len(pieces)} word pieces. Received: {numbers}"
+        )
+    return tuple(found[number][0] for number in numbers)

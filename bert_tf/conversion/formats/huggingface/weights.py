@@ -1,0 +1,138 @@
+"""The files of weights in a directory of Hugging Face's: which there are, and the tensors in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+
+from bert_tf.config import ConfigError, save_json
+from bert_tf.config.base import read_json_object
+from bert_tf.conversion.formats.huggingface.torch_file import read_torch_file
+from bert_tf.conversion.tensor_file import StoredTensor
+from bert_tf.conversion.tensors import ConversionError
+
+SAFETENSORS_NAME, TORCH_NAME = "model.safetensors", "pytorch_model.bin"
+_INDEX = ".index.json"
+# In the order in which transformers looks for them.
+NAMES = (SAFETENSORS_NAME, SAFETENSORS_NAME + _INDEX, TORCH_NAME, TORCH_NAME + _INDEX)
+# Weights that are not read here.
+OTHER_NAMES = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "adapter_model.safetensors", "adapter_model.bin")
+_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32"}
+_POINTER = b"version https://git-lfs"
+
+
+def read_weights(directory: Path) -> dict[str, StoredTensor]:
+    """Returns the tensors of a directory by name, their arrays still on disk.
+
+    Raises:
+        ConversionError: where there is no file of weights, a damaged one, or shards that contradict their index.
+    """
+    name = next((name for name in NAMES if (directory / name).is_file()), None)
+    if name is None:
+        there = [name for name in OTHER_NAMES if (directory / name).is_file()]
+        raise ConversionError(
+            f"{directory}: must hold one of {', '.join(NAMES)}. Received: {', '.join(there) or 'no file of weights'}"
+        )
+    return _read_shards(directory / name) if name.endswith(_INDEX) else _read_file(directory / name)
+
+
+def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Any, limit: int) -> None:
+    """Writes `model.safetensors`, or shards and their index where one file would be larger than `limit`.
+
+    Args:
+        sizes: bytes of every tensor by name, in the order to write.
+        directory: to write to.
+        arrays: returns the C-contiguous array of a name.
+        limit: largest file, bytes; a larger tensor has a file of its own.
+    """
+    shards: list[list[str]] = [[]]
+    filled = 0
+    for name, size in sizes.items():
+        if shards[-1] and filled + size > limit:
+            shards.append([])
+            filled = 0
+        shards[-1].append(name)
+        filled += size
+    from safetensors.numpy import save_file
+
+    files: dict[str, str] = {}
+    for number, names in enumerate(shards, start=1):
+        stem = Path(SAFETENSORS_NAME).stem
+        file = SAFETENSORS_NAME if len(shards) == 1 else f"{stem}-{number:05d}-of-{len(shards):05d}.safetensors"
+        path = directory / file
+        path.touch()
+        # The library writes files that their owner alone may read.
+        mode = path.stat().st_mode
+        save_file({name: arrays(name) for name in names}, path, metadata={"format": "pt"})
+        path.chmod(mode)
+        files |= dict.fromkeys(names, file)
+    if len(shards) > 1:
+        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": dict(sorted(files.items()))}
+        save_json(index, directory / (SAFETENSORS_NAME + _INDEX))
+
+
+def _read_file(path: Path) -> dict[str, StoredTensor]:
+    with path.open("rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            raise ConversionError(
+                f"{path}: must be the weights. Received: a pointer of Git LFS to them; `git lfs pull` gets the file"
+            )
+    if path.suffix == ".safetensors":
+        return {tensor.name: tensor for tensor in _read_safetensors(path)}
+    return read_torch_file(path)
+
+
+def _read_shards(index: Path) -> dict[str, StoredTensor]:
+    try:
+        places = read_json_object(index).get("weight_map")
+    except ConfigError as error:
+        raise ConversionError(str(error)) from error
+    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()) or not places:
+        raise ConversionError(f"{index}: `weight_map` must map names of tensors to files. Received: {places!r}")
+    found: dict[str, StoredTensor] = {}
+    for name in sorted(set(places.values())):
+        path = index.parent / name
+        if Path(name).name != name or not path.is_file():
+            raise ConversionError(f"{index}: `weight_map` must name files beside it. Received: {name!r}, no such file")
+        tensors = _read_file(path)
+        twice = sorted(set(tensors) & set(found))
+        if twice:
+            other = found[twice[0]].file.name
+            raise ConversionError(f"{path}: tensor `{twice[0]}` must stand in one file. Received: also in {other}")
+        found |= tensors
+    faults = [
+        f"`{name}` in {places.get(name, 'no file')} by the index, "
+        f"in {found[name].file.name if name in found else 'no file'} in truth"
+        for name in sorted(set(places) | set(found))
+        if name not in found or places.get(name) != found[name].file.name
+    ]
+    if faults:
+        raise ConversionError(f"{index}: every tensor must stand where the index says. Received: {'; '.join(faults)}")
+    return {name: found[name] for name in places}
+
+
+def _read_safetensors(path: Path) -> Iterator[StoredTensor]:
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118
+                item = file.get_slice(name)
+                kind = str(item.get_dtype())
+                shape = tuple(item.get_shape())
+                yield StoredTensor(name, path, _DTYPES.get(kind, kind), shape, partial(_array, path, name))
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ConversionError(f"{path}: not a readable safetensors file: {error}") from error
+
+
+def _array(path: Path, name: str) -> np.ndarray:
+    try:
+        # Not mapped into memory: pages of the file would stay there as long as the array.
+        with safetensors.safe_open(path, framework="numpy", backend="pread") as file:
+            array: np.ndarray = file.get_tensor(name)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ConversionError(f"{path}: tensor `{name}` is damaged: {error}") from error
+    return array

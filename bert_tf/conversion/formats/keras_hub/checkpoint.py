@@ -1,0 +1,207 @@
+"""Presets of keras-hub, and of keras-nlp as it was called, as a form of a checkpoint.
+
+Its BertBackbone leaves no choice of activation (the tanh form of gelu) and of epsilon, and its masked language model's
+head has others: gelu by erf and 1e-5.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from bert_tf.config import BertConfig, ConfigError, save_json
+from bert_tf.config.base import read_json_object
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.formats.keras_hub import config as configs
+from bert_tf.conversion.formats.keras_hub import weights
+from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
+from bert_tf.conversion.formats.vocabulary import fitted, read_vocabulary, without_padding
+from bert_tf.conversion.options import Options
+from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
+from bert_tf.text.casing import is_lowercase
+from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
+
+logger = logging.getLogger(__name__)
+
+_VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
+
+
+def recognizes(path: Path) -> bool:
+    """Returns whether `path` is a directory with a serialized Keras object and its weights."""
+    if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
+        return False
+    try:
+        return {"class_name", "config"} <= set(read_json_object(path / configs.CONFIG_NAME))
+    except (ConfigError, OSError):
+        return False
+
+
+def read(path: Path, options: Options) -> Checkpoint:
+    """Reads a preset, its arrays only when they are asked for.
+
+    Raises:
+        ConversionError: where it is none, a damaged one, a quantized one, or one of another architecture.
+    """
+    _check_files(path)
+    config = configs.read_backbone(path / configs.CONFIG_NAME)
+    remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
+    task = _task(path, config)
+    try:
+        config = replace(config, initializer_range=remembered.initializer_range)
+    except ConfigError as error:
+        raise ConversionError(f"{path / configs.METADATA_NAME}: {error}") from error
+    heads = task.heads if task else Heads()
+    if heads.masked_lm:
+        config = replace(config, mlm_activation=configs.MLM_ACTIVATION, mlm_layer_norm_epsilon=configs.MLM_EPSILON)
+    files = weights.backbone_files(path)
+    tensors, dtype = weights.read_tensors(files, config, heads, of_task=False)
+    left_out: list[str] = []
+    step = remembered.step
+    if heads.names():
+        head, _ = weights.read_tensors([path / weights.TASK_WEIGHTS_NAME], config, heads, of_task=True)
+        tensors |= head
+        left_out, trained = weights.optimizer_state(path / weights.TASK_WEIGHTS_NAME)
+        step = step if step is not None else trained
+    elif task:
+        left_out = [f"{configs.TASK_NAME}: {task.name} {dict(task.arguments)}"]
+    check_tensors(tensors, config, heads, path)
+    vocabulary, lowercase = _vocabulary(path, config.vocabulary_size, options)
+    return Checkpoint(
+        form="keras_hub",
+        path=path,
+        config=config,
+        heads=heads,
+        tensors={name: tensors[name] for name in expected_shapes(config, heads)},
+        vocabulary=vocabulary,
+        lowercase=lowercase,
+        dtype=dtype,
+        labels=_labels(remembered, heads, path),
+        step=step,
+        classifier_dropout=task.dropout if task else None,
+        left_out=tuple(left_out),
+        info=versions | ({"task": task.name, **task.arguments} if task else {}),
+    )
+
+
+def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
+    """Fills an empty directory with a preset; returns the heads that keras-hub has no class for.
+
+    Raises:
+        ConversionError: where the encoder is not one that keras-hub's BertBackbone can be.
+    """
+    _check_expressible(checkpoint)
+    config, dtype = checkpoint.config, options.dtype or checkpoint.dtype
+    heads, lost = _heads(checkpoint)
+    save_json(configs.backbone_object(config, dtype), directory / configs.CONFIG_NAME)
+    weights.write_backbone(checkpoint, directory, dtype, options.shard_bytes)
+    preprocessor = None
+    if checkpoint.vocabulary is not None and checkpoint.lowercase is not None:
+        save_json(configs.tokenizer_object(checkpoint.lowercase), directory / configs.TOKENIZER_NAME)
+        (directory / _VOCABULARY).parent.mkdir(parents=True)
+        save_vocabulary(without_padding(checkpoint.vocabulary), directory / _VOCABULARY)
+        preprocessor = checkpoint.lowercase
+    if heads.names():
+        task = _written_task(checkpoint, heads)
+        given = None if preprocessor is None else configs.preprocessor_object(task.name, config, preprocessor)
+        if given:
+            save_json(given, directory / configs.PREPROCESSOR_NAME)
+        save_json(configs.task_object(task, config, dtype, given), directory / configs.TASK_NAME)
+        weights.write_task(checkpoint, heads, directory, dtype)
+    labels = checkpoint.labels if heads.task else None
+    remembered = Remembered(labels, checkpoint.step, config.initializer_range)
+    save_json(configs.metadata_object(checkpoint.parameters(), remembered), directory / configs.METADATA_NAME)
+    return lost
+
+
+def _check_files(path: Path) -> None:
+    adapters = sorted(file.name for file in path.glob("*.lora.h5"))
+    if adapters:
+        raise ConversionError(
+            f"{path}: LoRA adapters must be merged first: load them with keras-hub and save the preset. "
+            f"Received: {', '.join(adapters)}"
+        )
+    if not (path / configs.CONFIG_NAME).is_file():
+        raise ConversionError(f"{path}: not a preset of keras-hub: `{configs.CONFIG_NAME}` is missing.")
+    if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
+        raise ConversionError(f"{path}: not a preset of keras-hub: `{weights.WEIGHTS_NAME}` is missing.")
+    # The program of this form opens the directory later and chooses among its files by rules of its own.
+    weights.check_stored(sorted(path.glob("*.h5")))
+
+
+def _task(path: Path, config: BertConfig) -> Task | None:
+    if not (path / configs.TASK_NAME).is_file():
+        if (path / weights.TASK_WEIGHTS_NAME).is_file():
+            raise ConversionError(f"{path}: `{configs.TASK_NAME}` must say whose {weights.TASK_WEIGHTS_NAME} are.")
+        return None
+    task = configs.read_task(path / configs.TASK_NAME, config)
+    if task.heads.names() and not (path / weights.TASK_WEIGHTS_NAME).is_file():
+        raise ConversionError(f"{path}: the weights of its {task.name}, {weights.TASK_WEIGHTS_NAME}, are missing.")
+    return task
+
+
+def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | None, bool | None]:
+    file = options.vocabulary_path or path / _VOCABULARY
+    vocabulary = None
+    if options.vocabulary or file.is_file():
+        vocabulary = fitted(read_vocabulary(file), rows, file, padded=options.padded_vocabulary)
+    says = path / configs.TOKENIZER_NAME
+    lowercase = configs.read_tokenizer(says) if says.is_file() else None
+    if options.lowercase is not None:
+        lowercase = options.lowercase
+    return vocabulary, is_lowercase(vocabulary) if lowercase is None and vocabulary else lowercase
+
+
+def _labels(remembered: Remembered, heads: Heads, path: Path) -> tuple[str, ...] | None:
+    if remembered.labels and len(remembered.labels) != heads.num_labels:
+        raise ConversionError(
+            f"{path / configs.METADATA_NAME}: `labels` must be as many as the classes, {heads.num_labels}. "
+            f"Received: {len(remembered.labels)}"
+        )
+    return remembered.labels
+
+
+def _check_expressible(checkpoint: Checkpoint) -> None:
+    config = checkpoint.config
+    wanted = {
+        "activation": configs.ACTIVATION,
+        "layer_norm_epsilon": configs.EPSILON,
+        "attention": "bidirectional",
+        "pooler": True,
+    }
+    faults = [
+        f"`{name}` must be {value!r}. Received: {getattr(config, name)!r}"
+        for name, value in wanted.items()
+        if getattr(config, name) != value
+    ]
+    if config.attention_dropout not in (None, config.dropout):
+        faults.append(
+            f"`attention_dropout` must be that of `dropout`, {config.dropout}. Received: {config.attention_dropout}"
+        )
+    if faults:
+        raise ConversionError(
+            f"{checkpoint.path}: keras-hub's BertBackbone cannot be this encoder:\n  " + "\n  ".join(faults)
+        )
+
+
+def _heads(checkpoint: Checkpoint) -> tuple[Heads, list[str]]:
+    heads, config = checkpoint.heads, checkpoint.config
+    kept = Heads()
+    if heads.task == "sequence_classification":
+        kept = Heads(task=heads.task, num_labels=heads.num_labels)
+    elif heads.masked_lm and config.mlm_head == (configs.MLM_ACTIVATION, configs.MLM_EPSILON):
+        kept = Heads(masked_lm=True)
+    elif heads.masked_lm:
+        logger.warning(
+            "masked_lm: keras-hub's BertMaskedLM has a head with activation %s and epsilon %s, and this one has %s and "
+            "%s: it is left out.", configs.MLM_ACTIVATION, configs.MLM_EPSILON, *config.mlm_head
+        )  # fmt: skip
+    return kept, [name for name in heads.names() if name not in kept.names()]
+
+
+def _written_task(checkpoint: Checkpoint, heads: Heads) -> Task:
+    if heads.masked_lm:
+        return Task("BertMaskedLM", heads, None, {})
+    dropout = 0.1 if checkpoint.classifier_dropout is None else checkpoint.classifier_dropout
+    arguments = {"num_classes": heads.num_labels, "activation": "linear", "dropout": dropout}
+    return Task("BertTextClassifier", heads, dropout, arguments)

@@ -1,0 +1,122 @@
+"""Checkpoints of TensorFlow 2 by the Model Garden (tf-models-official).
+
+Read are those of its `BertEncoder` and `BertEncoderV2`, alone or in one of its models, under whatever name: the objects
+are told by what they hold. Written is a `bert_model.ckpt` that `tf.train.Checkpoint(encoder=...)` reads into either
+encoder, and `tf.train.Checkpoint(model=...)` too: into the encoder, or with heads of pre-training into
+`BertPretrainerV2` as well, or with the head of a task into `BertClassifier`, `BertTokenClassifier` or
+`BertSpanLabeler`, `assert_existing_objects_matched()` holding. `bert_config.json` and `vocab.txt` stand beside.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import tensorflow as tf
+
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.formats.bert_config import CONFIG_NAME, read_config
+from bert_tf.conversion.formats.model_garden.object_graph import read_graph, write_objects
+from bert_tf.conversion.formats.model_garden.objects import Found, build_objects, find_tensors
+from bert_tf.conversion.formats.releases import casing, read_release_vocabulary, remembered, write_release
+from bert_tf.conversion.formats.tf_checkpoint import (
+    OBJECT_GRAPH,
+    RELEASED_NAME,
+    TensorFiles,
+    find_prefix,
+    is_object_based,
+    needed_prefix,
+)
+from bert_tf.conversion.options import Options
+from bert_tf.conversion.tensors import ConversionError, Tensor, check_tensors, expected_shapes, heads_among
+
+# What training keeps beside a model.
+_TRAINING = re.compile(
+    r"(.*/)?(optimizer|metrics|train_loss|keras_api)/.*|.*\.OPTIMIZER_SLOT.*|(save_counter|global_step)/.*"
+)
+_STEPS = tuple(f"{name}/.ATTRIBUTES/VARIABLE_VALUE" for name in ("global_step", "optimizer/iter"))
+_SHOWN = 8
+
+
+def recognizes(path: Path) -> bool:
+    """Returns whether `path` is a checkpoint of TensorFlow that keeps its tensors by object."""
+    prefix = find_prefix(path)
+    return prefix is not None and is_object_based(prefix) is True
+
+
+def read(path: Path, options: Options) -> Checkpoint:
+    """Reads a checkpoint of the Model Garden, its arrays only when they are asked for.
+
+    A head that has a pooler of its own, as `ClassificationHead` does, was trained with that one: it stands for the
+    encoder's, which is left out.
+
+    Raises:
+        ConversionError: where it is none, a damaged one, or one of another architecture.
+    """
+    prefix = needed_prefix(path)
+    files = TensorFiles(prefix)
+    if OBJECT_GRAPH not in files:
+        raise ConversionError(f"{prefix}: keeps its tensors by name, which is the form `google_tf1`.")
+    found = find_tensors(read_graph(files))
+    if found is None:
+        raise ConversionError(
+            f"{prefix}: must hold a BertEncoder of the Model Garden. Received: {_listed(list(files.shapes))}"
+        )
+    config, beside = read_config(prefix.parent / CONFIG_NAME)
+    left_out = _left_out(files, found)
+    kept = {name: _tensor(files, name, key) for name, key in found.keys.items()}
+    heads = heads_among(kept, lambda name: kept[name].shape)
+    expected = expected_shapes(config, heads)
+    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in found.keys.items()}
+    check_tensors(tensors, config, heads, prefix)
+    vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
+    step = next((int(files.array(key)) for key in _STEPS if key in files), None)
+    return Checkpoint(
+        form="model_garden",
+        path=prefix,
+        config=config,
+        heads=heads,
+        tensors={name: tensors[name] for name in expected},
+        vocabulary=vocabulary,
+        lowercase=casing(prefix.parent, vocabulary, beside, options),
+        dtype=files.dtype(found.keys.values()),
+        step=step,
+        left_out=left_out,
+        info=remembered(beside),
+    )
+
+
+def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
+    """Fills an empty directory as the releases are.
+
+    Returns:
+        The heads that no model of the Model Garden has: of multiple choice, and of next sentence prediction where
+        there is none of a masked language model or one of a task.
+
+    Raises:
+        ConversionError: where its encoder cannot express this one; the message says what.
+    """
+    write_release(checkpoint, directory, options)
+    with tf.device("CPU:0"):
+        objects, lost = build_objects(checkpoint)
+        write_objects(directory / RELEASED_NAME, objects)
+    return lost
+
+
+def _tensor(files: TensorFiles, name: str, key: str, shape: tuple[int, ...] | None = None) -> Tensor:
+    return files.tensor(key, shape, transposed=name.endswith("output_weights"))
+
+
+def _left_out(files: TensorFiles, found: Found) -> tuple[str, ...]:
+    used = set(found.keys.values())
+    rest = [key for key in files.shapes if key not in used and key != OBJECT_GRAPH]
+    left_out = tuple(key for key in rest if _TRAINING.fullmatch(key) or key in found.replaced)
+    unknown = [key for key in rest if key not in left_out]
+    if unknown:
+        raise ConversionError(f"{files.prefix}: holds tensors that no such model has: {_listed(unknown)}")
+    return left_out
+
+
+def _listed(keys: list[str]) -> str:
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return ", ".join(keys[:_SHOWN]) + more

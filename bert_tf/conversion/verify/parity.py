@@ -1,0 +1,115 @@
+"""How far two checkpoints' answers lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (makes `bfloat16` a name that numpy knows)
+import numpy as np
+
+from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.verify.outputs import Answers
+
+# Largest difference of float32 answers to the same inputs. Programs add up in different orders.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Two checkpoints side by side.
+
+    Args:
+        computed_by: the programs of source and target.
+        differences: largest absolute difference by output.
+        largest: largest absolute value of the source's answers by output.
+        unequal_tensors: tensors whose bits are not the source's (rounded where the target keeps fewer), by name, with
+            the largest absolute difference.
+        tensors: how many were compared.
+        rounded: whether the target keeps fewer bits than the source, so that answers must differ.
+        lost: heads that the target's form has no place for.
+    """
+
+    computed_by: tuple[str, str]
+    differences: Mapping[str, float]
+    largest: Mapping[str, float]
+    unequal_tensors: Mapping[str, float]
+    tensors: int
+    rounded: bool = False
+    lost: tuple[str, ...] = field(default=())
+
+    @property
+    def max_abs_difference(self) -> float:
+        """The largest of all differences of answers."""
+        return max(self.differences.values())
+
+    @property
+    def faults(self) -> list[str]:
+        """What speaks against the target, empty where nothing does."""
+        found = [
+            f"{name} differs by {difference:.3g}, more than {TOLERANCE:.0e}"
+            for name, difference in self.differences.items()
+            if not (self.rounded or difference <= TOLERANCE)
+        ]
+        return found + [f"tensor {name} differs by {value:.3g}" for name, value in self.unequal_tensors.items()]
+
+    def report(self, source: Checkpoint, target: Checkpoint) -> dict[str, Any]:
+        """Returns what is written beside the target."""
+        return {
+            "source": {"form": source.form, "path": str(source.path), "dtype": source.dtype},
+            "target": {"form": target.form, "dtype": target.dtype},
+            "computed_by": {"source": self.computed_by[0], "target": self.computed_by[1]},
+            "max_abs_difference": self.max_abs_difference,
+            "tolerance": None if self.rounded else TOLERANCE,
+            "outputs": {
+                name: {"max_abs_difference": value, "largest": self.largest[name]}
+                for name, value in self.differences.items()
+            },
+            "tensors": self.tensors,
+            "tensors_bit_equal": self.tensors - len(self.unequal_tensors),
+            "heads_lost": list(self.lost),
+            "left_out": list(source.left_out),
+        }
+
+
+def compare(
+    source: tuple[Checkpoint, Answers],
+    target: tuple[Checkpoint, Answers],
+    inputs: Mapping[str, np.ndarray],
+    lost: list[str],
+) -> Parity:
+    """Compares answers and tensors; what stands at padded positions of the answers means nothing and is left out."""
+    present = inputs["padding_mask"] != 0
+    differences, largest = {}, {}
+    for name, expected in source[1].outputs.items():
+        if name not in target[1].outputs:
+            continue
+        received = target[1].outputs[name]
+        if expected.shape[:2] == present.shape and expected.ndim == 3:
+            expected, received = expected[present], received[present]
+        gaps = np.abs(expected.astype(np.float64) - received)
+        differences[name] = float(gaps.max())
+        largest[name] = float(np.abs(expected).max())
+    rounded = source[0].dtype != target[0].dtype and target[0].dtype != "float32"
+    kept = np.dtype(target[0].dtype if rounded else "float32")
+    unequal = {}
+    for name in target[0].tensors:
+        gap = _gap(source[0].array(name).astype(kept).astype(np.float32), target[0].array(name))
+        if gap is not None:
+            unequal[name] = gap
+    return Parity(
+        computed_by=(source[1].by, target[1].by),
+        differences=differences,
+        largest=largest,
+        unequal_tensors=unequal,
+        tensors=len(target[0].tensors),
+        rounded=rounded,
+        lost=tuple(lost),
+    )
+
+
+def _gap(expected: np.ndarray, received: np.ndarray) -> float | None:
+    if np.array_equal(expected.view(np.uint32), received.view(np.uint32)):
+        return None
+    return float(np.abs(expected.astype(np.float64) - received).max())

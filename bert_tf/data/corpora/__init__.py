@@ -1,0 +1,1 @@
+"""Corpora that are available without a download."""

@@ -1,0 +1,1 @@
+"""Builds pre-training examples from documents."""

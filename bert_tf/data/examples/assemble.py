@@ -1,0 +1,91 @@
+"""Truncates segments and lays examples out as flat tokens: the assembling part of `pairs`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bert_tf.data.examples.draw import TRUNCATION, Chunks
+from bert_tf.data.randomness import random_bits
+
+_FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the integers of the ranges [starts, starts + lengths), one range after the other: int64 [sum]."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the lengths left when the longer segment (the second of equals) loses a token at a time.
+
+    Args:
+        a, b: int64 [n], lengths.
+        longest: what both may have together.
+
+    Returns:
+        int64 [n] each.
+    """
+    kept_a = np.minimum(a, np.maximum(longest - b, (longest + 1) // 2))
+    kept_b = np.minimum(b, np.maximum(longest - a, longest // 2))
+    return kept_a, kept_b
+
+
+def assemble_pairs(
+    token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lays out `[CLS] a [SEP] b [SEP]` for every chunk, segments truncated to fit.
+
+    As in the original, each token lost goes from the front or the back of its segment with equal chances.
+
+    Args:
+        token_ids: int32 [T], the tokens of the bucket.
+        chunks: ranges of them.
+        max_seq_length: tokens in a pair, special ones included.
+        cls_id, sep_id: the special tokens.
+
+    Returns:
+        `token_ids`, `row_splits` and `segment_lengths` as in `pairs.Pairs`.
+    """
+    longest = max_seq_length - 3
+    before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
+    a, b = truncated_lengths(before_a, before_b, longest)
+    a_start = chunks.a_start + _front_losses(chunks.keys, before_a - a, 0)
+    b_start = chunks.b_start + _front_losses(chunks.keys, before_b - b, 1)
+    ends = np.cumsum(a + b + 3)
+    begins = ends - (a + b + 3)
+    rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
+    rows[begins] = cls_id
+    rows[begins + a + 1] = sep_id
+    rows[ends - 1] = sep_id
+    rows[ranges(begins + 1, a)] = token_ids[ranges(a_start, a)]
+    rows[ranges(begins + a + 2, b)] = token_ids[ranges(b_start, b)]
+    segment_lengths = np.stack([a + 2, b + 1], axis=1).astype(np.int32)
+    return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
+
+
+def assemble_singles(
+    token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lays out `[CLS] a [SEP]` for every chunk; as `assemble_pairs`, but that the first segments fit as they are."""
+    lengths = chunks.a_end - chunks.a_start
+    if lengths.max(initial=0) > max_seq_length - 2:
+        raise ValueError(f"a segment must have at most {max_seq_length - 2} tokens. Received: {lengths.max()}")
+    ends = np.cumsum(lengths + 2)
+    begins = ends - (lengths + 2)
+    rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
+    rows[begins] = cls_id
+    rows[ends - 1] = sep_id
+    rows[ranges(begins + 1, lengths)] = token_ids[ranges(chunks.a_start, lengths)]
+    segment_lengths = np.stack([lengths + 2, np.zeros_like(lengths)], axis=1).astype(np.int32)
+    return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
+
+
+def _front_losses(keys: np.ndarray, lost: np.ndarray, side: int) -> np.ndarray:
+    """Returns how many of `lost` tokens go from the front: heads of as many coins, 64 coins a draw."""
+    words = (lost + 63) // 64
+    number = ranges(np.zeros_like(words), words)
+    bits = random_bits(np.repeat(keys, words), TRUNCATION + 2 * number + side)
+    coins = np.minimum(np.repeat(lost, words) - 64 * number, 64).astype(np.uint64)
+    heads = np.bitwise_count(bits & (_FULL >> (np.uint64(64) - coins))).astype(np.int64)
+    return np.bincount(np.repeat(np.arange(len(lost)), words), weights=heads, minlength=len(lost)).astype(np.int64)

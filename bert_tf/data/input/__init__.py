@@ -1,0 +1,1 @@
+"""Input pipelines: order, batches, packing and padding."""

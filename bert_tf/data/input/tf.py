@@ -1,0 +1,186 @@
+"""The tf.data pipeline from a data directory to batches of model inputs, targets and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import tensorflow as tf
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.input.arguments import EVALUATION_SEED, check_arguments, check_examples
+from bert_tf.data.input.bins import GROUP
+from bert_tf.data.input.tf_order import RecordOrder
+from bert_tf.data.input.tf_padding import cut_by_length, in_parallel
+from bert_tf.data.manifest import open_data
+from bert_tf.data.masking.tf import mask_rows
+from bert_tf.data.schema import (
+    DYNAMIC_FEATURES,
+    MASK_POSITIONS,
+    MLM_LOGITS,
+    NSP_LOGITS,
+    PADDING_MASK,
+    RECORD_TO_INPUT,
+    SEGMENT_IDS,
+    STATIC_FEATURES,
+    TOKEN_IDS,
+    Feature,
+)
+from bert_tf.text.vocabulary import Vocabulary
+
+Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
+
+
+def pretraining_dataset(
+    directory: str | Path,
+    split: str,
+    *,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    epochs: int | None = None,
+    training: bool = True,
+    by_length: bool = False,
+) -> tf.data.Dataset:
+    """Returns batches for pre-training or its evaluation.
+
+    In training, order and masks are a pure function of (seed, step): `start_step=k` gives exactly what follows the
+    first k batches, without parsing these. The stream goes on from epoch to epoch without a gap, with new masks
+    (dynamic records) and a new order in each. In evaluation there is one pass in file order, masks are fixed, and the
+    last batch is filled with rows of weight 0.
+
+    Args:
+        directory: a data directory with its manifest.
+        split: `train` or `validation`.
+        batch_size: B, examples in a batch, over all replicas.
+        seed: of order and masks; evaluation ignores it.
+        start_step: batches to leave out at the beginning; training only.
+        epochs: passes over the data, `None` for endlessly many; a rest smaller than a batch is dropped.
+        training: or evaluation.
+        by_length: whether batches are of about one length and padded no further (see `length_bins`); training only.
+
+    Returns:
+        A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
+        `mask_positions`; int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; float32 weights of the same keys and shapes
+        (0 for `nsp_logits` where the data has single segments). All shapes are static, but S and P with `by_length`.
+
+    Raises:
+        ValueError: for a directory whose files do not fit its manifest, an empty split, too few examples for a
+            batch, or an argument out of range. A damaged record raises `tf.errors` while iterating.
+    """
+    check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
+    manifest, vocabulary = open_data(directory)
+    check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
+    order = RecordOrder(directory, manifest.shards[split], seed if training else EVALUATION_SEED)
+    parse = _parse_static if manifest.config.masking == "static" else _parse_dynamic
+    parse = partial(parse, config=manifest.config, vocabulary=vocabulary)
+    if by_length:
+        return _by_length(order, parse, batch_size, seed, start_step, epochs).prefetch(tf.data.AUTOTUNE)
+    if training:
+        records = order.shuffled(start_step * batch_size, epochs).rebatch(batch_size, drop_remainder=True)
+        return in_parallel(records, parse).prefetch(tf.data.AUTOTUNE)
+    parse = partial(_parse_filled, parse=parse, batch_size=batch_size)
+    return in_parallel(order.in_file_order(batch_size), parse).prefetch(tf.data.AUTOTUNE)
+
+
+def _by_length(
+    order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
+) -> tf.data.Dataset:
+    """Returns batches of neighbours in length from `start_step` on."""
+    first, skipped = divmod(start_step, GROUP)
+    size = GROUP * batch_size
+    groups = order.shuffled(first * size, epochs).rebatch(size, drop_remainder=True)
+    return cut_by_length(in_parallel(groups, parse), parse.keywords["config"], seed, first).skip(skipped)
+
+
+def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
+    """Parses a batch that may be short: its last row is repeated, with weight 0."""
+    count = tf.size(serialized)
+    rows = tf.minimum(tf.range(batch_size), count - 1)
+    inputs, targets, weights = parse(tf.gather(serialized, rows), tf.gather(keys, rows))
+    real = tf.cast(tf.range(batch_size) < count, tf.float32)
+    weights = {
+        MLM_LOGITS: weights[MLM_LOGITS] * real[:, tf.newaxis],
+        NSP_LOGITS: weights[NSP_LOGITS] * real,
+    }
+    return inputs, targets, weights
+
+
+def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+    """Parses records without masks (string (B,)) and draws the masks of `keys` (uint64 (B,))."""
+    features = tf.io.parse_example(serialized, _specification(DYNAMIC_FEATURES, config))
+    ragged, segments = features["input_ids"], tf.cast(features["segment_lengths"], tf.int32)
+    lengths = tf.cast(ragged.row_lengths(), tf.int32)
+    width = config.max_seq_length
+    with tf.control_dependencies(
+        [
+            tf.debugging.assert_less_equal(
+                lengths, width, f"an example must have at most max_seq_length = {width} tokens"
+            ),
+            tf.debugging.assert_equal(
+                lengths, tf.reduce_sum(segments, axis=1), "`segment_lengths` must sum to the number of tokens"
+            ),
+            *_id_assertions(ragged.flat_values, vocabulary),
+        ]
+    ):
+        tokens = ragged.with_flat_values(tf.cast(ragged.flat_values, tf.int32))
+        # What draws the masks would stumble over wrong ones too, and may come first.
+        lengths, segments = tf.identity(lengths), tf.identity(segments)
+    padded = tokens.to_tensor(vocabulary.pad_id, shape=[serialized.shape[0], width])
+    position = tf.range(width)
+    there = position < lengths[:, tf.newaxis]
+    second = there & (position >= segments[:, :1])
+    masked = mask_rows(padded, lengths, keys, config, vocabulary)
+    inputs = {
+        TOKEN_IDS: masked.token_ids,
+        SEGMENT_IDS: tf.cast(second, tf.int32),
+        PADDING_MASK: tf.cast(there, tf.int32),
+        MASK_POSITIONS: masked.mask_positions,
+    }
+    return _batch(inputs, masked.mask_ids, masked.mask_weights, features["next_sentence_labels"], config)
+
+
+def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+    """Parses masked records (string (B,)); their masks need no `keys`."""
+    del keys
+    features = tf.io.parse_example(serialized, _specification(STATIC_FEATURES, config))
+    with tf.control_dependencies(_id_assertions(features["input_ids"], vocabulary)):
+        inputs = {name: tf.cast(features[feature], tf.int32) for feature, name in RECORD_TO_INPUT.items()}
+    targets = tf.cast(features["masked_lm_ids"], tf.int32)
+    return _batch(inputs, targets, features["masked_lm_weights"], features["next_sentence_labels"], config)
+
+
+def _batch(
+    inputs: dict[str, tf.Tensor], ids: tf.Tensor, weights: tf.Tensor, labels: tf.Tensor, config: DataConfig
+) -> Batch:
+    """Returns the batch of targets `ids` (B, P) and `labels` (B, 1), which weigh nothing where there are no pairs."""
+    labels = tf.cast(labels[:, 0], tf.int32)
+    label_weights = tf.fill(tf.shape(labels), 1.0 if config.next_sentence else 0.0)
+    label_weights.set_shape(labels.shape)
+    return (
+        inputs,
+        {MLM_LOGITS: ids, NSP_LOGITS: labels},
+        {MLM_LOGITS: weights, NSP_LOGITS: label_weights},
+    )
+
+
+def _specification(features: tuple[Feature, ...], config: DataConfig) -> dict[str, tf.io.RaggedFeature]:
+    """Returns what `tf.io.parse_example` has to be told of records of `config`."""
+    specification = {}
+    for feature in features:
+        dtype = tf.as_dtype(feature.dtype)
+        if feature.length is None:
+            specification[feature.name] = tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
+        else:
+            length = getattr(config, feature.length) if isinstance(feature.length, str) else feature.length
+            specification[feature.name] = tf.io.FixedLenFeature([length], dtype)
+    return specification
+
+
+def _id_assertions(ids: tf.Tensor, vocabulary: Vocabulary) -> list[tf.Operation]:
+    message = f"token ids must be in [0, {len(vocabulary)}), the size of the vocabulary"
+    return [
+        tf.debugging.assert_non_negative(ids, message),
+        tf.debugging.assert_less(ids, tf.constant(len(vocabulary), ids.dtype), message),
+    ]

@@ -1,0 +1,103 @@
+"""Batches with less padding, or none: `length_bins` and `packing` within tf.data.
+
+Shape legend: B batch, S sequence, P predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.input.bins import GROUP, TOO_MANY, batch_rows, bin_slots, bin_widths
+from bert_tf.data.input.packing import MOST_EXAMPLES, pack_batch
+from bert_tf.data.schema import (
+    EXAMPLE_IDS,
+    FIRST_POSITIONS,
+    MASK_POSITIONS,
+    MLM_LOGITS,
+    NSP_LOGITS,
+    PADDING_MASK,
+    POSITION_IDS,
+)
+
+Tensors = dict[str, tf.Tensor]
+# Of inputs, targets and weights.
+_DTYPES = (tf.int32, tf.int32, tf.float32)
+
+
+def in_parallel(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    """Maps a function over batches, which keep their order."""
+    return batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def packed_batches(batches: tf.data.Dataset, multiple: int) -> tf.data.Dataset:
+    """Returns what `packing.pack_batch` makes of each batch, R known only when it is there.
+
+    Args:
+        batches: (inputs, targets, weights) as `input_pipeline.pretraining_dataset` gives them, of static S and P.
+        multiple: what R is to be a multiple of.
+    """
+    return in_parallel(batches, partial(_packed, multiple=multiple)).prefetch(tf.data.AUTOTUNE)
+
+
+def _packed(inputs: Tensors, targets: Tensors, weights: Tensors, multiple: int) -> tuple[Tensors, Tensors, Tensors]:
+    length, slots = inputs[PADDING_MASK].shape[1], inputs[MASK_POSITIONS].shape[1]
+    batch = (inputs, targets, weights)
+    widths = (
+        dict.fromkeys([*inputs, EXAMPLE_IDS, POSITION_IDS], length)
+        | {MASK_POSITIONS: slots, FIRST_POSITIONS: MOST_EXAMPLES},
+        {MLM_LOGITS: slots, NSP_LOGITS: MOST_EXAMPLES},
+        {MLM_LOGITS: slots, NSP_LOGITS: MOST_EXAMPLES},
+    )
+    dtypes = tuple(dict.fromkeys(names, dtype) for names, dtype in zip(widths, _DTYPES, strict=True))
+
+    def pack(*arrays: Any) -> list[Any]:
+        inputs, targets, weights = tf.nest.pack_sequence_as(batch, arrays)
+        return tf.nest.flatten(pack_batch(inputs, targets, weights, multiple))
+
+    made = tf.numpy_function(pack, tf.nest.flatten(batch), tf.nest.flatten(dtypes), stateful=False)
+    for tensor, width in zip(made, tf.nest.flatten(widths), strict=True):
+        tensor.set_shape([None, width])
+    return tf.nest.pack_sequence_as(dtypes, made)
+
+
+def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first: int) -> tf.data.Dataset:
+    """Cuts groups of batches into the batches that `length_bins.batch_rows` says, padded no more than they need.
+
+    Args:
+        groups: batches of `GROUP` times B rows.
+        config: of the data.
+        seed: of the run.
+        first: number of the first group.
+    """
+
+    def cut(group: tf.Tensor, batch: Any) -> Any:
+        lengths = tf.reduce_sum(batch[0][PADDING_MASK], axis=1)
+        rows = tf.numpy_function(
+            lambda lengths, group: batch_rows(lengths, seed, group), [lengths, group], tf.int64, stateful=False
+        )
+        rows.set_shape([GROUP, lengths.shape[0] // GROUP])
+        return tf.nest.map_structure(lambda values: tf.gather(values, rows), batch)
+
+    return in_parallel(groups.enumerate(first).map(cut).unbatch(), partial(_trimmed, config=config))
+
+
+def _trimmed(
+    inputs: Tensors, targets: Tensors, weights: Tensors, config: DataConfig
+) -> tuple[Tensors, Tensors, Tensors]:
+    """Returns what `length_bins.trimmed` does; the error comes while iterating."""
+    longest = tf.reduce_max(tf.reduce_sum(inputs[PADDING_MASK], axis=1))
+    width = tf.gather(tf.constant(bin_widths(config)), longest)
+    slots = tf.gather(tf.constant(bin_slots(config)), longest)
+    beyond = tf.reduce_sum(weights[MLM_LOGITS][:, slots:])
+    with tf.control_dependencies([tf.debugging.assert_equal(beyond, 0.0, TOO_MANY)]):
+        ends = dict.fromkeys(inputs, tf.identity(width)) | {MASK_POSITIONS: slots}
+    return (
+        {name: values[:, : ends[name]] for name, values in inputs.items()},
+        targets | {MLM_LOGITS: targets[MLM_LOGITS][:, :slots]},
+        weights | {MLM_LOGITS: weights[MLM_LOGITS][:, :slots]},
+    )

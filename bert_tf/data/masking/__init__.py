@@ -1,0 +1,1 @@
+"""Token and whole-word masking, in numpy and in TensorFlow."""

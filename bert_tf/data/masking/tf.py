@@ -1,0 +1,94 @@
+"""The masks of `masking.mask_rows`, drawn on tensors: the same tokens for the same keys."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.masking.tf_randomness import integers, random_bits, stream_keys, uniform
+from bert_tf.data.masking.tf_words import choose_words, ragged_rows, smallest
+from bert_tf.data.masking.tokens import ACTION, MASK_STREAM, REPLACEMENT, SCORE, prediction_counts, replacement_ids
+from bert_tf.text.vocabulary import Vocabulary
+
+
+class MaskedRows(NamedTuple):
+    """Masked rows as tensors.
+
+    Args:
+        token_ids: int32 (B, S).
+        mask_positions: int32 (B, P), ascending, then 0.
+        mask_ids: int32 (B, P), the tokens that stood there, then 0.
+        mask_weights: float32 (B, P), 1 for a prediction, then 0.
+    """
+
+    token_ids: tf.Tensor
+    mask_positions: tf.Tensor
+    mask_ids: tf.Tensor
+    mask_weights: tf.Tensor
+
+
+def mask_rows(
+    token_ids: tf.Tensor, lengths: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary
+) -> MaskedRows:
+    """Draws masks for padded rows; `masking.mask_rows` says which.
+
+    Args:
+        token_ids: int32 (B, S), ids below the size of the vocabulary.
+        lengths: int32 (B,), tokens before padding.
+        keys: uint64 (B,), one random stream a row.
+        config: P, the probability, the shares and what is masked together.
+        vocabulary: the special tokens and the pieces.
+
+    Returns:
+        The masked rows.
+    """
+    width, slots = config.max_seq_length, config.max_predictions_per_seq
+    streams = stream_keys(keys, MASK_STREAM)[:, tf.newaxis]
+    candidates = tf.range(width) < lengths[:, tf.newaxis]
+    for special in vocabulary.special_ids:
+        candidates &= token_ids != special
+    scores = random_bits(streams, 3 * tf.range(width, dtype=tf.int64) + SCORE)
+    counts = tf.gather(tf.constant(prediction_counts(config), tf.int32), lengths)
+    if config.mask_unit == "piece":
+        positions = _choose_pieces(candidates, scores, counts, slots)
+    else:
+        continues = tf.gather(vocabulary.is_continuation, token_ids)
+        positions = choose_words(candidates, continues, scores, counts, config)
+    used = positions < width
+    positions = tf.where(used, positions, 0)
+    originals = tf.gather(token_ids, positions, batch_dims=1)
+    new = _replacements(streams, positions, originals, config, vocabulary)
+    slot = tf.where(used)
+    where = tf.stack([tf.cast(slot[:, 0], tf.int32), tf.gather_nd(positions, slot)], axis=1)
+    return MaskedRows(
+        token_ids=tf.tensor_scatter_nd_update(token_ids, where, tf.gather_nd(new, slot)),
+        mask_positions=positions,
+        mask_ids=tf.where(used, originals, 0),
+        mask_weights=tf.cast(used, tf.float32),
+    )
+
+
+def _choose_pieces(candidates: tf.Tensor, scores: tf.Tensor, counts: tf.Tensor, slots: int) -> tf.Tensor:
+    """Returns the positions of the `counts` candidates of smallest score: int32 (B, P), ascending, then S."""
+    limits = tf.gather(smallest(scores, candidates, slots), counts - 1, batch_dims=1)
+    where = tf.where(candidates & (scores <= limits[:, tf.newaxis]))
+    ragged = ragged_rows(tf.cast(where[:, 1], tf.int32), where[:, 0], scores)
+    return ragged.to_tensor(scores.shape[1], shape=[scores.shape[0], slots])
+
+
+def _replacements(
+    streams: tf.Tensor,
+    positions: tf.Tensor,
+    originals: tf.Tensor,
+    config: DataConfig,
+    vocabulary: Vocabulary,
+) -> tf.Tensor:
+    """Returns what stands at every position."""
+    pool = replacement_ids(vocabulary)
+    counters = 3 * tf.cast(positions, tf.int64)
+    action = uniform(streams, counters + ACTION)
+    drawn = tf.gather(tf.constant(pool, tf.int32), integers(streams, counters + REPLACEMENT, len(pool)))
+    kept_or_drawn = tf.where(action < config.mask_share + config.random_share, drawn, originals)
+    return tf.where(action < config.mask_share, vocabulary.mask_id, kept_or_drawn)

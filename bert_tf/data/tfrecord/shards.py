@@ -1,0 +1,183 @@
+"""Pre-training records: pairs as serialized `tf.train.Example`s, and TFRecord shards of them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import google_crc32c
+import numpy as np
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.data.examples.build import Pairs
+from bert_tf.data.masking.tokens import Masked
+from bert_tf.data.tfrecord.example_codec import Column, encode_examples
+
+# Records assembled at once; their arrays then stay within a few megabytes.
+_CHUNK = 2048
+# TFRecord: length (uint64), its CRC, the data, its CRC; the CRC-32C is rotated by 15 bits and a constant added,
+# so that records inside records keep sound checksums (tensorflow/core/lib/hash/crc32c.h).
+_MASK_DELTA = 0xA282EAD8
+_HEADER = struct.Struct("<QI")
+_FOOTER = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """A shard as the manifest knows it.
+
+    Args:
+        name: file name.
+        examples: number of records.
+        bytes: size of the file.
+        sha256: checksum of the file, hexadecimal.
+    """
+
+    name: str
+    examples: int
+    bytes: int
+    sha256: str
+
+
+def encode_dynamic(pairs: Pairs) -> list[bytes]:
+    """Serializes pairs without masks (`schema.DYNAMIC_FEATURES`).
+
+    Returns:
+        One record a pair, byte for byte what `tf.train.Example` gives when serialized deterministically.
+    """
+    records: list[bytes] = []
+    for begin in range(0, len(pairs), _CHUNK):
+        rows = slice(begin, min(begin + _CHUNK, len(pairs)))
+        splits = pairs.row_splits[begin : rows.stop + 1]
+        columns = {
+            "input_ids": Column(pairs.token_ids[splits[0] : splits[-1]], np.diff(splits)),
+            "segment_lengths": _fixed(pairs.segment_lengths[rows]),
+            "next_sentence_labels": _fixed(pairs.next_sentence_labels[rows, None]),
+        }
+        records += encode_examples(columns)
+    return records
+
+
+def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[bytes]:
+    """Serializes masked pairs as the seven features of the original (`schema.STATIC_FEATURES`).
+
+    Args:
+        pairs: n pairs.
+        masked: their masks, from `mask_pairs`.
+        config: gives the length of a row.
+
+    Returns:
+        One record a pair, byte for byte what `tf.train.Example` gives when serialized deterministically.
+    """
+    records: list[bytes] = []
+    position = np.arange(config.max_seq_length)
+    lengths = np.diff(pairs.row_splits)
+    for begin in range(0, len(pairs), _CHUNK):
+        rows = slice(begin, begin + _CHUNK)
+        there = position < lengths[rows, None]
+        columns = {
+            "input_ids": _fixed(masked.token_ids[rows]),
+            "input_mask": _fixed(there.view(np.uint8)),
+            "segment_ids": _fixed((there & (position >= pairs.segment_lengths[rows, :1])).view(np.uint8)),
+            "masked_lm_positions": _fixed(masked.mask_positions[rows]),
+            "masked_lm_ids": _fixed(masked.mask_ids[rows]),
+            "masked_lm_weights": _fixed(masked.mask_weights[rows]),
+            "next_sentence_labels": _fixed(pairs.next_sentence_labels[rows, None]),
+        }
+        records += encode_examples(columns)
+    return records
+
+
+def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
+    """Writes a TFRecord file, beside and then renamed.
+
+    Args:
+        path: the file; its directory exists.
+        records: serialized records, in this order; asked for as they are written.
+
+    Returns:
+        What the manifest has to know of it.
+    """
+    path = Path(path)
+    digest, size, examples = hashlib.sha256(), 0, 0
+    remaining = iter(records)
+    with staged_file(path) as file:
+        while chunk := list(itertools.islice(remaining, _CHUNK)):
+            data = b"".join(itertools.chain.from_iterable(map(_framed, chunk)))
+            file.write(data)
+            digest.update(data)
+            size += len(data)
+            examples += len(chunk)
+    return ShardInfo(path.name, examples, size, digest.hexdigest())
+
+
+def read_shard(path: str | Path) -> Iterator[bytes]:
+    """Reads a TFRecord file and checks both checksums of every record.
+
+    Raises:
+        ValueError: for a truncated or damaged record; names the file, the record and its first byte, counted from
+            0.
+    """
+    with Path(path).open("rb") as file:
+        yield from read_records(file, str(path))
+
+
+def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Reads an open TFRecord file; `name` is that in errors, otherwise as `read_shard`."""
+    number = offset = 0
+    while header := file.read(_HEADER.size):
+        record = _read_record(file, header, f"{name}: record {number} at byte {offset}")
+        yield record
+        number += 1
+        offset += _HEADER.size + len(record) + _FOOTER.size
+
+
+def find_damage(path: str | Path) -> str | None:
+    """Returns the message of `read_shard` for the first damaged record of a file, None where there is none."""
+    try:
+        for _ in read_shard(path):
+            pass
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _read_record(file: BinaryIO, header: bytes, where: str) -> bytes:
+    if len(header) < _HEADER.size:
+        raise ValueError(f"{where}: the file ends within the header. Received: {len(header)} bytes")
+    length, crc = _HEADER.unpack(header)
+    if crc != _masked_crc(header[:8]):
+        raise ValueError(f"{where}: the checksum of its length does not match. Received: {crc:#010x}")
+    body = file.read(length + _FOOTER.size)
+    if len(body) < length + _FOOTER.size:
+        raise ValueError(f"{where}: the file ends within the record. Received: {len(body)} of {length + 4} bytes")
+    data, (crc,) = body[:length], _FOOTER.unpack_from(body, length)
+    if crc != _masked_crc(data):
+        raise ValueError(f"{where}: the checksum of its data does not match. Received: {crc:#010x}")
+    return data
+
+
+def _framed(record: bytes) -> tuple[bytes, bytes, bytes]:
+    return _frame_header(len(record)), record, _FOOTER.pack(_masked_crc(record))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _frame_header(length: int) -> bytes:
+    packed = struct.pack("<Q", length)
+    return packed + _FOOTER.pack(_masked_crc(packed))
+
+
+def _masked_crc(data: bytes) -> int:
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def _fixed(rows: np.ndarray) -> Column:
+    return Column(rows.reshape(-1), np.full(rows.shape[0], rows.shape[1], np.int64))

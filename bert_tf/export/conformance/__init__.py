@@ -1,0 +1,1 @@
+"""Compares the responses of a server with those of TensorFlow Serving."""

@@ -1,0 +1,129 @@
+"""`python -m bert_tf.export.conformance FOLDER --rest URL --grpc HOST:PORT`: does a server answer as TF Serving does?
+
+Sends what an exported version recorded (assets.extra/recorded.npz) over REST, by rows and by columns, and over gRPC,
+and compares the answers; asks for status and metadata; and sends what is wrong, of which it knows the status, the code
+and, where a server's wording is part of its surface, the message. For the embedded server and for any TF Serving
+alike. Prints a line for each request that is not answered as expected; exit status 1 where there is one.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bert_tf.export.conformance.requests import GrpcServer, RestServer, bad_grpc_requests, bad_rest_requests
+from bert_tf.export.metadata import METHODS, signature_defs
+from bert_tf.export.verify.comparison import RECORDING, Case, Tensors, compare_outputs, read_recording
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing a server is asked.
+
+    Args:
+        name: what, for people.
+        run: asks, and returns what is wrong with the answer; empty where nothing is.
+    """
+
+    name: str
+    run: Callable[[], str]
+
+
+def checks(folder: Path, rest: RestServer | None, grpc: GrpcServer | None) -> Iterator[Check]:
+    """Yields all checks of a served version.
+
+    Args:
+        folder: the version, with its recording.
+        rest: where REST answers; None leaves it out.
+        grpc: where gRPC answers; None leaves it out.
+    """
+    signatures = set(signature_defs(folder)) - {"__saved_model_init_op"}
+    cases, _ = read_recording(folder / RECORDING)
+    for number, case in enumerate(cases):
+        for way, ask in _ways(case.signature, case.inputs, rest, grpc):
+            yield Check(f"{way} {case.signature}, recording {number}", _compared(ask, case))
+    if rest is not None:
+        yield Check("REST status", rest.status)
+        yield Check("REST metadata", lambda: rest.metadata(signatures))
+        for name, run in bad_rest_requests(rest):
+            yield Check(f"REST, {name}", run)
+    if grpc is not None:
+        yield Check("gRPC status", grpc.status)
+        yield Check("gRPC metadata", lambda: grpc.metadata(signatures))
+        for name, run in bad_grpc_requests(grpc):
+            yield Check(f"gRPC, {name}", run)
+
+
+Ask = Callable[[str, Tensors], Tensors]
+
+
+def _ways(
+    signature: str, inputs: Tensors, rest: RestServer | None, grpc: GrpcServer | None
+) -> Iterator[tuple[str, Ask]]:
+    """Yields the ways in which a server can be asked this."""
+    method = METHODS.get(signature, "").rpartition("/")[2]
+    rows = {len(array) for array in inputs.values()}
+    if rest is not None:
+        # JSON has no shape for an empty list of lists, and classify and regress have none for no example.
+        empty = 0 in rows
+        if not (empty and any(array.ndim > 1 for array in inputs.values())):
+            yield "REST columns", rest.columns
+        if not empty and len(rows) == 1:
+            yield "REST rows", rest.rows
+        if method and not empty:
+            yield f"REST {method}", rest.examples
+    if grpc is not None:
+        yield "gRPC", grpc.predict
+        if method and 0 not in rows:
+            yield f"gRPC {method}", grpc.examples
+
+
+def _compared(ask: Ask, case: Case) -> Callable[[], str]:
+    def run() -> str:
+        found, expected = ask(case.signature, case.inputs), case.outputs
+        # An empty list of JSON has neither the shape nor the type of what it stands for.
+        shaped = {
+            name: expected[name] if name in expected and expected[name].size == array.size == 0 else array
+            for name, array in found.items()
+        }
+        return "; ".join(f"{name}: {fault}" for name, _, fault in compare_outputs(shaped, case) if fault)
+
+    return run
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs all checks and returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="the version that is served: saved_models/NAME/VERSION")
+    parser.add_argument("--rest", help="http://HOST:PORT")
+    parser.add_argument("--grpc", help="HOST:PORT")
+    parser.add_argument("--name", help="of the model on the server; default: NAME of the folder")
+    args = parser.parse_args(arguments)
+    if not (args.rest or args.grpc):
+        parser.error("--rest, --grpc or both must be given")
+    folder = args.folder.resolve()
+    name = args.name or folder.parent.name
+    rest = RestServer(args.rest.rstrip("/"), name, int(folder.name)) if args.rest else None
+    grpc = GrpcServer(args.grpc, name, int(folder.name)) if args.grpc else None
+    results = [(check.name, _result(check)) for check in checks(folder, rest, grpc)]
+    failures = [f"FAILED {name}: {wrong}" for name, wrong in results if wrong]
+    for line in failures:
+        print(line)
+    print(f"{len(results)} requests, {len(failures)} not answered as TF Serving does")
+    return 1 if failures else 0
+
+
+def _result(check: Check) -> str:
+    try:
+        return check.run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Compares an exported SavedModel with the model that it was exported from."""

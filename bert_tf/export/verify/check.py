@@ -1,0 +1,116 @@
+"""`python -m bert_tf.export.verify FOLDER [RECORDING]`: does a SavedModel answer as its model did?
+
+Run in a process of its own, which knows TensorFlow and tensorflow-text and nothing of Keras or of this package's
+models: what a server knows. Plays the warm-up requests, too. Prints the largest differences as JSON; status 1 and the
+reasons on stderr where one is too large or a request fails.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
+from google.protobuf.message import DecodeError
+
+from bert_tf.export.metadata import WARMUP
+from bert_tf.export.runtime import without_gradient_warnings
+from bert_tf.export.verify.comparison import RECORDING, Tensors, compare_outputs, read_recording
+
+
+class Verdict(NamedTuple):
+    """Result of `verify`.
+
+    Args:
+        max_abs_difference: the largest by signature, of the values that are compared.
+        tolerance: rounding error that was allowed, relative to the largest value of an output.
+        warmup_requests: how many were played.
+        failures: a line for whatever is wrong.
+    """
+
+    max_abs_difference: dict[str, float]
+    tolerance: float
+    warmup_requests: int
+    failures: list[str]
+
+
+def verify(folder: Path, recording: Path) -> Verdict:
+    """Plays the warm-up requests of a SavedModel, and compares its answers with recorded ones.
+
+    Args:
+        folder: holds saved_model.pb.
+        recording: from `comparison.write_recording`.
+
+    Returns:
+        The verdict. A failure is every request that is not answered and every output that differs by more than the
+        recorded tolerances.
+
+    Raises:
+        ValueError: for a recording without tolerances.
+    """
+    with without_gradient_warnings():
+        signatures = tf.saved_model.load(str(folder)).signatures
+    played, failures = _played(signatures, folder)
+    cases, tolerance = read_recording(recording)
+    largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
+    missing = set(signatures)
+    for case in cases:
+        name = case.signature
+        if name not in signatures:
+            failures.append(f"signature `{name}`: not in the SavedModel")
+            continue
+        missing.discard(name)
+        for output, difference, failure in compare_outputs(_answer(signatures, name, case.inputs), case):
+            largest[name] = max(largest[name], difference)
+            if failure:
+                failures.append(f"signature `{name}`, output `{output}`: {failure}")
+    failures += [f"signature `{name}`: nothing recorded" for name in sorted(missing)]
+    return Verdict(largest, tolerance, played, failures)
+
+
+def _answer(signatures: Any, name: str, inputs: Tensors) -> Tensors:
+    specs = signatures[name].structured_input_signature[1]
+    outputs = signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
+    return {key: tensor.numpy() for key, tensor in outputs.items()}
+
+
+def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
+    """Plays the warm-up requests; returns how many there are, and a line for each that fails."""
+    if not (folder / WARMUP).exists():
+        return 0, []
+    # Without tensorflow-serving-api, versions that have no such requests can be verified.
+    from bert_tf.export.warmup import read_warmup, request_of
+
+    number, failures = 0, []
+    try:
+        for number, log in enumerate(read_warmup(folder), start=1):
+            name, inputs = request_of(log)
+            try:
+                _answer(signatures, name, inputs)
+            except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
+                reason = " ".join(str(error).split())
+                failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {reason}")
+    except (ValueError, DecodeError, tf.errors.OpError) as error:
+        failures.append(f"{WARMUP}: unreadable after {number} requests: {error}")
+    return number, failures
+
+
+def main(arguments: list[str]) -> int:
+    """Verifies, reports, and returns the exit status."""
+    if len(arguments) not in (1, 2):
+        print("usage: python -m bert_tf.export.verify FOLDER [RECORDING]", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0])
+    verdict = verify(folder, Path(arguments[1]) if len(arguments) == 2 else folder / RECORDING)
+    for failure in verdict.failures:
+        print(failure, file=sys.stderr)
+    print(json.dumps({name: value for name, value in verdict._asdict().items() if name != "failures"}))
+    return 1 if verdict.failures else 0

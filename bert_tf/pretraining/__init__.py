@@ -1,0 +1,1 @@
+"""Pre-training runs: recipes, warm start and phases."""

@@ -1,0 +1,286 @@
+"""Pre-training: a data directory becomes a preset."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
+from bert_tf.data.input.batches import Dataset
+from bert_tf.data.input.dataset import packed_data, pretraining_data
+from bert_tf.data.manifest import Manifest, data_directories, open_data
+from bert_tf.data.schema import SPLITS
+from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
+from bert_tf.pretraining.warm_start import InitialWeights
+from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.training.evaluation.baselines import chance_figures, published_figures
+from bert_tf.training.evaluation.context import Sights
+from bert_tf.training.evaluation.evaluate import evaluate_pretraining
+from bert_tf.training.evaluation.mask_samples import Batch
+from bert_tf.training.fit import Packing, TrainResult, pretrain
+from bert_tf.training.logging.flops import step_flops
+from bert_tf.training.losses import MASKED_LM, PRETRAINING
+
+
+def held_out_split(manifest: Manifest) -> str | None:
+    """Returns the split to evaluate on, None where the data holds nothing out."""
+    return "validation" if manifest.shards.get("validation") else None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps that take examples of one length.
+
+    Args:
+        data: a data directory.
+        manifest: what it holds.
+        first: number of the first batch, counted from 0 over the whole run.
+    """
+
+    data: Path
+    manifest: Manifest
+    first: int
+
+
+def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
+    """Returns the phases of a run and the vocabulary of its data.
+
+    Args:
+        data: a data directory, or the output of `bert-tf data` with two lengths: the shorter examples come first (the
+            paper's A.2), the longer ones take the last `training.long_share` of the steps.
+        run: the configuration, to which the data must fit.
+
+    Raises:
+        ValueError: where data and configuration disagree, or there are more than two lengths, or two that were made
+            with different vocabularies.
+    """
+    folders = data_directories(data) or [local_path(data)]
+    if len(folders) > 2:
+        names = ", ".join(folder.name for folder in folders)
+        raise ValueError(f"{data}: pre-training takes examples of one length or of two. Received: {names}")
+    long_steps = max(1, round(run.training.steps * run.training.long_share))
+    firsts = (0, max(0, run.training.steps - long_steps))
+    phases = []
+    for folder, first in zip(folders, firsts, strict=False):
+        manifest, vocabulary = open_data(folder)
+        check_fits(manifest, vocabulary, run)
+        phases.append(Phase(folder, manifest, first))
+        _check_alike(phases[0], phases[-1])
+    return phases, vocabulary
+
+
+def run_pretraining(
+    data: str | Path, run: RunConfig, output: str | Path, init: str | Path | None = None
+) -> tuple[Path, TrainResult]:
+    """Trains a model on a data directory; with the same `output` it resumes.
+
+    Args:
+        data: what `bert-tf data` made, of one length or two; see `phases_of`.
+        run: the model's and the training's configuration. On data of single segments (`bert-tf data --no_nsp`) the
+            model gets neither pooler nor head of next sentence prediction, which nothing would train.
+        output: folder of the run; the preset goes to `output/preset`.
+        init: a preset of the run's architecture from whose weights to go on; None starts from random ones.
+
+    Returns:
+        The preset's folder and the result of training.
+
+    Raises:
+        ValueError: where data, configuration and `init` disagree; for a URL.
+    """
+    output = local_path(output)
+    phases, vocabulary = phases_of(data, run)
+    initial = InitialWeights.of(init) if init else None
+    if initial:
+        initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
+    next_sentence = any(phase.manifest.config.next_sentence for phase in phases)
+    if not next_sentence:
+        run = replace(run, model=replace(run.model, pooler=False))
+    course = _Course(phases, run)
+    fingerprints = [fingerprint(phase.manifest) for phase in phases]
+    identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
+    origin = initial.identity() if initial else {}
+    result = pretrain(
+        lambda: _initial_model(run.model, next_sentence, initial),
+        course.batches,
+        run.training,
+        output,
+        objective=PRETRAINING if next_sentence else MASKED_LM,
+        validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
+        identity={"model": to_dict(run.model), "data": identity, **origin},
+        flops=course.flops,
+        boundaries=[phase.first for phase in phases[1:]],
+        packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
+        sights=course.sights(vocabulary),
+    )
+    preset = output / "preset"
+    info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})
+    if result.is_chief:
+        save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
+    return preset, result
+
+
+def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
+    """Builds the model that a run starts with."""
+    if initial:
+        return initial.model(config, next_sentence)
+    return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
+
+
+class _Course:
+    """What the steps of a run take, by the number of the batch."""
+
+    def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
+        self._phases = phases
+        self._run = run
+        self._validation: dict[Path, Dataset] = {}
+        self._shown: dict[Path, Batch] = {}
+        self._chance: dict[Path, Mapping[str, float]] = {}
+
+    def batches(self, start: int) -> Dataset:
+        """Returns the batches from `start` on, without end."""
+        phase, config = self._phase_of(start), self._run.training
+        return pretraining_data(
+            phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
+            epochs=None, training=True, by_length=config.padding == "bins",
+        )  # fmt: skip
+
+    def held_out(self, batch: int) -> Dataset:
+        """Returns the held-out batches of the same length, the same object each time: it is traced once."""
+        data, config = self._phase_of(batch).data, self._run.training
+        if data not in self._validation:
+            self._validation[data] = held_out(data, "validation", config.batch_size)
+        return self._validation[data]
+
+    def sights(self, vocabulary: Vocabulary) -> Sights:
+        """Returns what to show beside the figures of every evaluation."""
+        units = {phase.manifest.config.mask_unit for phase in self._phases}
+        return Sights(
+            vocabulary,
+            chance=self.chance,
+            published=published_figures(self._run.model, units.pop() if len(units) == 1 else ""),
+            warmup_steps=self._run.training.resolved_warmup(self._run.training.steps),
+            examples=self.shown if self._run.training.show_examples else None,
+        )
+
+    def chance(self, batch: int, stop: Callable[[], bool]) -> Mapping[str, float]:
+        """Returns the figures of the best constant guess on what is evaluated, counted once unless stopped."""
+        data = self._phase_of(batch).data
+        if data in self._chance:
+            return self._chance[data]
+        batches = itertools.islice(self.held_out(batch), self._run.training.evaluate_steps or None)
+        figures = chance_figures(itertools.takewhile(lambda _: not stop(), batches))
+        if not stop():
+            self._chance[data] = figures
+        return figures
+
+    def shown(self, batch: int) -> Batch:
+        """Returns the first held-out examples of the same length."""
+        phase, count = self._phase_of(batch), self._run.training.show_examples
+        if phase.data not in self._shown:
+            count = min(count, phase.manifest.examples("validation"))
+            self._shown[phase.data] = next(iter(held_out(phase.data, "validation", count)))
+        return self._shown[phase.data]
+
+    def flops(self, batch: int, positions: float) -> float:
+        """Returns the floating-point operations of the step with this batch, of so many positions."""
+        config, training = self._phase_of(batch).manifest.config, self._run.training
+        length = config.max_seq_length
+        # Bins have all examples, in shorter rows; packing has rows of full length, fewer of them.
+        rows, width = float(training.batch_size), positions / training.batch_size
+        if training.padding == "pack":
+            rows, width = positions / length, float(length)
+        return step_flops(self._run.model, rows, width, config.max_predictions_per_seq * width / length)
+
+    def _phase_of(self, batch: int) -> Phase:
+        return next(phase for phase in reversed(self._phases) if phase.first <= batch)
+
+
+def held_out(data: Path, split: str, batch_size: int) -> Dataset:
+    """Returns one pass over `split` with masks that never change."""
+    return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
+
+
+def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
+    """Raises ValueError where the data is longer than the model, or of another vocabulary."""
+    if len(vocabulary) != run.model.vocabulary_size:
+        raise ValueError(
+            f"`model.vocabulary_size` must be that of the data, {len(vocabulary)}. "
+            f"Received: {run.model.vocabulary_size}"
+        )
+    if manifest.config.max_seq_length > run.model.max_sequence_length:
+        raise ValueError(
+            f"the data's `max_seq_length` must not exceed `model.max_sequence_length`. "
+            f"Received: {manifest.config.max_seq_length} and {run.model.max_sequence_length}"
+        )
+
+
+def _check_alike(one: Phase, other: Phase) -> None:
+    """Raises ValueError where two data directories cannot train one model."""
+    first, second = one.manifest, other.manifest
+    for name, expected, found in (
+        ("vocabulary_sha256", first.vocabulary_sha256, second.vocabulary_sha256),
+        ("config.lowercase", first.config.lowercase, second.config.lowercase),
+    ):
+        if expected != found:
+            raise ValueError(
+                f"{other.data}: `{name}` must be that of {one.data}, {expected}: both train one model. "
+                f"Received: {found}"
+            )
+
+
+def fingerprint(manifest: Manifest) -> str:
+    """Returns a SHA-256 over what the batches depend on: the shards' checksums, the vocabulary, how masks are drawn."""
+    shards = [f"{shard.name} {shard.sha256}" for split in SPLITS for shard in manifest.shards[split]]
+    made = json.dumps(to_dict(manifest.config), sort_keys=True)
+    return hashlib.sha256("\n".join([*shards, manifest.vocabulary_sha256, made]).encode()).hexdigest()
+
+
+def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
+    """Returns the accuracy of guessing the same word piece for every masked position of `split`.
+
+    The piece is the most frequent of those very positions, the best constant there is.
+    """
+    return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
+
+
+def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
+    """Returns the held-out metrics of a pre-trained preset.
+
+    Args:
+        preset: a pre-trained preset, or the output of its run.
+        data: a data directory, or the output of `bert-tf data` with several lengths. The validation split is read, or
+            the training split where there is none.
+        batch_size: sequences a batch.
+
+    Returns:
+        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary for each folder by its
+        name, `length-128` and so on, shorter examples first.
+
+    Raises:
+        ValueError: for a preset of another kind, data of another vocabulary or of more positions than the model has, or
+            data without pairs for a preset that has nothing but the head of next sentence prediction.
+    """
+    loaded, data = load_preset(preset), local_path(data)
+    if loaded.kind != "BertPretrainer":
+        raise ValueError(f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}")
+    folders = data_directories(data) or [data]
+    manifests = {folder: open_data(folder, loaded.vocabulary)[0] for folder in folders}
+    for folder, manifest in manifests.items():
+        if manifest.config.max_seq_length > loaded.config.max_sequence_length:
+            raise ValueError(
+                f"{folder}: `max_seq_length` must not exceed the {loaded.config.max_sequence_length} positions of "
+                f"{preset}. Received: {manifest.config.max_seq_length}"
+            )
+    results: dict[str, dict[str, Any]] = {}
+    for folder, manifest in manifests.items():
+        split = held_out_split(manifest) or "train"
+        metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size))
+        if len(metrics) == 1:
+            raise ValueError(f"{folder}: must hold pairs: {preset} has no head but that of next sentence prediction.")
+        results[folder.name] = {"split": split, **metrics}
+    return results if len(results) > 1 else results[folders[0].name]

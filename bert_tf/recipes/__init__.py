@@ -1,1 +1,0 @@
-"""Complete configurations of runs: each says its command, hardware, time and what to expect."""

@@ -1,0 +1,1 @@
+"""HTML reports of data, training runs and tasks."""

@@ -1,0 +1,356 @@
+"""What a person wants to know of a data directory before training on it: facts, shares and warnings.
+
+`report_words` and `report_page` show the same facts as text and as a page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_tf.config.data import DataConfig
+from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, Example, read_examples
+from bert_tf.data.manifest import Manifest, Source, open_data
+from bert_tf.data.masking.tokens import prediction_counts
+from bert_tf.data.schema import SPLITS
+from bert_tf.data.tfrecord.shards import read_shard
+
+# From here on a person should know of it.
+UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2
+# Held-out examples below which an accuracy of 50 % has a standard error of more than 3.5 points.
+FEWEST_HELD_OUT = 200
+# Share of the examples that may be suggested for evaluation.
+_MOST_HELD_OUT = 0.2
+# Chance alone goes further once in 16,000 runs (two-sided, normal distribution).
+SIGMAS = 4.0
+# What was left out, by reason.
+_REASONS = {
+    "redirect": "pages that only point to another",
+    "namespace": "pages that are no articles",
+    "disambiguation": "pages that only list others",
+    "duplicate": "documents that were there already",
+    "near_duplicate": "documents much like another",
+    "not_drawn": "documents that no pass drew, by their weight",
+    "no_passages": "pages without a passage",
+    "not_wikitext": "pages in another markup",
+    "over_long": "documents longer than --max_document_bytes",
+    "empty": "documents without text",
+    "undecodable": "documents that are not UTF-8",
+    "malformed": "records that do not follow their format",
+    "language": "documents in another language",
+    "too_short": "documents of fewer words than --min_words",
+    "symbols": "documents with more symbols than --max_symbol_ratio",
+    "repeated_lines": "documents with more repeated lines than --max_repeated_lines",
+}
+
+
+@dataclass(frozen=True)
+class LabelBalance:
+    """Shares of `random` among the pairs.
+
+    Args:
+        next: pairs whose second segment follows.
+        random: pairs whose second segment is from another document.
+        expected: the share of `random` asked for.
+        sigma: standard deviation of the share of as many independent draws.
+    """
+
+    next: int
+    random: int
+    expected: float
+    sigma: float
+
+    @property
+    def share(self) -> float:
+        """The share of `random`."""
+        return self.random / max(self.next + self.random, 1)
+
+    @property
+    def deviation(self) -> float:
+        """How many standard deviations the share is from the one expected, with its sign."""
+        distance = self.share - self.expected
+        if not self.sigma:
+            return math.copysign(math.inf, distance) if distance else 0.0
+        return distance / self.sigma
+
+
+@dataclass(frozen=True)
+class MaskShares:
+    """What became of the predicted positions of the shown examples.
+
+    Args:
+        tokens: positions of the examples, special tokens included.
+        masked, random, kept: predicted ones, by what stands there now.
+        expected: how many are to be predicted by length, masked probability and upper bound.
+    """
+
+    tokens: int
+    masked: int
+    random: int
+    kept: int
+    expected: int
+
+    @property
+    def predicted(self) -> int:
+        """All predicted positions."""
+        return self.masked + self.random + self.kept
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Lengths that half, 19 of 20 and all of the counted things do not exceed."""
+
+    p50: int
+    p95: int
+    max: int
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """All facts of one data directory.
+
+    Args:
+        manifest: as read.
+        balance: None where there are no pairs.
+        masks: of the shown examples.
+        example_lengths: in tokens; None where nothing was counted.
+        document_lengths: in tokens, each the most that its power of two allows; None where nothing was counted.
+        examples: a few of them, in words.
+        warnings: what a person must see, a sentence each.
+    """
+
+    manifest: Manifest
+    balance: LabelBalance | None
+    masks: MaskShares
+    example_lengths: Quantiles | None
+    document_lengths: Quantiles | None
+    examples: tuple[Example, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def documents_read(self) -> int:
+        """Documents found in the input."""
+        counts = self.manifest.counts
+        return counts.get("documents_read", counts.get("documents", 0) + sum(self.manifest.rejected.values()))
+
+    @property
+    def total_examples(self) -> int:
+        """Examples of all splits."""
+        return sum(map(self.manifest.examples, SPLITS))
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all shards."""
+        return sum(shard.bytes for shards in self.manifest.shards.values() for shard in shards)
+
+    @property
+    def full_examples(self) -> int:
+        """Examples without padding."""
+        return sum(self.manifest.histograms.get("example_lengths", [])[self.manifest.config.max_seq_length :])
+
+    def example_bins(self, bins: int) -> list[tuple[int, int, int]]:
+        """Returns (fewest tokens, most tokens, examples) for at most `bins` ranges of one width up to the maximum."""
+        counts, longest = self.manifest.histograms.get("example_lengths", []), self.manifest.config.max_seq_length
+        width = -(-longest // bins)
+        edges = [(begin, min(begin + width - 1, longest)) for begin in range(1, longest + 1, width)]
+        return [(begin, end, sum(counts[begin : end + 1])) for begin, end in edges]
+
+    def document_bins(self) -> list[tuple[int, int, int]]:
+        """Returns (fewest tokens, most tokens, documents) for the powers of two from the least to the greatest."""
+        counts = self.manifest.histograms.get("document_lengths", [])
+        powers = [power for power, count in enumerate(counts) if count]
+        shown = range(powers[0], powers[-1] + 1) if powers else ()
+        return [(2**power, 2 ** (power + 1) - 1, counts[power]) for power in shown]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the figures as plain values, without the examples."""
+        manifest = self.manifest
+        lengths = {"example_lengths": self.example_lengths, "document_lengths": self.document_lengths}
+        return {
+            "examples": {split: manifest.examples(split) for split in manifest.shards},
+            "shards": {split: len(shards) for split, shards in manifest.shards.items()},
+            "bytes": self.total_bytes,
+            "counts": manifest.counts,
+            "rejected": manifest.rejected,
+            "sources": [dataclasses.asdict(source) for source in manifest.sources],
+            "labels": manifest.label_histogram,
+            "unk_rate": manifest.unk_rate,
+            "fill": manifest.fill,
+            "histograms": {name: dataclasses.asdict(q) for name, q in lengths.items() if q},
+            "masks": dataclasses.asdict(self.masks),
+            "vocabulary_size": manifest.vocabulary_size,
+            "config": dataclasses.asdict(manifest.config),
+            "versions": manifest.versions,
+            "warnings": list(self.warnings),
+        }
+
+
+def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
+    """Gathers the facts of a data directory; reads the manifest, the vocabulary and the first records of shards.
+
+    Args:
+        directory: made by `beam_pipelines.create_pretraining_data`.
+        checksums: also compare the SHA-256 of every shard, which reads all data.
+
+    Raises:
+        ValueError: where something is missing, damaged or does not fit; names the file.
+    """
+    manifest, vocabulary = open_data(directory, checksums=checksums)
+    return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))
+
+
+def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
+    """Gathers the facts from a manifest and `examples` of its data."""
+    balance = _label_balance(manifest)
+    document_bins = manifest.histograms.get("document_lengths", [])
+    documents = _quantiles(document_bins)
+    return DataReport(
+        manifest=manifest,
+        balance=balance,
+        masks=_mask_shares(examples, manifest.config),
+        example_lengths=_quantiles(manifest.histograms.get("example_lengths", [])),
+        document_lengths=documents and Quantiles(*(2 ** (q + 1) - 1 for q in dataclasses.astuple(documents))),
+        examples=tuple(examples),
+        warnings=tuple(_warnings(manifest, balance)),
+    )
+
+
+def share(part: float, whole: float) -> float:
+    """Returns `part / whole`, 0 where there is no whole."""
+    return part / whole if whole else 0.0
+
+
+def percent(part: float, whole: float = 1.0, digits: int = 1) -> str:
+    """Returns a share in percent, `0%` where there is nothing and for example `<0.1%` where `digits` show nothing."""
+    value = share(part, whole)
+    if not value:
+        return "0%"
+    least = 10.0 ** (-2 - digits)
+    return f"<{least:.{digits}%}" if value < least / 2 else f"{value:.{digits}%}"
+
+
+def reason_in_words(reason: str) -> str:
+    """Returns what `reason` left out, empty for one that is not known here."""
+    return _REASONS.get(reason, "")
+
+
+def in_bytes(count: float) -> str:
+    """Returns a number of bytes with a unit, for example `29.7 MB`."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
+        size /= 1000
+    return f"{size:,.4g} TB"
+
+
+def headline(report: DataReport) -> tuple[str, str]:
+    """Returns what the data is, in a title and a sentence."""
+    manifest, config = report.manifest, report.manifest.config
+    return (
+        f"{report.total_examples:,} examples of up to {config.max_seq_length:,} tokens",
+        f"{'Sentence pairs' if config.next_sentence else 'Single segments'} with {config.masking} masks, "
+        f"{'uncased' if config.lowercase else 'cased'}, {manifest.vocabulary_size:,} word pieces, "
+        f"{plural(len(manifest.sources), 'source')}, seed {config.seed}.",
+    )
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the values of nested mappings under dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def plural(count: int, what: str) -> str:
+    """Returns a number and its noun, for example `1 shard` and `1,024 shards`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _label_balance(manifest: Manifest) -> LabelBalance | None:
+    labels, config = manifest.label_histogram, manifest.config
+    total = sum(labels.values())
+    if not config.next_sentence or not total:
+        return None
+    expected = config.random_next_prob
+    sigma = math.sqrt(expected * (1 - expected) / total)
+    return LabelBalance(labels.get("next", 0), labels.get("random", 0), expected, sigma)
+
+
+def _mask_shares(examples: Sequence[Example], config: DataConfig) -> MaskShares:
+    fates = Counter(token.fate for example in examples for token in example.tokens)
+    lengths = [len(example.tokens) for example in examples]
+    expected = int(prediction_counts(config)[lengths].sum()) if lengths else 0
+    return MaskShares(sum(lengths), fates[MASKED], fates[REPLACED], fates[KEPT], expected)
+
+
+def _quantiles(counts: Sequence[int]) -> Quantiles | None:
+    ends = np.cumsum(counts)
+    if not len(ends) or not ends[-1]:
+        return None
+    half, most, last = (int(np.searchsorted(ends, math.ceil(part * int(ends[-1])))) for part in (0.5, 0.95, 1.0))
+    return Quantiles(half, most, last)
+
+
+def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]:
+    counts = manifest.counts
+    if manifest.unk_rate > UNK_RATE:
+        yield (
+            f"{manifest.unk_rate:.1%} of all tokens are [UNK], more than {UNK_RATE:.0%}: "
+            "the vocabulary does not fit the text (another language, case or script?)."
+        )
+    lone = share(counts.get("single_sentence_documents", 0), counts.get("documents", 0))
+    if lone > SINGLE_SENTENCE:
+        yield (
+            f"{lone:.1%} of the documents are a single sentence, more than {SINGLE_SENTENCE:.0%}: blank lines between "
+            "paragraphs, or the wrong language for sentence splitting?"
+        )
+    if balance and abs(balance.deviation) > SIGMAS:
+        yield (
+            f"{balance.share:.2%} of the pairs are random where {balance.expected:.2%} were asked for, "
+            f"more than {SIGMAS:.0f} standard deviations off: buckets of few documents?"
+        )
+    if manifest.fill < LOW_FILL and manifest.counts.get("examples"):
+        yield (
+            f"An example fills {manifest.fill:.1%} of its length on average, less than {LOW_FILL:.0%}: "
+            "the documents are short for this `max_seq_length`."
+        )
+    yield from _held_out_warnings(manifest)
+    for source in manifest.sources:
+        yield from _source_warnings(source)
+    for reason, count in sorted(manifest.rejected.items(), key=lambda item: -item[1]):
+        read = counts.get("documents_read", 0)
+        if share(count, read) > LEFT_OUT:
+            words = reason_in_words(reason)
+            yield f"{share(count, read):.1%} of the documents read were left out as {reason}{words and f' ({words})'}."
+
+
+def _held_out_warnings(manifest: Manifest) -> Iterator[str]:
+    held_out, total = manifest.examples("validation"), sum(map(manifest.examples, SPLITS))
+    if not manifest.config.validation_fraction or held_out >= FEWEST_HELD_OUT:
+        return
+    # A tenth more than is needed: documents are drawn, not counted out.
+    shares = [FEWEST_HELD_OUT / max(total, 1)]
+    if held_out:
+        shares.append(manifest.config.validation_fraction * FEWEST_HELD_OUT / held_out)
+    enough = math.ceil(110 * max(shares)) / 100
+    advice = f"give `--validation_fraction {enough:.2f}` or more text" if enough <= _MOST_HELD_OUT else "give more text"
+    yield (
+        f"{plural(held_out, 'example')} of {total:,} are held out, fewer than {FEWEST_HELD_OUT}: metrics on so few "
+        f"vary by chance; {advice}."
+    )
+
+
+def _source_warnings(source: Source) -> Iterator[str]:
+    if not source.documents:
+        read = f"all {source.documents_read:,} documents were left out" if source.documents_read else "none was read"
+        yield f"The source {source.input} gave no document: {read}."

@@ -1,0 +1,194 @@
+"""The report of a data directory as text for a terminal: the facts of `report_page`, in the same order."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from bert_tf.data.examples.sample_examples import MASKED, Token
+from bert_tf.data.manifest import Source
+from bert_tf.reports.data.facts import (
+    SIGMAS,
+    DataReport,
+    Quantiles,
+    flattened,
+    headline,
+    in_bytes,
+    percent,
+    plural,
+    reason_in_words,
+    share,
+)
+
+_WIDTH = 100
+_BAR = 40
+
+
+def in_words(report: DataReport) -> str:
+    """Returns the report as lines of text."""
+    sections = (
+        ("", _head(report)),
+        ("Sources", _sources(report)),
+        ("Left out", _left_out(report)),
+        ("Examples by length", _example_lengths(report)),
+        ("Documents by length", _document_lengths(report)),
+        ("Labels", _labels(report)),
+        ("Masks of the examples below", _masks(report)),
+        (f"{len(report.examples)} examples", _examples(report)),
+        (
+            "Configuration",
+            _aligned([[name, f"{value}"] for name, value in flattened(dataclasses.asdict(report.manifest.config))]),
+        ),
+        ("Versions", _aligned([[name, version] for name, version in report.manifest.versions.items()])),
+    )
+    blocks = []
+    for title, lines in sections:
+        if found := list(lines):
+            blocks.append("\n".join([title, *(f"  {line}".rstrip() for line in found)] if title else found))
+    return "\n\n".join(blocks)
+
+
+def _head(report: DataReport) -> Iterator[str]:
+    manifest, counts = report.manifest, report.manifest.counts
+    yield from headline(report)
+    yield ""
+    for warning in report.warnings:
+        yield from textwrap.wrap(f"! {warning}", _WIDTH, subsequent_indent="  ")
+    yield from ["Nothing unusual.", ""] if not report.warnings else [""]
+    splits = " + ".join(f"{manifest.examples(split):,} {split}" for split in manifest.shards)
+    documents, tokens = counts.get("documents", 0), counts.get("tokens", 0)
+    yield from _aligned(
+        [
+            ["Examples", f"{report.total_examples:,}", splits],
+            ["Documents", f"{documents:,}", f"of {report.documents_read:,} read"],
+            [
+                "Sentences",
+                f"{counts.get('sentences', 0):,}",
+                f"{share(counts.get('sentences', 0), documents):,.1f} a document",
+            ],
+            ["Tokens", f"{tokens:,}", f"{share(tokens, documents):,.0f} a document"],
+            ["Fill", percent(manifest.fill), f"of {manifest.config.max_seq_length} tokens, on average"],
+            ["[UNK] rate", percent(manifest.unk_rate, digits=3), f"{counts.get('unknown_tokens', 0):,} tokens"],
+            ["On disk", in_bytes(report.total_bytes), plural(sum(map(len, manifest.shards.values())), "shard")],
+        ],
+        right=(1,),
+    )
+
+
+def _sources(report: DataReport) -> Iterator[str]:
+    sources = report.manifest.sources
+    total = sum(source.tokens for source in sources)
+    rows = [["", "files", "size", "read", "used", "tokens", "of all"]]
+    rows += [
+        [source.input, f"{source.files:,}", in_bytes(source.bytes), f"{source.documents_read:,}",
+         f"{source.documents:,}", f"{source.tokens:,}", percent(source.tokens, total)] for source in sources
+    ]  # fmt: skip
+    if sources:
+        yield from _aligned(rows, right=range(1, 7))
+        yield from _aligned([[source.input, _about(source)] for source in sources])
+
+
+def _about(source: Source) -> str:
+    weight = f", weight {source.weight:g}" if source.weight != 1 else ""
+    reasons = sorted(source.left_out.items(), key=lambda item: (-item[1], item[0]))
+    left_out = "; left out: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons) if reasons else ""
+    return f"{source.format}, {source.language}{weight}{left_out}"
+
+
+def _left_out(report: DataReport) -> Iterable[str]:
+    if not report.manifest.rejected:
+        return [f"None of the {report.documents_read:,} documents read."]
+    rejected = sorted(report.manifest.rejected.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        [reason, f"{count:,}", percent(count, report.documents_read), reason_in_words(reason)]
+        for reason, count in [*rejected, ("all", sum(report.manifest.rejected.values()))]
+    ]
+    return _aligned(rows, right=(1, 2))
+
+
+def _example_lengths(report: DataReport) -> Iterator[str]:
+    if report.example_lengths:
+        yield f"{_quantiles(report.example_lengths)} {percent(report.full_examples, report.total_examples)} are full."
+        yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.example_bins(8)])
+
+
+def _document_lengths(report: DataReport) -> Iterator[str]:
+    if report.document_lengths:
+        yield _quantiles(report.document_lengths)
+        yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.document_bins()])
+
+
+def _quantiles(lengths: Quantiles) -> str:
+    return f"Half have at most {lengths.p50:,} tokens, 95% at most {lengths.p95:,}, all at most {lengths.max:,}."
+
+
+def _bars(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
+    total, most = sum(count for _, count in rows), max(count for _, count in rows)
+    cells = [[label, f"{count:,}", percent(count, total), "█" * round(_BAR * count / most)] for label, count in rows]
+    return _aligned(cells, right=(0, 1, 2))
+
+
+def _labels(report: DataReport) -> Iterator[str]:
+    if balance := report.balance:
+        yield from _aligned(
+            [[name, f"{count:,}", percent(count, balance.next + balance.random, digits=2)]
+             for name, count in (("next", balance.next), ("random", balance.random))], right=(1, 2))  # fmt: skip
+        yield (
+            f"{balance.expected:.2%} random asked for; chance allows {SIGMAS * balance.sigma:.2%} to either side "
+            f"({SIGMAS:.0f} standard deviations, this is {balance.deviation:+.1f})"
+        )
+
+
+def _masks(report: DataReport) -> Iterator[str]:
+    masks, config = report.masks, report.manifest.config
+    if not masks.predicted:
+        return
+    share_predicted = percent(masks.predicted, masks.tokens)
+    yield f"{masks.predicted:,} of {masks.tokens:,} positions are to be predicted, {share_predicted}"
+    rows = (
+        ("[MASK]", masks.masked, config.mask_share),
+        ("random", masks.random, config.random_share),
+        ("kept", masks.kept, 1 - config.mask_share - config.random_share),
+    )
+    yield from _aligned(
+        [[name, f"{n:,}", percent(n, masks.predicted), f"{part:.1%} asked for"] for name, n, part in rows],
+        right=(1, 2, 3),
+    )
+
+
+def _examples(report: DataReport) -> Iterator[str]:
+    if report.examples:
+        yield "[what stands there→what is to be predicted]: [MASK→word], [other→word] random, [word→word] kept"
+    for number, example in enumerate(report.examples, start=1):
+        yield ""
+        about = f"{example.label}, {len(example.tokens)} tokens, {example.predicted} to be predicted"
+        yield f"{number}. {about} ({example.shard}, record {example.record})"
+        for segment, name in ((0, "A"), (1, "B")):
+            if text := spelt(token for token in example.tokens if token.segment == segment):
+                yield from textwrap.wrap(
+                    f"{name}  {text}", _WIDTH, initial_indent="   ", subsequent_indent=" " * 6, break_on_hyphens=False
+                )
+
+
+def spelt(tokens: Iterable[Token]) -> str:
+    """Returns tokens as text, words apart and their pieces together, with the masks shown."""
+    text = ""
+    for token in tokens:
+        shown = token.text
+        if token.fate:
+            shown = f"[{'MASK' if token.fate == MASKED else token.piece}→{token.original}]"
+        text += shown if token.continues or not text else f" {shown}"
+    return text
+
+
+def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
+    """Yields rows of cells with their columns under one another, those of `right` at the right edge."""
+    flush = set(right)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if i in flush else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()

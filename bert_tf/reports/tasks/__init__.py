@@ -1,0 +1,1 @@
+"""Reports of task predictions, sweeps and attention."""

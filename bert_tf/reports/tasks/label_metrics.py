@@ -1,0 +1,151 @@
+"""What the answers of a classification come to: confusions, figures by label, calibration.
+
+Shape legend: N rows, C labels, B bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How one label fares.
+
+    Args:
+        label: its name.
+        gold: rows whose right label it is.
+        predicted: rows that were given it.
+        right: both.
+    """
+
+    label: str
+    gold: int
+    predicted: int
+    right: int
+
+    @property
+    def precision(self) -> float:
+        """Share that is right of those that were given the label; 0 where there are none."""
+        return self.right / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share that was found of those whose label it is; 0 where there are none."""
+        return self.right / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of both."""
+        return 2 * self.right / (self.gold + self.predicted) if self.gold + self.predicted else 0.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Rows by the probability of the label that was chosen, in bins of equal width (arXiv 1706.04599, section 2).
+
+    Args:
+        counts: int64 (B,), rows of each bin.
+        confidence: float64 (B,), mean probability of each; 0 where there are no rows.
+        accuracy: float64 (B,), share that is right of each; 0 where there are no rows.
+    """
+
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: mean distance of both over all rows."""
+        return float((self.counts * np.abs(self.confidence - self.accuracy)).sum() / max(self.counts.sum(), 1))
+
+    @property
+    def overconfidence(self) -> float:
+        """Mean probability less the share that is right."""
+        return float((self.counts * (self.confidence - self.accuracy)).sum() / max(self.counts.sum(), 1))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row whose label is wrong: the one it was given, and the probabilities of both."""
+
+    row: JudgedLabel
+    predicted: str
+    predicted_probability: float
+    gold_probability: float
+
+
+class LabelFigures:
+    """The figures of answers.
+
+    Args:
+        judged: the answers. A right label that is none of `judged.labels` comes after these.
+    """
+
+    def __init__(self, judged: JudgedLabels) -> None:
+        self._rows = judged.rows
+        known = set(judged.labels)
+        self.labels = (*judged.labels, *sorted({row.gold for row in judged.rows} - known))
+        self._number = {label: number for number, label in enumerate(self.labels)}
+        probabilities = np.array([row.probabilities for row in judged.rows], np.float64)
+        # A model that has diverged gives what is no number.
+        self._probabilities = np.nan_to_num(probabilities.reshape(len(judged.rows), len(judged.labels)))
+        self._predicted = self._probabilities.argmax(axis=1)
+        self._gold = np.array([self._number[row.gold] for row in judged.rows], np.int64)
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """Rows by right label and label given: int64 (C, C)."""
+        size = len(self.labels)
+        flat = np.bincount(self._gold * size + self._predicted, minlength=size * size)
+        return flat.reshape(size, size)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows that is right."""
+        return float((self._gold == self._predicted).mean()) if len(self._rows) else 0.0
+
+    def scores(self) -> list[Scores]:
+        """Returns how every label fares, in their order."""
+        gold, predicted, right = self.confusion.sum(axis=1), self.confusion.sum(axis=0), np.diag(self.confusion)
+        counts = zip(gold.tolist(), predicted.tolist(), right.tolist(), strict=True)
+        return [Scores(label, *three) for label, three in zip(self.labels, counts, strict=True)]
+
+    def calibration(self, bins: int = BINS) -> Calibration:
+        """Returns the calibration in bins of (0, 1 / B], (1 / B, 2 / B] and so on."""
+        confidence = self._probabilities.max(axis=1, initial=0.0)
+        bin_of = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+        counts = np.bincount(bin_of, minlength=bins)
+        divisor = np.maximum(counts, 1)
+        right = self._gold == self._predicted
+        return Calibration(
+            counts,
+            np.bincount(bin_of, confidence, minlength=bins) / divisor,
+            np.bincount(bin_of, right, minlength=bins) / divisor,
+        )
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Yields the rows whose label is wrong, in their order."""
+        for number in np.flatnonzero(self._gold != self._predicted).tolist():
+            row, gold, predicted = self._rows[number], int(self._gold[number]), int(self._predicted[number])
+            shares = self._probabilities[number]
+            of_gold = float(shares[gold]) if gold < len(shares) else 0.0
+            yield Mistake(row, self.labels[predicted], float(shares[predicted]), of_gold)
+
+    def confused(self) -> list[tuple[str, str, int, float]]:
+        """Returns right label, label given, count and share of the right label's rows, the most frequent first."""
+        totals = self.confusion.sum(axis=1)
+        pairs = [
+            (self.labels[gold], self.labels[given], int(count), float(count / totals[gold]))
+            for (gold, given), count in np.ndenumerate(self.confusion)
+            if count and gold != given
+        ]
+        return sorted(pairs, key=lambda pair: (-pair[2], -pair[3]))

@@ -1,0 +1,97 @@
+"""The page of a regression: numbers given over right ones, their differences, the worst errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from bert_tf.reports.charts import Bar, column_chart
+from bert_tf.reports.data.facts import plural
+from bert_tf.reports.html import element
+from bert_tf.reports.parts import bounded, chart_card
+from bert_tf.reports.tasks.charts import MOST_DOTS, scatter_chart
+from bert_tf.reports.tasks.labels import shown_texts
+from bert_tf.reports.tasks.sampling import worst
+from bert_tf.reports.text import cut
+from bert_tf.tasks.scored import JudgedNumber, JudgedNumbers
+
+_BINS = 24
+
+
+def number_sections(judged: JudgedNumbers) -> Iterator[Element]:
+    """Yields what is to be said of numbers; one that is not finite is as wrong as can be, and not drawn."""
+    gold = np.array([row.gold for row in judged.rows], np.float64)
+    predicted = np.array([row.predicted for row in judged.rows], np.float64)
+    there = np.isfinite(gold) & np.isfinite(predicted)
+    yield element("h2", "Given and right")
+    yield element("div", _scatter(gold[there], predicted[there]), _residuals((predicted - gold)[there]), class_="pair")
+    yield from _errors(judged.rows, gold, predicted)
+
+
+def _scatter(gold: np.ndarray, predicted: np.ndarray) -> Element:
+    some = f" {MOST_DOTS:,} of them are drawn." if len(gold) > MOST_DOTS else ""
+    note = f"From left to right the right number, upwards the one given. On the dashed line both are equal.{some}"
+    return chart_card("Numbers given over right ones", note, scatter_chart(gold, predicted))
+
+
+def _residuals(differences: np.ndarray) -> Element:
+    if not len(differences):
+        return chart_card("Given less right", "There are none.", element("svg", class_="chart"))
+    # As far to one side as to the other, so that too high and too low are seen as such.
+    reach = float(np.abs(differences).max()) or 1.0
+    counts, edges = np.histogram(differences, _BINS, (-reach, reach))
+    bars = [
+        Bar(int(count), f"{begin:+.3g} to {end:+.3g}")
+        for count, begin, end in zip(counts, edges[:-1], edges[1:], strict=True)
+    ]
+    mean, middle = float(differences.mean()), float(np.median(np.abs(differences)))
+    side = "too high" if mean > 0 else "too low"
+    note = f"On average {abs(mean):.3g} {side}; half of them within {middle:.3g} of the right one."
+    ticks = [(_BINS * part / 4, f"{-reach + reach * part / 2:+.3g}" if part != 2 else "0") for part in range(5)]
+    return chart_card("Given less right", note, column_chart("Given less right", note, bars, ticks))
+
+
+def _errors(rows: Sequence[JudgedNumber], gold: np.ndarray, predicted: np.ndarray) -> Iterator[Element]:
+    both = np.concatenate([gold, predicted])
+    finite = both[np.isfinite(both)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    chosen = worst([row for row in rows if row.gold != row.predicted], _distance)
+    yield element("h2", f"The worst {plural(len(chosen), 'error')}" if len(chosen) > 1 else "Errors")
+    yield element(
+        "p",
+        f"The greatest differences first. Lines go from {low:.4g} to {high:.4g}; the ring is right, the square given.",
+        class_="note",
+    )
+    yield from bounded(chosen, lambda number, row: _error(number, row, low, high))
+
+
+def _error(number: int, row: JudgedNumber, low: float, high: float) -> Element:
+    header = element("header", element("b", f"{number}"), element("span", _in_words(row)),
+                     element("bdi", cut(row.place, 120), class_="mono"))  # fmt: skip
+    return element("article", header, *shown_texts(row.texts), *_scale(row, low, high), class_="card answer")
+
+
+def _distance(row: JudgedNumber) -> float:
+    distance = abs(row.predicted - row.gold)
+    return distance if np.isfinite(distance) else np.inf
+
+
+def _in_words(row: JudgedNumber) -> str:
+    return f"given {row.predicted:.4g}, right {row.gold:.4g}: {row.predicted - row.gold:+.3g}"
+
+
+def _scale(row: JudgedNumber, low: float, high: float) -> Iterator[Element]:
+    """Yields both numbers on a line; nothing where one of them has no place there."""
+    if not np.isfinite(_distance(row)) or low == high:
+        return
+    right, given = ((value - low) / (high - low) for value in (row.gold, row.predicted))
+    yield element(
+        "div",
+        element("u", style=f"left:{min(right, given):.1%};width:{abs(right - given):.1%}"),
+        element("i", style=f"left:{right:.1%}"),
+        element("i", style=f"left:{given:.1%}", class_="off"),
+        class_="scale",
+        aria_hidden="true",
+    )

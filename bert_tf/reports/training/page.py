@@ -1,0 +1,142 @@
+"""A run as one HTML page: what came of it, its curves and its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.reports.curves import Level, Series, line_chart
+from bert_tf.reports.html import element, extended
+from bert_tf.reports.style import styled_page
+from bert_tf.reports.training.baselines import expectations
+from bert_tf.reports.training.examples import filled_examples
+from bert_tf.training.evaluation.baselines import Expectation
+from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.logging.run_log import HISTORY_NAME, read_history
+
+PAGE_NAME = "report.html"
+_HISTORY_LIMIT = 400  # points of a curve: more than there are pixels for
+_TRAIN, _HELD_OUT = "train", "validation"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One chart: the name of a figure, its heading, and how a value is written."""
+
+    name: str
+    heading: str
+    form: str
+
+
+_CURVES = (
+    Curve("loss", "Loss", "{:.3f}"),
+    Curve("mlm_loss", "Masked words: loss", "{:.3f}"),
+    Curve("mlm_accuracy", "Masked words: right", "{:.1%}"),
+    Curve("nsp_accuracy", "Next sentence: right", "{:.1%}"),
+    Curve("accuracy", "Right", "{:.1%}"),
+    Curve("learning_rate", "Learning rate", "{:.2e}"),
+    Curve("gradient_norm", "Norm of the gradient", "{:.2f}"),
+    Curve("tokens_per_second", "Tokens a second", "{:,.0f}"),
+    Curve("mfu", "Share of the devices' peak", "{:.1%}"),
+    Curve("input_wait", "Share of time waiting for data", "{:.1%}"),
+    Curve("padding", "Share of padding", "{:.1%}"),
+)
+_FIGURES = (
+    ("mlm_accuracy", "masked words right, held out", "{:.1%}"),
+    ("mlm_perplexity", "perplexity, held out", "{:,.1f}"),
+    ("nsp_accuracy", "next sentences right, held out", "{:.1%}"),
+    ("accuracy", "right, held out", "{:.1%}"),
+)
+
+
+def write_page(
+    output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
+) -> Path:
+    """Writes the page of the run in `output`, whole or not at all; returns its path.
+
+    Args:
+        output: directory of the run.
+        settings: what the run depends on, as nested dictionaries.
+        total_steps: steps of the whole run.
+        evaluation: the last one.
+    """
+    path = output / PAGE_NAME
+    with staged_file(path) as file:
+        file.write(page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation).encode())
+    return path
+
+
+def page(
+    records: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    total_steps: int,
+    evaluation: Evaluation | None = None,
+) -> str:
+    """Returns the page of a run of these history records, of which `evaluation` is the last of its kind."""
+    step = max((record["step"] for record in records), default=0)
+    title = f"{step:,} of {total_steps:,} steps"
+    main = element("main", element("p", "bert_tf training", class_="kicker"), element("h1", title))
+    extended(main, [element("dl", *_figures(records), class_="figures")])
+    if evaluation:
+        extended(main, expectations(evaluation))
+    expected = evaluation.expected if evaluation else Expectation()
+    main.append(element("h2", "Curves"))
+    main.append(element("p", "Lines: training, averaged from point to point. Dots: held out.", class_="note"))
+    charts = [
+        element("div", element("h3", curve.heading), chart, class_="card")
+        for curve, chart in _charts(records, expected)
+    ]
+    main.append(element("div", *charts, class_="pair"))
+    if evaluation:
+        extended(main, filled_examples(evaluation.filled))
+    main.append(element("h2", "Settings"))
+    main.append(element("dl", *_settings(settings), class_="settings"))
+    return styled_page(f"Training: {title}", main)
+
+
+def _figures(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+    last: dict[str, Mapping[str, Any]] = {
+        split: next((r for r in reversed(records) if r["split"] == split), {}) for split in (_TRAIN, _HELD_OUT)
+    }
+    found = [(words, form.format(last[_HELD_OUT][name])) for name, words, form in _FIGURES if name in last[_HELD_OUT]]
+    for name, words, form in (
+        ("loss", "loss, training", "{:.3f}"),
+        ("tokens_per_second", "tokens a second", "{:,.0f}"),
+        ("mfu", "of the devices' peak", "{:.1%}"),
+    ):
+        if name in last[_TRAIN]:
+            found.append((words, form.format(last[_TRAIN][name])))
+    for words, value in found:
+        yield element("div", element("dt", words), element("dd", value, class_="big"))
+
+
+def _charts(records: Sequence[Mapping[str, Any]], expected: Expectation) -> Iterator[tuple[Curve, Element]]:
+    for curve in _CURVES:
+        series = []
+        for split in (_TRAIN, _HELD_OUT):
+            points = [(r["step"], r[curve.name]) for r in records if r["split"] == split and curve.name in r]
+            series.append(Series(split, _thinned(points)))
+        if any(one.points for one in series):
+            known = (("chance", expected.chance), ("published", expected.published))
+            levels = [Level(word, values[curve.name]) for word, values in known if curve.name in values]
+            yield curve, line_chart(curve.heading, "step", series, curve.form, levels)
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns at most `_HISTORY_LIMIT` points, means of neighbours where there are more."""
+    width = -(-len(points) // _HISTORY_LIMIT) or 1
+    groups = [points[begin : begin + width] for begin in range(0, len(points), width)]
+    return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
+
+
+def _settings(settings: Mapping[str, Any], prefix: str = "") -> Iterator[Element]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            yield element("dt", f"{prefix}{name}")
+            yield element("dd", str(value), class_="mono")

@@ -1,0 +1,136 @@
+"""How requests of gRPC are read: by the server itself, which bounds their bytes and the time that they take to come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from bert_tf.serving.access import check_token
+from bert_tf.serving.access_log import logged_call
+from bert_tf.serving.admission import Admission, Admitted
+from bert_tf.serving.errors import ServingError
+
+# Share of its time that a call may be late before it is cancelled.
+_LATE = 0.1
+# Probes have no token.
+_WITHOUT_TOKEN = "/grpc.health.v1.Health/"
+
+
+class RequestReader(grpc.ServerInterceptor):
+    """Reads the one message of a call where it is answered.
+
+    By itself grpcio (1.85) has a thread wait for it, however long it takes to come, so that as many calls as there are
+    threads keep all others out; and it never forgets a call whose message it could not read.
+
+    Args:
+        admission: bounds the messages.
+        seconds: a call whose message takes longer to come is cancelled.
+        token: that calls must carry in their metadata, as `authorization: Bearer TOKEN`; None for no authentication.
+    """
+
+    def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
+        self._admission = admission
+        self._patience = Patience(seconds)
+        self._token = token
+
+    def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        """Returns the handler of a call; None for a method that there is not."""
+        handler = continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        read, method = handler.request_deserializer, handler.unary_unary
+        public = handler_call_details.method.startswith(_WITHOUT_TOKEN)
+
+        def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+            with logged_call(handler_call_details.method, context), self._admission.request() as admitted:
+                try:
+                    if not public:
+                        check_token(_authorization(context), self._token)
+                    request = self._read(messages, context, admitted, read)
+                except ServingError as error:
+                    context.abort(error.code, str(error))
+                except DecodeError:
+                    # In grpcio's words.
+                    context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
+                return method(request, context)
+
+        return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
+
+    def _read(
+        self,
+        messages: Iterator[bytes],
+        context: grpc.ServicerContext,
+        admitted: Admitted,
+        read: Callable[[bytes], Any],
+    ) -> Any:
+        # A function of its own, so that the bytes are gone while the request is answered.
+        message = self._awaited(messages, context)
+        admitted.add(len(message))
+        admitted.complete()
+        return read(message)
+
+    def _awaited(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        self._patience.begin(context)
+        try:
+            return next(messages)
+        except grpc.RpcError as error:
+            # grpcio keeps it with the call, which it would keep.
+            error.__traceback__ = None
+            raise ServingError("the call has ended", grpc.StatusCode.CANCELLED) from None
+        except StopIteration as error:
+            raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from error
+        finally:
+            self._patience.end(context)
+
+
+def _authorization(context: grpc.ServicerContext) -> str:
+    values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+class Patience:
+    """Cancels calls that something is waited for too long; its thread ends when nothing is waited for any more.
+
+    Args:
+        seconds: that a call may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # Call -> when it must be done.
+        self._ends: dict[Any, float] = {}
+        self._lock = threading.Lock()
+        self._watched = False
+
+    def begin(self, call: Any) -> None:
+        """Begins to wait for a call."""
+        with self._lock:
+            self._ends[call] = time.monotonic() + self._seconds
+            if self._watched:
+                return
+            self._watched = True
+        threading.Thread(target=self._watch, name="patience", daemon=True).start()
+
+    def end(self, call: Any) -> None:
+        """Ends what `begin` began."""
+        with self._lock:
+            self._ends.pop(call, None)
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                now = time.monotonic()
+                late = [call for call, end in self._ends.items() if end <= now]
+                for call in late:
+                    del self._ends[call]
+                self._watched = goes_on = bool(self._ends)
+            for call in late:
+                call.cancel()
+            if not goes_on:
+                return
+            time.sleep(self._seconds * _LATE)

@@ -1,0 +1,233 @@
+"""TF Serving's gRPC services, PredictionService and ModelService, on the stubs of tensorflow-serving-api."""
+
+# ruff: noqa: N802 (methods have the names of the services' definition)
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from bert_tf.serving.batching import Arrays
+from bert_tf.serving.cancellation import Cancellation
+from bert_tf.serving.errors import ServingError, let_go
+from bert_tf.serving.grpc_health import health_handler
+from bert_tf.serving.grpc_reader import RequestReader
+from bert_tf.serving.loaded_version import Specs
+from bert_tf.serving.reloading import reload_models
+from bert_tf.serving.service import GRPC, Service, Target, unknown_signature
+from bert_tf.serving.tensors import array_of, check_names, tensor_proto
+
+# Until the first frames of HTTP/2 have come, and of a connection without calls; clients connect again by themselves.
+_HANDSHAKE_MILLISECONDS, _IDLE_MILLISECONDS = 5_000, 60_000
+SIGNATURE_DEF = "signature_def"
+_STATES = get_model_status_pb2.ModelVersionStatus.State
+
+
+@dataclass(frozen=True)
+class GrpcOptions:
+    """Bounds of the gRPC surface.
+
+    Args:
+        max_message_bytes: larger requests are refused with RESOURCE_EXHAUSTED.
+        max_requests: requests under way; more are refused with RESOURCE_EXHAUSTED.
+        message_seconds: a request whose message takes longer to come is cancelled.
+        threads: requests that are answered at once.
+        max_connections: open at once; further ones are closed.
+        token: that calls must carry; None for no authentication.
+        allow_reload_config: whether HandleReloadConfigRequest changes the models. Whoever reaches the port can then
+            have the server read any folder of the machine.
+    """
+
+    max_message_bytes: int = 16 * 2**20
+    max_requests: int = 512
+    message_seconds: float = 30.0
+    threads: int = 64
+    max_connections: int = 1000
+    token: str | None = None
+    allow_reload_config: bool = False
+
+
+def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
+    """Returns a server, not listening yet, that answers for a service.
+
+    Args:
+        service: has the models.
+        options: bounds.
+    """
+    server = grpc.server(
+        ThreadPoolExecutor(options.threads, "grpc"),
+        maximum_concurrent_rpcs=options.max_requests,
+        interceptors=[RequestReader(service.admission, options.message_seconds, options.token)],
+        options=[
+            ("grpc.max_receive_message_length", options.max_message_bytes),
+            # The size of an answer is bounded by its number of values.
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_allowed_incoming_connections", options.max_connections),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MILLISECONDS),
+            ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
+        ],
+    )
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(_Prediction(service), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(
+        _Models(service, allow_reload=options.allow_reload_config), server
+    )
+    server.add_generic_rpc_handlers((health_handler(service),))
+    return server
+
+
+class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Predict") as target:
+
+            def inputs(specs: Specs) -> Arrays:
+                return _inputs(request, specs)
+
+            answer = self._service.predict(target, inputs, unknown_signature, list(request.output_filter))
+            response = predict_pb2.PredictResponse(model_spec=_spec(target, answer.version, answer.signature))
+            for name, array in answer.outputs.items():
+                response.outputs[name].CopyFrom(tensor_proto(array))
+            return response
+
+    def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Classify") as target:
+            version, result = self._service.classify(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return classification_pb2.ClassificationResponse(model_spec=spec, result=result)
+
+    def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "Regress") as target:
+            version, result = self._service.regress(target, request.input)
+            spec = _spec(target, version, target.signature_name)
+            return regression_pb2.RegressionResponse(model_spec=spec, result=result)
+
+    def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
+        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
+        with _counted(self._service, spec.name, context, "MultiInference"):
+            if not request.tasks:
+                raise ServingError("Inference request must have at least one task")
+            target = _target(spec, context)
+            version, answers = self._service.infer(target, request.tasks, request.input)
+            response = inference_pb2.MultiInferenceResponse()
+            for signature, answer in answers:
+                result = response.results.add(model_spec=_spec(target, version, signature))
+                if isinstance(answer, classification_pb2.ClassificationResult):
+                    result.classification_result.CopyFrom(answer)
+                else:
+                    result.regression_result.CopyFrom(answer)
+            return response
+
+    def GetModelMetadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, context: grpc.ServicerContext
+    ) -> Any:
+        with _request(self._service, request, context, "GetModelMetadata") as target:
+            if not request.metadata_field:
+                raise ServingError("GetModelMetadataRequest must specify at least one metadata_field")
+            for field in request.metadata_field:
+                if field != SIGNATURE_DEF:
+                    raise ServingError(f"Metadata field {field} is not supported")
+            version, signatures = self._service.metadata(target)
+            response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=_spec(target, version))
+            definitions = get_model_metadata_pb2.SignatureDefMap(signature_def=signatures)
+            response.metadata[SIGNATURE_DEF].Pack(definitions)
+            return response
+
+
+class _Models(model_service_pb2_grpc.ModelServiceServicer):
+    def __init__(self, service: Service, *, allow_reload: bool) -> None:
+        self._service = service
+        self._allow_reload = allow_reload
+
+    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
+        with _request(self._service, request, context, "GetModelStatus") as target:
+            response = get_model_status_pb2.GetModelStatusResponse()
+            for state in self._service.status(target):
+                added = response.model_version_status.add(version=state.version, state=_STATES.Value(state.state))
+                if state.error:
+                    added.status.error_code = grpc.StatusCode[state.error_code].value[0]
+                    added.status.error_message = state.error
+            return response
+
+    def HandleReloadConfigRequest(
+        self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
+    ) -> Any:
+        with _counted(self._service, "", context, "HandleReloadConfigRequest"):
+            if not self._allow_reload:
+                message = (
+                    "the models of this server cannot be changed by a request; start it with --allow_reload_config, or "
+                    "with --model_config_file and --model_config_file_poll_wait_seconds"
+                )
+                raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
+            reload_models(self._service.manager, request, _timeout(context))
+            return model_management_pb2.ReloadConfigResponse()
+
+
+@contextlib.contextmanager
+def _counted(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
+    """Answers what a block refuses by its code and message."""
+    try:
+        with service.request(name, api, GRPC):
+            yield
+    except ServingError as error:
+        let_go(error)
+        context.abort(error.code, str(error))
+
+
+@contextlib.contextmanager
+def _request(service: Service, request: Any, context: grpc.ServicerContext, api: str) -> Iterator[Target]:
+    with _counted(service, request.model_spec.name, context, api):
+        if not request.HasField("model_spec"):
+            raise ServingError("Missing ModelSpec")
+        yield _target(request.model_spec, context)
+
+
+def _target(spec: model_pb2.ModelSpec, context: grpc.ServicerContext) -> Target:
+    choice = spec.WhichOneof("version_choice")
+    cancellation = Cancellation()
+    if not context.add_callback(cancellation.cancel):
+        cancellation.cancel()
+    return Target(
+        spec.name,
+        spec.version.value if choice == "version" else None,
+        spec.version_label if choice == "version_label" else None,
+        spec.signature_name,
+        _timeout(context),
+        cancellation,
+    )
+
+
+def _timeout(context: grpc.ServicerContext) -> float | None:
+    """Returns the seconds that the client still waits."""
+    remaining = context.time_remaining()
+    # Without a deadline grpc says a time beyond what a lock can wait.
+    return remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None
+
+
+def _spec(target: Target, version: int, signature: str = "") -> model_pb2.ModelSpec:
+    spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)
+    spec.version.value = version
+    return spec
+
+
+def _inputs(request: predict_pb2.PredictRequest, specs: Specs) -> Arrays:
+    check_names(request.inputs.keys(), specs.keys())
+    return {name: array_of(request.inputs[name], spec, name) for name, spec in specs.items()}

@@ -1,0 +1,395 @@
+"""Loads, swaps and unloads the versions of models, while requests are answered.
+
+A version that cannot be loaded changes nothing: what served goes on serving, and the status says what is wrong. Where
+nothing serves, the next older version that can be loaded does. A version whose folder is gone is unloaded once the
+requests under way are answered; when all are gone, the last ones go on. Each model is watched by its own thread, so
+that no model waits for the folder of another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bert_tf.export.versions import version_folders
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.loaded_version import LoadedVersion
+from bert_tf.serving.memory import release_memory
+from bert_tf.serving.model_versions import (
+    AVAILABLE,
+    END,
+    LOADING,
+    START,
+    UNLOADING,
+    ModelVersions,
+    Serving,
+    VersionState,
+    close_version,
+)
+from bert_tf.serving.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
+
+__all__ = ["AVAILABLE", "END", "LOADING", "START", "UNLOADING", "ModelManager", "VersionState"]
+
+logger = logging.getLogger(__name__)
+
+# Loads at once, of all models together; each one holds a version in memory beside those that serve.
+LOAD_THREADS = 4
+# Versions at once that wait for the last requests that they answer.
+_UNLOAD_THREADS = 32
+
+
+class ModelManager:
+    """Loads, swaps and unloads versions.
+
+    Args:
+        models: what to serve.
+        load: returns the loaded version, given a model's name and the folder of a version; raises an error that says
+            why it cannot be loaded.
+        poll_seconds: how often the folders are looked at; 0 looks at the start only.
+        load_threads: how many versions are loaded at once.
+        clock: seconds; counts the pauses between tries of a failed version.
+
+    Use it as a context: the block is entered when every model has been tried once.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[ServedModel],
+        load: Callable[[str, Path], LoadedVersion],
+        poll_seconds: float = 1.0,
+        *,
+        load_threads: int = LOAD_THREADS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._load = load
+        self._poll_seconds = poll_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._models = {model.name: ModelVersions(model) for model in models}
+        self._stopping = threading.Event()
+        self._reloading = threading.Lock()
+        self._loader = ThreadPoolExecutor(load_threads, "load")
+        self._unloader = ThreadPoolExecutor(_UNLOAD_THREADS, "unload")
+        # Loads and unloads under way, with the pool that runs them and the model.
+        self._tasks: dict[Future[None], tuple[ThreadPoolExecutor, ModelVersions]] = {}
+        self._watchers: list[threading.Thread] = []
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the models that are configured."""
+        with self._lock:
+            return list(self._models)
+
+    def __enter__(self) -> ModelManager:
+        try:
+            self.poll()
+        except BaseException:
+            # Ctrl-C, for one: loads that have not begun are given up.
+            self.__exit__()
+            raise
+        for model in self._configured():
+            self._start_watching(model)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._reloading:
+            self._stopping.set()
+            models = self._configured()
+        for model in models:
+            model.dropped.set()
+            # The end of the last look at its folder.
+            with model.scanning:
+                pass
+        for thread in self._watchers:
+            thread.join()
+        self._loader.shutdown(cancel_futures=True)
+        self._unloader.shutdown()
+        for model in models:
+            for serving in model.serving.values():
+                serving.loaded.close()
+
+    @contextlib.contextmanager
+    def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
+        """Gives the version that answers a request to a block, during which it stays loaded.
+
+        Args:
+            name: of the model.
+            version: the highest one where None.
+            label: instead of a version.
+
+        Raises:
+            ServingError: where there is none.
+        """
+        with self._lock:
+            if label is not None:
+                version = self._labelled(name, label)
+            serving = self._models[name].serving if name in self._models else {}
+            number = max(serving, default=0) if version is None else version
+            if number not in serving:
+                wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+                raise ServingError(f"Servable not found for request: {wanted}", grpc.StatusCode.NOT_FOUND)
+            found = serving[number].loaded
+            # Under the lock: between a look and a lease, a swap could close it.
+            found.acquire()
+        try:
+            yield found
+        finally:
+            found.release()
+
+    def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionState]:
+        """Returns the states of a model's versions, the highest first, or of one.
+
+        Raises:
+            ServingError: where there is none.
+        """
+        with self._lock:
+            if label is not None:
+                version = self._labelled(name, label)
+            model = self._models.get(name)
+            states = model.status() if model else {}
+            reason = f": {model.error}" if model and model.error else ""
+        if version is not None:
+            if version not in states:
+                raise ServingError(f"Could not find version {version} of model {name}", grpc.StatusCode.NOT_FOUND)
+            return [states[version]]
+        if not states:
+            raise ServingError(f"Could not find any versions of model {name}{reason}", grpc.StatusCode.NOT_FOUND)
+        return [states[number] for number in sorted(states, reverse=True)]
+
+    def ready(self, name: str) -> bool:
+        """Returns whether a model has a version that answers."""
+        with self._lock:
+            return name in self._models and bool(self._models[name].serving) and not self._stopping.is_set()
+
+    def serving(self, name: str) -> list[int]:
+        """Returns the versions of a model that answer, the highest first."""
+        with self._lock:
+            return sorted(self._models[name].serving, reverse=True) if name in self._models else []
+
+    def loaded(self) -> list[LoadedVersion]:
+        """Returns all versions that are loaded."""
+        with self._lock:
+            return [serving.loaded for model in self._models.values() for serving in model.serving.values()]
+
+    def poll(self) -> None:
+        """Looks at the folders of all models once, and waits for the loads and unloads that follow."""
+        models = self._configured()
+        for model in models:
+            self._scan(model)
+        self._settle(models, (self._loader, self._unloader))
+
+    def reload(self, models: Sequence[ServedModel]) -> None:
+        """Serves other models from now on, as TF Serving's ReloadConfig does.
+
+        Models that are not listed any more are unloaded once the requests under way are answered, and new ones are
+        loaded; `wait_loaded` waits for them. Labels and policies of the others change at once, and what they serve
+        goes on until what they are to serve is loaded.
+
+        Args:
+            models: all of them, each name once.
+        """
+        with self._reloading:
+            if self._stopping.is_set():
+                return
+            with self._lock:
+                former, self._models = self._models, {}
+                for served in models:
+                    self._models[served.name] = former.get(served.name) or ModelVersions(served)
+                    self._models[served.name].served = served
+                added = [model for name, model in self._models.items() if name not in former]
+                dropped = [model for name, model in former.items() if name not in self._models]
+            for model in dropped:
+                self._drop(model)
+            for model in self._configured():
+                self._scan(model)
+            for model in added:
+                self._start_watching(model)
+
+    def wait_loaded(self, names: Collection[str], timeout: float | None = None) -> None:
+        """Waits until nothing is being loaded for some models.
+
+        Args:
+            names: of the models.
+            timeout: seconds; None waits for as long as it takes.
+
+        Raises:
+            TimeoutError: if it takes longer.
+        """
+        self._settle([model for model in self._configured() if model.name in names], (self._loader,), timeout)
+
+    def _settle(
+        self, models: list[ModelVersions], pools: Collection[ThreadPoolExecutor], timeout: float | None = None
+    ) -> None:
+        """Waits until pools do nothing for some models. A load that ends begins what follows from it itself."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                self._tasks = {task: concern for task, concern in self._tasks.items() if not task.done()}
+                tasks = [task for task, (pool, model) in self._tasks.items() if pool in pools and model in models]
+            if not tasks:
+                return
+            remaining = None if ends is None else ends - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise TimeoutError
+            wait(tasks, remaining, FIRST_COMPLETED)
+
+    def _configured(self) -> list[ModelVersions]:
+        with self._lock:
+            return list(self._models.values())
+
+    def _start_watching(self, model: ModelVersions) -> None:
+        if not self._poll_seconds:
+            return
+        thread = threading.Thread(target=self._watch, args=(model,), name=f"watch {model.name}", daemon=True)
+        # Those of models that were dropped have ended.
+        self._watchers = [watcher for watcher in self._watchers if watcher.is_alive()] + [thread]
+        thread.start()
+
+    def _watch(self, model: ModelVersions) -> None:
+        while not model.dropped.wait(self._poll_seconds):
+            self._scan(model)
+
+    def _scan(self, model: ModelVersions) -> None:
+        """Looks at the folder of a model, begins to load what is new, and to unload what is not wanted any more."""
+        with model.scanning:
+            if model.dropped.is_set():
+                return
+            try:
+                self._update(model)
+            except Exception as error:
+                self._report(model, f"{model.served.base_path}: cannot be read: {error}")
+            else:
+                self._report(model, "")
+
+    def _update(self, model: ModelVersions) -> None:
+        found = version_folders(model.served.base_path)
+        folders = {number: same[0] for number, same in found.items()}
+        waiting = self._waiting(model, folders)
+        with self._lock:
+            notices = model.note_duplicates(found)
+            load, unload = model.plan(folders, waiting)
+            closing = [(number, [model.serving.pop(number).loaded]) for number in unload]
+        for notice in notices:
+            logger.warning("%s: %s", model.name, notice)
+        for number in load:
+            self._start(self._loader, model, self._load_version, model, number, folders[number])
+        for number, holder in closing:
+            self._start(self._unloader, model, self._unload_version, model, number, holder)
+
+    def _drop(self, model: ModelVersions) -> None:
+        """Unloads a model that is not configured any more."""
+        model.dropped.set()
+        with model.scanning, self._lock:
+            holders = [[model.serving.pop(number).loaded] for number in list(model.serving)]
+        logger.info("%s is not served any more", model.name)
+        for holder in holders:
+            self._start(self._unloader, model, close_version, holder)
+
+    def _waiting(self, model: ModelVersions, folders: dict[int, Path]) -> list[int]:
+        """Returns the versions that failed and are not to be tried again yet."""
+        with self._lock:
+            failed, now = dict(model.failed), self._clock()
+        return [n for n, folder in folders.items() if folder in failed and not failed[folder].is_due(folder, now)]
+
+    def _report(self, model: ModelVersions, error: str) -> None:
+        """Keeps what is wrong with a model's folder for the status; logs changes."""
+        with self._lock:
+            before, model.error = model.error, error
+        if error and error != before:
+            logger.error("%s: no new versions: %s", model.name, error)
+        elif before and not error:
+            logger.info("%s: %s can be read again", model.name, model.served.base_path)
+
+    def _start(self, pool: ThreadPoolExecutor, model: ModelVersions, function: Callable[..., None], *args: Any) -> None:
+        with self._lock:
+            # A version that was taken out of service is closed in any case.
+            if self._stopping.is_set() and pool is self._loader:
+                return
+            task = pool.submit(function, *args)
+            self._tasks[task] = pool, model
+        task.add_done_callback(_log_failure)
+
+    def _load_version(self, model: ModelVersions, number: int, folder: Path) -> None:
+        """Loads a version; what follows from that, as unloading another one, is begun too."""
+        before = folder_signature(folder)
+        try:
+            check_complete(folder)
+            self._loading(model, number, folder)
+            loaded = self._load(model.name, folder)
+        except Exception as error:
+            state = START if isinstance(error, IncompleteVersionError) else END
+            self._failed(model, VersionState(number, state, str(error)), folder, before)
+        else:
+            self._loaded(model, number, Serving(folder, loaded), before)
+            del loaded
+        self._scan(model)
+
+    def _loading(self, model: ModelVersions, number: int, folder: Path) -> None:
+        with self._lock:
+            again = folder in model.failed
+            if number not in model.serving:
+                model.states[number] = VersionState(number, LOADING)
+        logger.log(logging.DEBUG if again else logging.INFO, "loading version %d of %s", number, model.name)
+
+    def _failed(self, model: ModelVersions, state: VersionState, folder: Path, before: Signature) -> None:
+        """Records a load that failed; logs it unless the last one failed likewise."""
+        signature: Signature | None = before
+        if state.state == END and folder_signature(folder) != before:
+            # As long as files arrive, each try could fail: the pauses say when to try again.
+            state, signature = VersionState(state.version, START, state.error), None
+        with self._lock:
+            news = model.fail(state, folder, signature, self._clock())
+        if news and state.state == END:
+            logger.error("version %d of %s cannot be served: %s", state.version, model.name, state.error)
+        elif news:
+            logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
+        if state.state == END or signature is None:
+            # What was loaded of it.
+            release_memory()
+
+    def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> None:
+        """Puts a version into service, unless its files have changed meanwhile or nobody wants it any more."""
+        if folder_signature(serving.folder) != before:
+            serving.loaded.close()
+            error = f"{serving.folder}: its files changed while it was loaded"
+            self._failed(model, VersionState(number, END, error), serving.folder, before)
+            return
+        with self._lock:
+            dropped = model.dropped.is_set()
+            replaced = None if dropped else model.serve(number, serving)
+        if dropped:
+            serving.loaded.close()
+            return
+        logger.info("serving version %d of %s", number, model.name)
+        if replaced:
+            holder = [replaced.loaded]
+            del replaced
+            self._start(self._unloader, model, close_version, holder)
+
+    def _unload_version(self, model: ModelVersions, number: int, holder: list[LoadedVersion]) -> None:
+        close_version(holder)
+        with self._lock:
+            # It may have been loaded again meanwhile.
+            if number in model.states and model.states[number].state == UNLOADING:
+                del model.states[number]
+        logger.info("unloaded version %d of %s", number, model.name)
+
+    def _labelled(self, name: str, label: str) -> int:
+        labels = self._models[name].served.labels if name in self._models else {}
+        if label not in labels:
+            raise ServingError(f"Unrecognized servable version label: {label}")
+        return labels[label]
+
+
+def _log_failure(task: Future[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        logger.error("a model could not be updated", exc_info=error)

@@ -1,0 +1,206 @@
+"""Versions of one model: which of them serve, which are to be loaded, and when a failed one is tried again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.loaded_version import LoadedVersion
+from bert_tf.serving.memory import release_memory
+from bert_tf.serving.version_files import Signature, folder_signature
+
+logger = logging.getLogger(__name__)
+
+START, LOADING, AVAILABLE, UNLOADING, END = "START", "LOADING", "AVAILABLE", "UNLOADING", "END"
+
+# A failed version is tried again after this pause. The pause doubles with each failure, up to five minutes, which is
+# also where Kubernetes stops doubling for a container that fails (kubernetes.io, "Pod Lifecycle", restart policy).
+RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """State of a version.
+
+    Args:
+        version: its number.
+        state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START is a version
+            whose files are not complete yet.
+        error: why it does not serve, or what is wrong with its model's folder; empty if nothing is wrong.
+    """
+
+    version: int
+    state: str
+    error: str = ""
+
+    @property
+    def error_code(self) -> str:
+        """Name of the canonical code: UNKNOWN for a version that failed, OK for all others."""
+        return "UNKNOWN" if self.state == END and self.error else "OK"
+
+
+class Serving(NamedTuple):
+    """A version that serves, and the folder that it was loaded from."""
+
+    folder: Path
+    loaded: LoadedVersion
+
+
+@dataclass(frozen=True)
+class FailedLoad:
+    """A load that failed.
+
+    Args:
+        signature: of the folder when it was tried; None if its files changed during the load, so that only the pause
+            counts.
+        failures: in a row, of this signature.
+        retry_at: time of the next try, on the manager's clock.
+        news: state and error as they were logged.
+    """
+
+    signature: Signature | None
+    failures: int
+    retry_at: float
+    news: tuple[str, str]
+
+    def is_due(self, folder: Path, now: float) -> bool:
+        """Returns True if the version is to be tried again: after the pause, or when its files have changed."""
+        return now >= self.retry_at or (self.signature is not None and self.signature != folder_signature(folder))
+
+
+class ModelVersions:
+    """State of one model; all methods are called with the manager's lock held.
+
+    Args:
+        served: configuration of the model; it may be replaced at any time.
+    """
+
+    def __init__(self, served: ServedModel) -> None:
+        self.served = served
+        self.serving: dict[int, Serving] = {}
+        self.states: dict[int, VersionState] = {}
+        self.loading: set[int] = set()
+        self.failed: dict[Path, FailedLoad] = {}
+        # What is wrong with the base path, and with single versions that serve nevertheless.
+        self.error = ""
+        self.notices: dict[int, str] = {}
+        self.dropped = threading.Event()
+        # Held while the folder is listed and the list is acted upon.
+        self.scanning = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.served.name
+
+    def plan(self, folders: Mapping[int, Path], waiting: Collection[int]) -> tuple[list[int], list[int]]:
+        """Returns the versions to load and those to unload, and marks the first as loading.
+
+        Args:
+            folders: of the versions on disk.
+            waiting: versions that failed and are not due yet.
+        """
+        wanted = self.served.wanted(sorted(folders))
+        tried = wanted + self._fallback(wanted, self.served.older(sorted(folders)), waiting)
+        load = [number for number in tried if number not in waiting and self._is_missing(number, folders[number])]
+        self.loading.update(load)
+        for number in load:
+            self.states.setdefault(number, VersionState(number, START))
+        answering = self.serving.keys() & set(wanted)
+        # As long as nothing wanted answers, what did goes on.
+        unload = self.serving.keys() - set(wanted) if answering else self.served.older(sorted(self.serving))
+        for number in unload:
+            self.states[number] = VersionState(number, UNLOADING)
+        kept = self.serving.keys() | self.loading | set(tried if answering else folders)
+        self.states = {
+            number: state for number, state in self.states.items() if number in kept or state.state == UNLOADING
+        }
+        self.failed = {folder: failure for folder, failure in self.failed.items() if folder in folders.values()}
+        return load, sorted(unload)
+
+    def note_duplicates(self, found: Mapping[int, list[Path]]) -> list[str]:
+        """Notes which folders are ignored because another one has the same version; returns what is new of that."""
+        known = self.notices
+        self.notices = {
+            number: f"{', '.join(path.name for path in others)}: ignored, since {chosen.name} is the same version"
+            for number, (chosen, *others) in found.items()
+            if others
+        }
+        return [notice for number, notice in self.notices.items() if notice != known.get(number)]
+
+    def _fallback(self, wanted: list[int], older: list[int], waiting: Collection[int]) -> list[int]:
+        """Returns the older versions that are tried because no wanted one can be served."""
+        if not set(wanted) <= set(waiting) or self.serving.keys() & set(wanted):
+            return []
+        tried = []
+        for number in reversed(older):
+            if number <= max(self.serving, default=-1):
+                break
+            tried.append(number)
+            if number not in waiting:
+                if number not in self.loading:
+                    names = ", ".join(map(str, wanted))
+                    logger.warning("%s: version %s cannot be served; falling back to %d", self.name, names, number)
+                break
+        return tried
+
+    def _is_missing(self, number: int, folder: Path) -> bool:
+        if number in self.loading:
+            return False
+        return number not in self.serving or self.serving[number].folder != folder
+
+    def serve(self, number: int, serving: Serving) -> Serving | None:
+        """Puts a loaded version into service; returns the one that it replaces."""
+        replaced = self.serving.get(number)
+        self.serving[number] = serving
+        self.loading.discard(number)
+        self.failed.pop(serving.folder, None)
+        self.states[number] = VersionState(number, AVAILABLE)
+        return replaced
+
+    def fail(self, version: VersionState, folder: Path, signature: Signature | None, now: float) -> bool:
+        """Records a load that failed.
+
+        Args:
+            version: its state and error from now on.
+            folder: of the version.
+            signature: see `FailedLoad`.
+            now: time on the manager's clock.
+
+        Returns:
+            True if this is not what the last failure of the folder said.
+        """
+        last = self.failed.get(folder)
+        # Files that have changed are worth another try soon.
+        failures = last.failures + 1 if last and last.signature in (signature, None) else 1
+        pause = min(RETRY_SECONDS * 2.0 ** min(failures - 1, 16), MAX_RETRY_SECONDS)
+        # Messages of an incomplete version change with each file that arrives.
+        news = (version.state, "" if version.state == START else version.error)
+        self.failed[folder] = FailedLoad(signature, failures, now + pause, news)
+        self.loading.discard(version.version)
+        serves = version.version in self.serving
+        self.states[version.version] = VersionState(version.version, AVAILABLE, version.error) if serves else version
+        return last is None or last.news != news
+
+    def status(self) -> dict[int, VersionState]:
+        """Returns the states by version, with what is wrong with the model's folder."""
+        return {
+            number: VersionState(number, state.state, state.error or self.notices.get(number, "") or self.error)
+            for number, state in self.states.items()
+        }
+
+
+def close_version(holder: list[LoadedVersion]) -> None:
+    """Closes a version once it has answered its requests, and frees its memory.
+
+    Args:
+        holder: has nothing but the version; it is emptied, so that no caller keeps the version.
+    """
+    holder.pop().close()
+    release_memory()

@@ -1,0 +1,249 @@
+"""TF Serving's REST surface as an ASGI application, with the metrics, readiness and a page to try models on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bert_tf.export.json_values import float32_digits
+from bert_tf.serving import metrics, rest_json
+from bert_tf.serving.access import AccessMiddleware, AccessOptions, AccessRules
+from bert_tf.serving.access_log import AccessLogMiddleware
+from bert_tf.serving.admission import SMALL_BYTES, Admitted
+from bert_tf.serving.cancellation import Cancellation
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.page import page, page_headers
+from bert_tf.serving.request_body import BodyLimits, decompressed, read_body
+from bert_tf.serving.responses import error_response, json_response
+from bert_tf.serving.service import REST, Service, Target, unknown_signature_of_rest
+
+_METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+_MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_ASK = re.compile(_MODEL + ":(?P<verb>predict|classify|regress)", re.IGNORECASE)
+_DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
+# Of nginx; HTTP itself has no status for it.
+_CLIENT_GONE = 499
+_INT64_MAX = 2**63 - 1
+_INT64_DIGITS = 19
+
+
+# Threads that large requests may take of those that all have: reading and writing one takes seconds.
+_LARGE_SHARE = 0.125
+
+
+@dataclass(frozen=True)
+class RestOptions:
+    """Bounds of the REST surface.
+
+    Args:
+        body: bounds of the bodies of requests.
+        answer_seconds: a request that takes longer is answered by status 504.
+        threads: requests that are read, waited for and written at once.
+        hang_seconds: `/livez` fails where a request has waited, or a batch has run, for longer.
+        access: host names and token.
+        metrics_path: path of the metrics; None for no metrics.
+    """
+
+    body: BodyLimits = field(default_factory=BodyLimits)
+    answer_seconds: float = 30.0
+    threads: int = 64
+    hang_seconds: float = 120.0
+    access: AccessOptions = field(default_factory=AccessOptions)
+    metrics_path: str | None = metrics.PATH
+
+
+def create_app(
+    service: Service,
+    options: RestOptions,
+    lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
+    host: str = "127.0.0.1",
+) -> Starlette:
+    """Returns the application that answers for a service.
+
+    Args:
+        service: has the models.
+        options: bounds.
+        lifespan: entered before the first request and left after the last.
+        host: address that it is reached at.
+    """
+    surface = _Surface(service, options)
+    monitoring = [Route(options.metrics_path, surface.metrics, methods=["GET"])] if options.metrics_path else []
+    return Starlette(
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _no_route},
+        middleware=[
+            Middleware(AccessLogMiddleware),
+            Middleware(AccessMiddleware, AccessRules(host, options.access)),
+        ],
+        routes=[
+            *monitoring,
+            Route("/", surface.page, methods=["GET"]),
+            Route("/livez", surface.live, methods=["GET"]),
+            Route("/readyz", surface.ready, methods=["GET"]),
+            Route("/models", surface.labels, methods=["GET"]),
+            Route("/{path:path}", surface.models, methods=_METHODS),
+        ],
+    )
+
+
+class _Surface:
+    """Answers each path."""
+
+    def __init__(self, service: Service, options: RestOptions) -> None:
+        self._service = service
+        self._options = options
+        self._threads = ThreadPoolExecutor(options.threads, "rest")
+        self._large = asyncio.Semaphore(max(1, int(options.threads * _LARGE_SHARE)))
+
+    async def models(self, request: Request) -> Response:
+        try:
+            with self._service.admission.request() as admitted:
+                return json_response(await self._answer(request, admitted))
+        except ClientDisconnect:
+            # Nobody is there to read it.
+            return Response(status_code=_CLIENT_GONE)
+        except Exception as error:
+            return error_response(error)
+
+    async def _answer(self, request: Request, admitted: Admitted) -> bytes:
+        path = request.url.path
+        if request.method == "POST" and (found := _ASK.fullmatch(path)):
+            body = await read_body(request, admitted, self._options.body)
+            admitted.complete()
+            cancellation = Cancellation()
+            encoding = request.headers.get("content-encoding", "")
+            work = functools.partial(self._asked, found, body, encoding, admitted, cancellation)
+            async with self._large if len(body) > SMALL_BYTES else contextlib.nullcontext():
+                return await self._in_thread(request, work, cancellation)
+        if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
+            # At once, however many requests wait: servers are watched by their status.
+            return _described(self._service, found)
+        raise ServingError(f"Malformed request: {request.method} {path}")
+
+    async def _in_thread(self, request: Request, work: Callable[[], bytes], cancellation: Cancellation) -> bytes:
+        """Runs work in a thread, and cancels it when the client disconnects."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        gone = asyncio.ensure_future(_disconnected(request))
+        awaited: set[asyncio.Future[Any]] = {running, gone}
+        try:
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+            cancellation.cancel()
+            # Its bytes are held until the thread is done with them.
+            await asyncio.wait({running})
+            running.exception()
+            raise ClientDisconnect
+        finally:
+            gone.cancel()
+
+    def _asked(
+        self, found: re.Match[str], body: bytes, encoding: str, admitted: Admitted, cancellation: Cancellation
+    ) -> bytes:
+        cancellation.check()
+        body = decompressed(body, encoding, admitted, self._options.body)
+        return _asked(self._service, found, body, self._options.answer_seconds, cancellation)
+
+    async def page(self, request: Request) -> Response:
+        return Response(page(), headers=page_headers(), media_type="text/html")
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def live(self, request: Request) -> Response:
+        seconds = self._service.busy_seconds()
+        alive = seconds <= self._options.hang_seconds
+        return json_response(
+            json.dumps({"alive": alive, "busy_seconds": round(seconds, 1)}).encode(), 200 if alive else 503
+        )
+
+    async def ready(self, request: Request) -> Response:
+        states = {name: self._service.ready(name) for name in self._service.manager.names}
+        return json_response(json.dumps({"ready": states}).encode(), 200 if all(states.values()) else 503)
+
+    async def labels(self, request: Request) -> Response:
+        return json_response(json.dumps({"models": self._service.labels()}).encode())
+
+
+async def _no_route(request: Request, error: Any) -> Response:
+    """Answers what no route takes, such as a path with a line break."""
+    return error_response(ServingError(f"Malformed request: {error.detail}", http_status=error.status_code))
+
+
+async def _disconnected(request: Request) -> None:
+    """Waits until the client of a request, whose body has been read, is gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _target(
+    found: re.Match[str],
+    signature: str = "",
+    timeout: float | None = None,
+    cancellation: Cancellation | None = None,
+) -> Target:
+    digits = (found["version"] or "").lstrip("0")
+    version = int(digits[: _INT64_DIGITS + 1] or 0) if found["version"] else None
+    if version is not None and version > _INT64_MAX:
+        raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
+    return Target(found["name"], version, found["label"], signature, timeout, cancellation or Cancellation())
+
+
+def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float, cancellation: Cancellation) -> bytes:
+    verb = found["verb"].lower()
+    with service.request(found["name"], verb, REST):
+        if verb == "predict":
+            request = rest_json.Request.from_json(body)
+            target = _target(found, request.signature, timeout, cancellation)
+            answer = service.predict(target, request.arrays, unknown_signature_of_rest)
+            return rest_json.answer_json(answer.outputs, rows=request.rows)
+        signature, examples = rest_json.examples_of(body)
+        target = _target(found, signature, timeout, cancellation)
+        if verb == "regress":
+            _, numbers = service.regress(target, examples)
+            return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
+        _, classes = service.classify(target, examples)
+        return rest_json.results_json(
+            [[[one.label, float32_digits(one.score)] for one in row.classes] for row in classes.classifications]
+        )
+
+
+def _described(service: Service, found: re.Match[str]) -> bytes:
+    target = _target(found)
+    if found["metadata"]:
+        version, signatures = service.metadata(target)
+        shown = {
+            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+            for name, definition in sorted(signatures.items())
+        }
+        document: dict[str, Any] = {
+            "model_spec": {"name": target.name, "signature_name": "", "version": str(version)},
+            "metadata": {"signature_def": {"signature_def": shown}},
+        }
+    else:
+        states = [
+            {
+                "version": str(state.version),
+                "state": state.state,
+                "status": {"error_code": state.error_code, "error_message": state.error},
+            }
+            for state in service.status(target)
+        ]
+        document = {"model_version_status": states}
+    return json.dumps(document, indent=1).encode()

@@ -1,0 +1,288 @@
+"""The JSON of TF Serving's REST predict, classify and regress: requests to arrays, arrays to answers.
+
+Row form: `{"instances": [...]}`, a value or an object of inputs for each row, answered by `predictions`. Column
+form: `{"inputs": ...}`, one value or an object of inputs, answered by `outputs`. Classify and regress have
+`{"examples": [...]}`, an object of features for each, answered by `results`. Bytes are `{"b64": "..."}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import input_pb2
+
+from bert_tf.export.json_values import plain
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.tensors import MAX_RANK, check_names, check_rank, check_rows
+
+ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
+EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"
+_SHOWN = 120
+# Each of them may stand for a value, which takes some 60 bytes in Python; the longest rows of ids have a third as many.
+_MARKS, _MAX_MARKS = (b",", b"[", b"{"), 2**20
+# Each of them may stand for a key of an object. Python reads distinct keys slowest of all: 2^18 take 0.13 s, during
+# which no other thread runs. Texts of 16 MiB have fewer, unless one byte in 64 is a colon.
+_KEY_MARK, _MAX_KEYS = b":", 2**18
+# An example has a feature for each text or column of ids of a row.
+_MAX_FEATURES = 256
+# Of an answer, that are converted at once: some 20 ms.
+_PART_VALUES = 2**14
+_INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
+
+Specs = Mapping[str, tf.TensorSpec]
+
+
+@dataclass(frozen=True)
+class Request:
+    """The body of a predict request.
+
+    Args:
+        signature: name of the signature; empty for the default one.
+        rows: whether the values came in row form.
+        values: what stood under `instances` or `inputs`.
+    """
+
+    signature: str
+    rows: bool
+    values: Any
+
+    @classmethod
+    def from_json(cls, body: bytes) -> Request:
+        """Reads a body. Raises ServingError where it is not a predict request."""
+        document, signature = _document(body)
+        keys = [key for key in (ROW_KEY, COLUMN_KEY) if key in document]
+        if not keys:
+            raise ServingError(f"Missing '{COLUMN_KEY}' or '{ROW_KEY}' key")
+        if len(keys) == 2:
+            raise ServingError(f"expected only one of '{COLUMN_KEY}' and '{ROW_KEY}'. Received: both")
+        values = document[keys[0]]
+        if keys[0] == ROW_KEY and (not isinstance(values, list) or not values):
+            raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_shown(values)}")
+        check_rows(len(values) if keys[0] == ROW_KEY else 0)
+        return cls(signature, keys[0] == ROW_KEY, values)
+
+    def arrays(self, specs: Specs) -> dict[str, np.ndarray]:
+        """Returns one array for each input of a signature.
+
+        Args:
+            specs: the signature's inputs by name.
+
+        Raises:
+            ServingError: for other inputs, values of another type, or lists that are no array.
+        """
+        columns = self._row_columns(specs) if self.rows else self._named(self.values, specs)
+        return {name: _array(columns[name], spec, name) for name, spec in specs.items()}
+
+    def _row_columns(self, specs: Specs) -> dict[str, list[Any]]:
+        named = [self._named(row, specs) for row in self.values]
+        return {name: [row[name] for row in named] for name in specs}
+
+    def _named(self, value: Any, specs: Specs) -> dict[str, Any]:
+        if isinstance(value, dict) and not _is_bytes(value):
+            check_names(value.keys(), specs.keys())
+            return value
+        if len(specs) > 1:
+            expected = f"expected an object of the inputs {', '.join(sorted(specs))}"
+            raise ServingError(f"{expected}. Received: {_shown(value)}")
+        return dict.fromkeys(specs, value)
+
+
+def answer_json(outputs: Mapping[str, np.ndarray], *, rows: bool) -> bytes:
+    """Returns the answer to a predict request.
+
+    A signature with one output gives bare values, one with several objects. NaN and infinities become the
+    tokens `NaN`, `Infinity` and `-Infinity`, as in TF Serving; strings that are not UTF-8 keep what can be read.
+
+    Args:
+        outputs: arrays by name; strings as objects of bytes.
+        rows: whether the request was in row form.
+
+    Raises:
+        ServingError: in row form, when the outputs do not have one batch size.
+    """
+    names = sorted(outputs)
+    if not rows:
+        columns = {name: _array_json(outputs[name]) for name in names}
+        return f'{{"outputs": {_bare_json(columns)}}}'.encode()
+    sizes = {name: array.shape[0] if array.ndim else None for name, array in outputs.items()}
+    if len(set(sizes.values())) != 1 or None in sizes.values():
+        raise ServingError(f"outputs with inconsistent batch sizes; use '{COLUMN_KEY}'. Received: {sizes}")
+    batch = next(iter(sizes.values())) or 0
+    found = [
+        _bare_json({name: _array_json(outputs[name][row : row + 1])[1:-1] for name in names}) for row in range(batch)
+    ]
+    return f'{{"predictions": [{", ".join(found)}]}}'.encode()
+
+
+def _bare_json(values: dict[str, str]) -> str:
+    """Returns the JSON of one value, or of an object of several, each of which is JSON already."""
+    if len(values) == 1:
+        return next(iter(values.values()))
+    return f"{{{', '.join(f'{json.dumps(name)}: {value}' for name, value in values.items())}}}"
+
+
+def _array_json(array: np.ndarray) -> str:
+    """Returns the JSON of an array, made in parts: no other thread runs while Python converts one."""
+    if array.size <= _PART_VALUES or array.ndim < 2:
+        return json.dumps(plain(array))
+    return f"[{', '.join(map(_array_json, array))}]"
+
+
+def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
+    """Reads the body of a classify or regress request.
+
+    Returns:
+        Name of the signature, empty for the default one, and the examples.
+
+    Raises:
+        ServingError: where it is no such request.
+    """
+    document, signature = _document(body)
+    rows = document.get(EXAMPLES_KEY)
+    if not isinstance(rows, list) or not rows:
+        raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_shown(rows)}")
+    check_rows(len(rows))
+    found = input_pb2.Input()
+    listed: Any = found.example_list
+    if CONTEXT_KEY in document:
+        listed = found.example_list_with_context
+        _add_features(document[CONTEXT_KEY], listed.context)
+    for row in rows:
+        _add_features(row, listed.examples.add())
+    return signature, found
+
+
+def results_json(results: Sequence[Any]) -> bytes:
+    """Returns the answer to a classify request, `[label, score]` for each class of each row, or of numbers."""
+    return json.dumps({RESULTS_KEY: list(results)}).encode()
+
+
+def _document(body: bytes) -> tuple[dict[str, Any], str]:
+    """Returns the object that a body holds, and the signature it names."""
+    if (marks := sum(map(body.count, _MARKS))) > _MAX_MARKS:
+        raise ServingError(f"a request must have at most {_MAX_MARKS} commas and opening brackets. Received: {marks}")
+    if (keys := body.count(_KEY_MARK)) > _MAX_KEYS:
+        raise ServingError(f"a request must have at most {_MAX_KEYS} colons. Received: {keys}")
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ServingError(f"JSON Parse error: {error}") from error
+    if not isinstance(document, dict):
+        raise ServingError(f"expected a JSON object. Received: {_shown(document)}")
+    signature = document.get(SIGNATURE_KEY)
+    if signature is None:
+        # Some clients write `null` for the default signature.
+        signature = ""
+    if not isinstance(signature, str):
+        raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_shown(signature)}")
+    return document, signature
+
+
+def _add_features(row: Any, example: Any) -> None:
+    """Adds what stands in a JSON object to a tf.Example: strings, whole numbers or numbers, one or a list of them."""
+    if not isinstance(row, dict):
+        raise ServingError(f"Example must be JSON object but got {_shown(row)}")
+    if len(row) > _MAX_FEATURES:
+        raise ServingError(f"an example must have at most {_MAX_FEATURES} features. Received: {len(row)}")
+    for name, content in row.items():
+        values = content if isinstance(content, list) else [content]
+        kinds = {_kind(value, name) for value in values}
+        if len(kinds) > 1:
+            raise ServingError(f"Unexpected element type in feature: {name}. Received: {', '.join(sorted(kinds))}")
+        try:
+            feature = example.features.feature[name]
+        except UnicodeEncodeError as error:
+            raise ServingError(f"feature name {_shown(name)}: half of a surrogate pair") from error
+        for kind in kinds:
+            converted = [_bytes(value, name) for value in values] if kind == "bytes_list" else values
+            getattr(feature, kind).value.extend(converted)
+
+
+def _kind(value: Any, name: str) -> str:
+    """Returns the field of a feature that a value belongs into."""
+    if isinstance(value, str) or _is_bytes(value):
+        return "bytes_list"
+    if type(value) is int and _INT64.min <= value <= _INT64.max:
+        return "int64_list"
+    if type(value) is float:
+        return "float_list"
+    raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_shown(value)}")
+
+
+def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
+    if spec.dtype not in (tf.string, tf.int32):
+        raise ServingError(f"input {name}: no way from JSON to {spec.dtype.name}", grpc.StatusCode.UNIMPLEMENTED)
+    convert = _bytes if spec.dtype == tf.string else _int32
+    leaves: list[Any] = []
+    shape = _shape(value)
+    check_rank(len(shape), name)
+    check_rows(*shape[:1])
+    _flatten(value, shape, lambda leaf: leaves.append(convert(leaf, name)), name)
+    array = np.empty(len(leaves), object if spec.dtype == tf.string else np.int32)
+    array[:] = leaves
+    return array.reshape(shape)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    """Returns the lengths of nested lists, one more than a tensor may have at most."""
+    shape: list[int] = []
+    while isinstance(value, list) and len(shape) <= MAX_RANK:
+        shape.append(len(value))
+        if not value:
+            break
+        value = value[0]
+    return tuple(shape)
+
+
+def _flatten(value: Any, shape: tuple[int, ...], take: Any, name: str) -> None:
+    if not shape and not isinstance(value, list):
+        take(value)
+        return
+    if not shape or not isinstance(value, list) or len(value) != shape[0]:
+        size = f"a list of {shape[0]}, as its first sibling" if shape else "no list"
+        raise ServingError(f"input {name}: rows of unequal shape: expected {size}. Received: {_shown(value)}")
+    for item in value:
+        _flatten(item, shape[1:], take, name)
+
+
+def _bytes(value: Any, name: str) -> bytes:
+    if isinstance(value, str):
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise ServingError(f"input {name}: half of a surrogate pair in {_shown(value)}") from error
+    if not _is_bytes(value):
+        raise ServingError(f"input {name}: expected a string. Received: {_shown(value)}")
+    try:
+        encoded = value[BYTES_KEY]
+        # TF Serving takes base64 without its padding, too.
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ServingError(f"input {name}: not base64: {error}. Received: {_shown(value)}") from error
+
+
+def _int32(value: Any, name: str) -> int:
+    if type(value) is not int or not _INT32.min <= value <= _INT32.max:
+        raise ServingError(f"input {name}: expected an int32. Received: {_shown(value)}")
+    return value
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {BYTES_KEY} and isinstance(value[BYTES_KEY], str)
+
+
+def _shown(value: Any) -> str:
+    # A slice first: the whole of a large value would be rendered only to be cut.
+    try:
+        text = repr(value[:_SHOWN] if isinstance(value, str | list) else value)
+    except RecursionError:
+        return "a deeply nested value"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,1 @@
+"""Text classification and regression."""

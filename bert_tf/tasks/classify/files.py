@@ -1,0 +1,142 @@
+"""Files of texts and labels with named columns: tab-separated, comma-separated, or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config.base import parse_json
+from bert_tf.tasks.input_errors import Problems
+
+TSV, CSV, JSONL = ".tsv", ".csv", ".jsonl"
+SUFFIXES = (TSV, CSV, JSONL)
+# The csv module refuses cells of more than 131,072 characters unless told otherwise.
+_LONGEST_CELL = 2**31 - 1
+
+Row = tuple[str, tuple[str, ...]]
+
+
+def read_rows(path: Path, columns: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """Reads a file of the form that its suffix says, line by line.
+
+    .tsv: tab-separated with a header line; quotes are ordinary characters, as in GLUE's files. .csv: as RFC 4180 has
+    it, with a header line; a cell in quotes may hold commas, tabs and line breaks. .jsonl: an object a line; a number,
+    true or false is taken as JSON writes it.
+
+    Args:
+        path: the file, UTF-8, with or without a byte order mark, lines ended by LF or CRLF.
+        columns: names from the header, or keys.
+        problems: takes rows of another width, or without some column, and empty cells.
+
+    Yields:
+        File and line, and the cells of `columns`.
+
+    Raises:
+        ValueError: naming file and line, for another suffix, an empty file, a missing column, quotes that do not close,
+            or bytes that are not UTF-8; and for what `problems` does not skip.
+    """
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"{path}: the name must end in {', '.join(SUFFIXES)}. Received: {path.suffix!r}")
+    rows = _objects(path, columns, problems) if path.suffix == JSONL else _cells(path, columns, problems)
+    for place, row in rows:
+        empty = [name for name, cell in zip(columns, row, strict=True) if not cell.strip()]
+        if empty:
+            problems.add(place, f"`{empty[0]}` is empty.")
+            continue
+        yield place, row
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yields the lines of a UTF-8 file without their ends. Raises ValueError naming the line of bytes that are not."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: line {number}: not UTF-8: {error}") from error
+
+
+def _cells(path: Path, columns: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """Yields the rows of a file with a header line."""
+    numbered = _csv_rows(path) if path.suffix == CSV else _tsv_rows(path)
+    _, header = next(numbered, (1, [""]))
+    indices = [_index(path, header, name) for name in columns]
+    line = 1
+    for line, cells in numbered:
+        place = f"{path}: line {line}"
+        if len(cells) != len(header):
+            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            continue
+        yield place, tuple(cells[index] for index in indices)
+    if line == 1:
+        raise ValueError(f"{path}: no rows after the header.")
+
+
+def _index(path: Path, header: Sequence[str], name: str) -> int:
+    if header.count(name) != 1:
+        fault = f"no column `{name}`" if name not in header else f"column `{name}` occurs {header.count(name)} times"
+        raise ValueError(f"{path}: line 1: {fault}. Received: {header}")
+    return header.index(name)
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines_of(path), start=1):
+        yield number, line.split("\t")
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields each row with the line that it begins on."""
+    csv.field_size_limit(_LONGEST_CELL)
+    with path.open("rb") as file:
+        # Lines keep their ends: those within quotes are text.
+        reader = csv.reader((_decoded(path, number, line) for number, line in enumerate(file, start=1)), strict=True)
+        while True:
+            begin = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise ValueError(f"{path}: line {begin}: not CSV: {error}") from error
+            yield begin, cells
+
+
+def _objects(path: Path, keys: Sequence[str], problems: Problems) -> Iterator[Row]:
+    """Yields the rows of JSON lines."""
+    line = None
+    for number, line in enumerate(lines_of(path), start=1):
+        place = f"{path}: line {number}"
+        try:
+            values = parse_json(line)
+        except ValueError as error:
+            problems.add(place, f"not JSON: {error}")
+            continue
+        if not isinstance(values, dict):
+            problems.add(place, f"must be a JSON object. Received: {line[:80]}")
+            continue
+        faults = [_fault(values, key) for key in keys]
+        if any(faults):
+            problems.add(place, next(filter(None, faults)))
+            continue
+        yield place, tuple(_cell(values[key]) for key in keys)
+    if line is None:
+        raise ValueError(f"{path}: no lines.")
+
+
+def _fault(values: dict[str, Any], key: str) -> str:
+    if key not in values:
+        return f"no key `{key}`. Received: {sorted(values)}"
+    if not isinstance(values[key], str | int | float):
+        return f"`{key}` must be a string or a number. Received: {json.dumps(values[key])[:80]}"
+    return ""
+
+
+def _cell(value: str | float) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

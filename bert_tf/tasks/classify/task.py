@@ -1,0 +1,218 @@
+"""`classify`: one label, or one number, for a text or a pair of texts, from the user's own files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from bert_tf.config.base import parse_json
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.tasks import metrics
+from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
+from bert_tf.tasks.classify.files import lines_of, read_rows
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.rows import Arrays, Encoded
+
+BALANCED = "balanced"
+PREDICTIONS_NAME = "predictions.jsonl"
+
+
+@dataclass(frozen=True)
+class ClassifyTask(TextTask):
+    """Labels by name, in files of `labelled_text.read_rows`.
+
+    Args:
+        label_column: name of the label's column.
+        class_weights: () weighs all examples alike; `("balanced",)` each in inverse proportion to how frequent its
+            label is in training; `("spam=5", ...)` those of the labels named, the others 1.
+        label_weights: the weights by that, in the order of `labels`; () where all are 1, and before `fitted`.
+    """
+
+    name: ClassVar[str] = "classify"
+    metric: ClassVar[str] = "accuracy"
+    predictions_name: ClassVar[str] = PREDICTIONS_NAME
+
+    label_column: str = "label"
+    class_weights: tuple[str, ...] = ()
+    label_weights: tuple[float, ...] = ()
+
+    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+        """Reads rows; a label that `fitted` did not see is a fault."""
+        for example in _read(path, self.text_names, self.label_column, problems, labelled):
+            if labelled and self.labels and example.label not in self.labels:
+                known = ", ".join(self.labels)
+                problems.add(example.place, f"label {example.label!r} never occurs in training; known: {known}")
+                continue
+            yield example
+
+    def fitted(self, examples: Sequence[TextExample]) -> Self:
+        """Returns the task with labels and weights. Raises ValueError for the weight of a label that never occurs."""
+        task = super().fitted(examples)
+        if not self.class_weights:
+            return task
+        if self.class_weights == (BALANCED,):
+            gold = [str(example.label) for example in examples]
+            balanced = compute_class_weight(BALANCED, classes=np.array(task.labels), y=gold)
+            return replace(task, label_weights=tuple(balanced.tolist()))
+        given = dict(map(_label_weight, self.class_weights))
+        for label in given:
+            if label not in task.labels:
+                known = ", ".join(task.labels)
+                raise ValueError(f"`class_weights`: label {label!r} never occurs in training; known: {known}")
+        return replace(task, label_weights=tuple(given.get(label, 1.0) for label in task.labels))
+
+    def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Returns the numbers of the labels, and the weights of these."""
+        targets, _ = super().targets(examples)
+        return targets, np.array(self.label_weights, np.float32)[targets] if self.label_weights else None
+
+    def score(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> dict[str, float]:
+        """Returns accuracy, the mean of the labels' F1, and the accuracy of always giving the most frequent label."""
+        gold, predicted = [str(example.label) for example in examples], [answer.label for answer in answers]
+        return {
+            "accuracy": metrics.accuracy(gold, predicted),
+            "macro_f1": metrics.macro_f1(gold, predicted),
+            "majority": max(gold.count(label) for label in set(gold)) / len(gold),
+        }
+
+    def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
+        """Writes JSON lines: the texts, `label`, and `probabilities` by label name."""
+        _write(
+            path,
+            (
+                dict(self.named_texts(example))
+                | {
+                    "label": answer.label,
+                    "probabilities": dict(zip(self.labels, answer.probabilities, strict=True)),
+                }
+                for examples, part in answers
+                for example, answer in zip(examples, part, strict=True)
+            ),
+        )
+
+    def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
+        """Reads the `label` of each of the JSON lines, which are in the order of the examples."""
+        return [LabelAnswer(str(label), ()) for _, label in _values(path, "label", len(examples))]
+
+
+@dataclass(frozen=True)
+class RegressionTask(NumberTask):
+    """Numbers, in files of `labelled_text.read_rows`; the model learns them with mean 0 and deviation 1.
+
+    Args:
+        label_column: name of the number's column.
+        mean: of the numbers in training.
+        deviation: their standard deviation.
+    """
+
+    name: ClassVar[str] = "regression"
+    metric: ClassVar[str] = "pearson"
+    predictions_name: ClassVar[str] = PREDICTIONS_NAME
+
+    label_column: str = "label"
+    mean: float = 0.0
+    deviation: float = 1.0
+
+    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+        """Reads rows; what is no number is a fault."""
+        for example in _read(path, self.text_names, self.label_column, problems, labelled):
+            if labelled and not _is_number(example.label):
+                problems.add(example.place, f"`{self.label_column}` must be a number. Received: {example.label!r}")
+                continue
+            yield example
+
+    def fitted(self, examples: Sequence[TextExample]) -> Self:
+        """Returns the task with mean and deviation."""
+        numbers = right_numbers(examples)
+        return replace(self, mean=float(np.mean(numbers)), deviation=float(np.std(numbers)))
+
+    def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
+        """Returns the numbers as the model learns them."""
+        numbers = np.array(right_numbers(examples))
+        return ((numbers - self.mean) / self.deviation).astype(np.float32), None
+
+    def answers(self, examples: Sequence[TextExample], rows: Encoded, outputs: Arrays) -> list[NumberAnswer]:
+        """Returns numbers as the files have them."""
+        answers = super().answers(examples, rows, outputs)
+        return [NumberAnswer(self.mean + self.deviation * answer.number) for answer in answers]
+
+    def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
+        """Returns both correlations, in [-1, 1], and the mean squared error."""
+        gold, predicted = right_numbers(examples), [answer.number for answer in answers]
+        return {
+            "pearson": metrics.pearson(gold, predicted),
+            "spearman": metrics.spearman(gold, predicted),
+            "mse": metrics.mean_squared_error(gold, predicted),
+        }
+
+    def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
+        """Writes JSON lines: the texts, and `number`."""
+        _write(
+            path,
+            (
+                dict(self.named_texts(example)) | {"number": answer.number}
+                for examples, part in answers
+                for example, answer in zip(examples, part, strict=True)
+            ),
+        )
+
+    def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
+        """Reads the `number` of each of the JSON lines, which are in the order of the examples."""
+        numbers = []
+        for place, number in _values(path, "number", len(examples)):
+            if not _is_number(number):
+                raise ValueError(f"{place}: `number` must be a number. Received: {number!r}")
+            numbers.append(NumberAnswer(float(number)))
+        return numbers
+
+
+def _read(
+    path: Path, text_names: Sequence[str], label_column: str, problems: Problems, labelled: bool
+) -> Iterator[TextExample]:
+    columns = (*text_names, label_column) if labelled else tuple(text_names)
+    for place, cells in read_rows(path, columns, problems):
+        yield TextExample(place, cells[: len(text_names)], cells[-1] if labelled else None)
+
+
+def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    with staged_file(path) as file:
+        for row in rows:
+            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+
+
+def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:
+    """Yields file and line, and what each of `count` JSON lines has under `key`."""
+    number = 0
+    for number, line in enumerate(lines_of(path), start=1):
+        place = f"{path}: line {number}"
+        try:
+            row = parse_json(line)
+        except ValueError as error:
+            raise ValueError(f"{place}: not JSON: {error}") from error
+        if not isinstance(row, dict) or key not in row:
+            raise ValueError(f"{place}: must be an object with the key `{key}`. Received: {line[:80]}")
+        yield place, row[key]
+    if number != count:
+        raise ValueError(f"{path}: must have {count} lines, one for each example. Received: {number}")
+
+
+def _label_weight(text: str) -> tuple[str, float]:
+    label, sign, weight = text.rpartition("=")
+    if not sign or not _is_number(weight) or float(weight) <= 0:
+        raise ValueError(f"`class_weights` must be balanced, none, or label=weight, above 0. Received: {text!r}")
+    return label, float(weight)
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except (TypeError, ValueError):
+        return False

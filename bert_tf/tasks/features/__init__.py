@@ -1,0 +1,1 @@
+"""The feature-based approach: cached encoder outputs, probes and embeddings."""

@@ -1,0 +1,295 @@
+"""Features on disk: outputs of an encoder's layers, kept once and read as often as needed.
+
+    manifest.json    what the features are of, and which there are; written last
+    token_ids.npy    int32 (T,), the word pieces of all rows one after the other, [CLS] and [SEP] included
+    row_splits.npy   int64 (N + 1,), where each row begins
+    NAME.npy         float16, (T, H) for a feature of every token (`layer_12`), (N, H) for one of every row
+                     (`layer_12.mean`)
+    index.jsonl      where `bert-tf features` wrote them: one line a row with its example, text pieces and place
+
+Everything is NumPy's own format: `numpy.load("layer_12.npy", mmap_mode="r")[begin:end]` is row `begin` to `end`.
+Arrays are written to `.partial` and moved out of it when they are whole.
+
+Shape legend: N rows, T tokens of all rows, H hidden.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_tf.config import BertConfig, ConfigError, load_json, local_path, save_json, to_dict
+from bert_tf.config.base import read_json_object
+from bert_tf.data.atomic_files import only_writer, staged_file
+from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens
+from bert_tf.tasks.rows import Encoded
+from bert_tf.training.backends.base import Model, current_engine
+
+MANIFEST_NAME, INDEX_NAME = "manifest.json", "index.jsonl"
+FORMAT_VERSION = 1
+_PARTIAL, _NOTE = ".partial", "progress.json"
+# What is lost at most where the process is killed.
+_TOKENS_BETWEEN_NOTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """What features are of.
+
+    Args:
+        encoder: fingerprint of what computed them.
+        rows: SHA-256 of what it read.
+        by_token: whether they are of tokens, and not of rows.
+    """
+
+    encoder: str
+    rows: str
+    by_token: bool
+
+
+@dataclass(frozen=True)
+class FeatureManifest:
+    """manifest.json: the source, N, T and H by name of feature."""
+
+    format_version: int
+    source: Source
+    rows: int
+    tokens: int
+    features: dict[str, int]
+
+
+class FeatureFolder:
+    """Features as they lie on disk.
+
+    Args:
+        directory: what `extract` wrote.
+
+    Raises:
+        ConfigError: where there is no manifest, as where writing was broken off, or an array is not what it says.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = local_path(directory)
+        path = self.directory / MANIFEST_NAME
+        if not path.is_file():
+            raise ConfigError(f"{self.directory}: holds no features, or some that are not whole: no {MANIFEST_NAME}")
+        self.manifest = load_json(FeatureManifest, path)
+        if self.manifest.format_version != FORMAT_VERSION:
+            version = self.manifest.format_version
+            raise ConfigError(f"{path}: `format_version` must be {FORMAT_VERSION}. Received: {version}")
+        self.token_ids = self._array("token_ids", (self.manifest.tokens,), np.int32)
+        self.row_splits = self._array("row_splits", (self.manifest.rows + 1,), np.int64)
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Returns the array of a feature, mapped into memory: float16 (T, H) or (N, H)."""
+        widths = self.manifest.features
+        if name not in widths:
+            raise ConfigError(f"{self.directory}: must hold `{name}`. Received: {', '.join(widths)}")
+        length = len(self.token_ids) if self.manifest.source.by_token else len(self)
+        return self._array(name, (length, widths[name]), np.float16)
+
+    def row(self, number: int) -> dict[str, np.ndarray]:
+        """Returns the features of one row by name: float16 (its tokens, H), or (H,) where they are of whole rows."""
+        if not self.manifest.source.by_token:
+            return {name: self[name][number] for name in self.manifest.features}
+        begin, end = self.row_splits[number : number + 2]
+        return {name: self[name][begin:end] for name in self.manifest.features}
+
+    @property
+    def index(self) -> list[dict[str, Any]]:
+        """What `index.jsonl` says of the rows, where `bert-tf features` wrote them."""
+        lines = (self.directory / INDEX_NAME).read_text(encoding="utf-8").split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    def _array(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        path = self.directory / f"{name}.npy"
+        try:
+            array = np.load(path, mmap_mode="r")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{path}: not a readable array: {error}") from error
+        if array.shape != shape or array.dtype != dtype:
+            raise ConfigError(f"{path}: must be {np.dtype(dtype)} {shape}. Received: {array.dtype} {array.shape}")
+        return array
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """What is to be computed.
+
+    Args:
+        build: gives the model of the features of these names: from the encoder's inputs to a dictionary of float16
+            tensors, (B, S, H) for features of tokens, (B, H) for those of rows.
+        widths: H by name of feature.
+        by_token: whether the features are of tokens, and not of rows.
+        encoder: fingerprint of what computes them.
+        config: the encoder's, for the memory of a batch.
+    """
+
+    build: Callable[[Sequence[str]], keras.Model]
+    widths: Mapping[str, int]
+    by_token: bool
+    encoder: str
+    config: BertConfig
+
+    def source(self, rows: Encoded) -> Source:
+        """Returns what features must be of to be these."""
+        return Source(self.encoder, rows_fingerprint(rows), self.by_token)
+
+    def values(self, rows: Encoded) -> int:
+        """Returns how many vectors a feature has."""
+        return len(rows.token_ids) if self.by_token else len(rows)
+
+
+def extract(extraction: Extraction, rows: Encoded, directory: str | Path) -> FeatureFolder:
+    """Makes a folder hold the features of all rows; computes those alone that it does not hold yet.
+
+    Broken off, it goes on where it was when it is called again with the same rows.
+
+    Args:
+        extraction: the features.
+        rows: of one choice each.
+        directory: new, empty, or of features of the same encoder and rows.
+
+    Raises:
+        ConfigError: for a folder with anything else in it, or too little room on its disk.
+        ValueError: for features that float16 does not hold.
+    """
+    directory = local_path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    # Runs that only read do not wait for one another.
+    if (directory / MANIFEST_NAME).is_file() and set(extraction.widths) <= set(_there(extraction, rows, directory)):
+        return FeatureFolder(directory)
+    with only_writer(directory, "writing features to"):
+        there = _there(extraction, rows, directory)
+        missing = [name for name in extraction.widths if name not in there]
+        if missing:
+            _write(extraction, missing, rows, directory)
+            features = there | {name: extraction.widths[name] for name in missing}
+            source = extraction.source(rows)
+            manifest = FeatureManifest(FORMAT_VERSION, source, len(rows), len(rows.token_ids), features)
+            save_json(manifest, directory / MANIFEST_NAME)
+            shutil.rmtree(directory / _PARTIAL)
+    return FeatureFolder(directory)
+
+
+def rows_fingerprint(rows: Encoded) -> str:
+    """Returns the SHA-256 of what a model reads of the rows."""
+    digest = hashlib.sha256()
+    for values in (rows.token_ids, rows.row_splits, rows.first_lengths):
+        digest.update(np.ascontiguousarray(values, np.int64).tobytes())
+    return digest.hexdigest()
+
+
+def _there(extraction: Extraction, rows: Encoded, directory: Path) -> dict[str, int]:
+    """Returns the widths of the features that are there already."""
+    if (directory / MANIFEST_NAME).is_file():
+        manifest = FeatureFolder(directory).manifest
+        if manifest.source != extraction.source(rows):
+            raise ConfigError(
+                f"{directory}: holds features of another encoder or other texts; name another folder, or remove it."
+            )
+        return manifest.features
+    known = {INDEX_NAME, "token_ids.npy", "row_splits.npy", *(f"{name}.npy" for name in extraction.widths)}
+    strangers = sorted(path.name for path in directory.iterdir() if path.name not in known and path.name[0] != ".")
+    if strangers:
+        raise ConfigError(f"{directory}: must be new, empty or hold features. Received: it holds {strangers}")
+    return {}
+
+
+def _write(extraction: Extraction, names: Sequence[str], rows: Encoded, directory: Path) -> None:
+    partial = directory / _PARTIAL
+    note = {"source": to_dict(extraction.source(rows)), "names": list(names)}
+    done = _done(partial, note, extraction, rows)
+    mode = "r+" if done else "w+"
+    arrays = {
+        name: np.lib.format.open_memmap(
+            partial / f"{name}.npy",
+            mode=mode,
+            dtype=np.float16,
+            shape=(extraction.values(rows), extraction.widths[name]),
+        )
+        for name in names
+    }
+
+    def keep(count: int) -> None:
+        for array in arrays.values():
+            array.flush()
+        save_json(note | {"done": count}, partial / _NOTE)
+
+    _compute(current_engine().caller(extraction.build(names)), extraction, rows, arrays, done, keep)
+    for name, values in (("token_ids", rows.token_ids), ("row_splits", rows.row_splits)):
+        with staged_file(directory / f"{name}.npy") as file:
+            np.save(file, values.astype(np.int32 if name == "token_ids" else np.int64))
+    for name in names:
+        (partial / f"{name}.npy").replace(directory / f"{name}.npy")
+
+
+def _done(partial: Path, note: Mapping[str, Any], extraction: Extraction, rows: Encoded) -> int:
+    """Returns the rows that a process broken off has written, the longest first; begins anew where there are none."""
+    path = partial / _NOTE
+    if path.is_file():
+        former = read_json_object(path)
+        done = former.pop("done")
+        if former == note and all((partial / f"{name}.npy").is_file() for name in note["names"]):
+            return done
+    shutil.rmtree(partial, ignore_errors=True)
+    size = sum(2 * extraction.values(rows) * extraction.widths[name] for name in note["names"])
+    free = shutil.disk_usage(partial.parent).free
+    if size > free:
+        raise ConfigError(f"{partial.parent}: the features need {size:,} bytes on its disk. Received: {free:,} free")
+    partial.mkdir()
+    return 0
+
+
+def _compute(
+    model: Model,
+    extraction: Extraction,
+    rows: Encoded,
+    arrays: Mapping[str, np.ndarray],
+    done: int,
+    keep: Callable[[int], None],
+) -> None:
+    """Fills the arrays from the row after the first `done` on, in the order of `batches_by_length`."""
+    kept, since = done, 0
+    progress = Progress("tokens", int(np.sort(rows.lengths)[: len(rows) - done].sum()))
+    try:
+        for batch in batches_by_length(rows, most_tokens(extraction.config, rows.longest), done):
+            outputs = model(rows.inputs(batch))
+            place, there = rows.places(batch, rows.width(batch))
+            for name, array in arrays.items():
+                _check(name, outputs[name], there if extraction.by_token else None, batch)
+                if extraction.by_token:
+                    array[place[there]] = outputs[name][there]
+                else:
+                    array[batch] = outputs[name]
+            done += len(batch)
+            tokens = int(there.sum())
+            progress.add(tokens)
+            since += tokens
+            if since >= _TOKENS_BETWEEN_NOTES:
+                keep(done)
+                kept, since = done, 0
+    finally:
+        if done > kept:
+            keep(done)
+
+
+def _check(name: str, values: np.ndarray, there: np.ndarray | None, batch: np.ndarray) -> None:
+    """Raises ValueError for values that are no numbers in float16: cut to its range, they would be silently wrong."""
+    bad = ~np.isfinite(values).all(axis=-1)
+    if there is not None:
+        bad = (bad & there).any(axis=1)
+    if bad.any():
+        row = int(batch[int(bad.argmax())])
+        raise ValueError(f"`{name}` of row {row} must be numbers within 65504, as float16 holds them. Received: others")

@@ -1,0 +1,74 @@
+"""Runs that train on features of an encoder, and leave the encoder as it is (arXiv 1810.04805, section 5.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from bert_tf.config import BertConfig, ConfigError, local_path
+from bert_tf.config.features import Combination, combination
+from bert_tf.models import BertBackbone, BertFeatureTagger, BertProbe
+from bert_tf.models.bilstm_tagger import BILSTM_DIM
+from bert_tf.tasks.base import Task
+from bert_tf.tasks.features.rows import with_pooled_features, with_token_features
+from bert_tf.tasks.rows import Encoded
+from bert_tf.training.losses import SINGLE_OUTPUT
+
+# In a run's output, where no other folder is named.
+FEATURES_NAME = "features"
+# The smallest encoder there can be.
+_POINT = BertConfig(1, 1, 1, 1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Features:
+    """How a task is learned from what an encoder gives.
+
+    Args:
+        combination: a name of `config.features.COMBINATIONS`, or of one layer.
+        pooling: None for a BiLSTM tagger, of tasks of tokens; of `models.feature_models.POOLINGS` for a linear
+            classifier of whole texts.
+        bilstm_dim: width of each direction of the tagger's BiLSTM.
+        folder: where features are kept, for any number of runs; None keeps them in the output of the run.
+    """
+
+    combination: str
+    pooling: str | None = None
+    bilstm_dim: int = BILSTM_DIM
+    folder: str | Path | None = None
+
+    def chosen(self, config: BertConfig) -> Combination:
+        """Returns the layers. Raises ConfigError where an encoder of this architecture does not have them."""
+        return combination(self.combination, config.num_layers)
+
+    def check(self, task: Task) -> None:
+        """Raises ConfigError for a task that is not learned so."""
+        if set(task.objective.outputs) != {SINGLE_OUTPUT} or (self.pooling is None) != task.by_token:
+            needed = "a BiLSTM tagger needs a task of labels for tokens"
+            if self.pooling is not None:
+                needed = "a linear classifier needs a task of one label, or one number, for whole texts"
+            raise ConfigError(f"{needed}. Received: {task.name}")
+
+    def rows(self, rows: Encoded, backbone: BertBackbone, output: Path) -> Encoded:
+        """Returns rows whose inputs are features, computed where they are not on disk yet.
+
+        Raises:
+            ConfigError: for rows of several choices.
+            ValueError: as `feature_folder.extract` does.
+        """
+        if rows.choices > 1:
+            raise ConfigError(f"features are of rows of one choice. Received: {rows.choices} choices")
+        root, chosen = local_path(self.folder or output / FEATURES_NAME), self.chosen(backbone.config)
+        if self.pooling is None:
+            return with_token_features(rows, backbone, chosen, root)
+        return with_pooled_features(rows, backbone, chosen, self.pooling, root)
+
+    def model(self, task: Task, backbone: BertBackbone) -> BertFeatureTagger | BertProbe:
+        """Returns the whole model, from token ids to logits, what is to be learned new."""
+        # The task alone knows how many classes it has, and says so of a model that it builds.
+        head: keras.Model = task.build(BertBackbone(_POINT))
+        if self.pooling is None:
+            return BertFeatureTagger(backbone, head.num_classes, self.combination, self.bilstm_dim)
+        return BertProbe(backbone, head.num_classes, self.combination, self.pooling)

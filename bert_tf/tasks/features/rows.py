@@ -1,0 +1,135 @@
+"""Rows of a task as features of an encoder that stays as it is: what a run on features trains and answers with.
+
+Shape legend: N rows, T tokens of all rows, B batch, S sequence, L layers, H hidden.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from bert_tf.config import to_dict
+from bert_tf.config.features import Combination
+from bert_tf.data.schema import FEATURES, PADDING_MASK
+from bert_tf.models import BertBackbone
+from bert_tf.models.feature_models import pooled_features, token_features
+from bert_tf.tasks.features.cache import Extraction, extract
+from bert_tf.tasks.rows import Arrays, Encoded
+
+# Of these, outputs of layers do not depend on.
+_NO_MATTER = ("pooler", "dropout", "attention_dropout", "initializer_range", "mlm_activation", "mlm_layer_norm_epsilon")
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class TokenFeatures(Encoded):
+    """Rows whose inputs are features of their tokens.
+
+    Args:
+        layers: float16 (T, H) each, in the order of `token_ids`.
+    """
+
+    layers: tuple[np.ndarray, ...] = ()
+
+    def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
+        """Returns `features`, float16 (B, S, L, H), zero for padding, and `padding_mask`, int32 (B, S)."""
+        place, there = self.places(rows, width or self.width(rows))
+        features = np.stack([layer[place] for layer in self.layers], axis=2)
+        features[~there] = 0
+        return {FEATURES: features, PADDING_MASK: there.astype(np.int32)}
+
+
+@dataclass(frozen=True)
+class PooledFeatures(Encoded):
+    """Rows whose inputs are features of whole rows.
+
+    Args:
+        layers: float16 (N, H) each.
+    """
+
+    layers: tuple[np.ndarray, ...] = ()
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The features of all rows, float32 (N, L H)."""
+        return np.concatenate(self.layers, axis=1).astype(np.float32)
+
+    def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
+        """Returns `features`, float16 (B, L H)."""
+        return {FEATURES: np.concatenate([layer[rows] for layer in self.layers], axis=1)}
+
+
+def with_token_features(rows: Encoded, backbone: BertBackbone, chosen: Combination, root: Path) -> TokenFeatures:
+    """Returns rows with the features of their tokens, which are computed where they are not on disk yet.
+
+    Args:
+        rows: with one choice each.
+        backbone: the encoder.
+        chosen: its layers.
+        root: folder of features of any encoders and rows, a folder each.
+
+    Raises:
+        ValueError: as `feature_folder.extract` does.
+    """
+    extraction = token_extraction(backbone, chosen.layers)
+    folder = extract(extraction, rows, _place(root, extraction, rows))
+    return TokenFeatures(**_fields(rows), layers=tuple(folder[name] for name in chosen.layers))
+
+
+def with_pooled_features(
+    rows: Encoded, backbone: BertBackbone, chosen: Combination, pooling: str, root: Path
+) -> PooledFeatures:
+    """Returns rows with a vector each; arguments and errors are those of `with_token_features` and `BertProbe`."""
+    extraction = pooled_extraction(backbone, chosen, pooling)
+    folder = extract(extraction, rows, _place(root, extraction, rows))
+    return PooledFeatures(**_fields(rows), layers=tuple(folder[name] for name in extraction.widths))
+
+
+def token_extraction(backbone: BertBackbone, layers: Sequence[str]) -> Extraction:
+    """Returns how the features of tokens are computed."""
+
+    def build(names: Sequence[str]) -> keras.Model:
+        return keras.Model(backbone.input, token_features(backbone, tuple(names)))
+
+    widths = dict.fromkeys(layers, backbone.config.hidden_dim)
+    return Extraction(build, widths, True, encoder_fingerprint(backbone), backbone.config)
+
+
+def pooled_extraction(backbone: BertBackbone, chosen: Combination, pooling: str) -> Extraction:
+    """Returns how the features of rows are computed."""
+    outputs = pooled_features(backbone, chosen, pooling)
+
+    def build(names: Sequence[str]) -> keras.Model:
+        return keras.Model(backbone.input, {name: outputs[name] for name in names})
+
+    widths = dict.fromkeys(outputs, backbone.config.hidden_dim)
+    return Extraction(build, widths, False, encoder_fingerprint(backbone), backbone.config)
+
+
+def encoder_fingerprint(backbone: BertBackbone) -> str:
+    """Returns the SHA-256 of all that the outputs of the layers depend on: architecture, weights, precision."""
+    fields = {name: value for name, value in to_dict(backbone.config).items() if name not in _NO_MATTER}
+    fields["dtype"] = backbone.dtype_policy.name
+    digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode())
+    for weight in sorted(backbone.weights, key=lambda weight: weight.path):
+        if not weight.path.startswith("pooler/"):
+            digest.update(weight.path.encode())
+            digest.update(keras.ops.convert_to_numpy(weight).astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def _place(root: Path, extraction: Extraction, rows: Encoded) -> Path:
+    """Returns the folder of these features, named after what they are of."""
+    source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
+    return root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
+
+
+def _fields(rows: Encoded) -> dict:
+    return {field.name: getattr(rows, field.name) for field in dataclasses.fields(Encoded)}

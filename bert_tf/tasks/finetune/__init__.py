@@ -1,0 +1,1 @@
+"""Fine-tuning runs: initialisation, training, sweeps and their results."""

@@ -1,0 +1,144 @@
+"""GLUE's own files (arXiv 1804.07461): examples as it publishes them, predictions as its leaderboard takes them.
+
+Both are tab-separated, without quoting: a quote is a character like any other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.tasks.classify.files import lines_of
+from bert_tf.tasks.classify.rows import TextExample
+from bert_tf.tasks.input_errors import Problems
+
+PREDICTIONS_HEADER = ("index", "prediction")
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a task's files.
+
+    Args:
+        label: the column of the label.
+        key: the column of the number that predictions have; where a file has none, its rows are counted from 0.
+        headerless: names of the columns of files without header line; () where all have one.
+        aliases: other names of columns.
+    """
+
+    label: str = "label"
+    key: str = "index"
+    headerless: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_glue(
+    path: Path, layout: Layout, texts: Sequence[str], problems: Problems, labelled: bool
+) -> Iterator[TextExample]:
+    """Reads examples; labels as they stand in the file, None where not `labelled`.
+
+    Args:
+        path: the file, UTF-8, with or without a byte order mark, lines ended by LF or CRLF.
+        layout: its columns.
+        texts: the columns of the texts.
+        problems: takes rows of another width, empty texts and labels, and numbers that occur twice.
+        labelled: whether there must be labels.
+
+    Raises:
+        ValueError: naming file and line, for a missing column, an empty file, bytes that are not UTF-8; and for what
+            `problems` does not skip.
+    """
+    lines: Iterator[tuple[int, str]] = enumerate(lines_of(path), start=1)
+    _, first = next(lines, (1, ""))
+    header, before = [layout.aliases.get(name, name) for name in first.split("\t")], 2
+    if len(header) == len(layout.headerless) and layout.key not in header:
+        header, before, lines = list(layout.headerless), 1, itertools.chain([(1, first)], lines)
+    wanted = [*texts, layout.label] if labelled else list(texts)
+    for name in wanted:
+        if name not in header:
+            raise ValueError(f"{path}: line 1: no column `{name}`. Received: {header}")
+    seen: dict[str, int] = {}
+    line = 0
+    for line, text in lines:
+        place, cells = f"{path}: line {line}", text.split("\t")
+        if len(cells) != len(header):
+            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            continue
+        row = dict(zip(header, cells, strict=True))
+        key = row.get(layout.key, str(line - before))
+        fault = _fault(row, wanted, key, seen)
+        if fault:
+            problems.add(place, fault)
+            continue
+        seen[key] = line
+        yield TextExample(place, tuple(row[name] for name in texts), row[layout.label] if labelled else None, key)
+    if not line:
+        raise ValueError(f"{path}: no rows.")
+
+
+def _fault(row: Mapping[str, str], wanted: Iterable[str], key: str, seen: Mapping[str, int]) -> str:
+    empty = [name for name in wanted if not row[name].strip()]
+    if empty:
+        return f"`{empty[0]}` is empty."
+    return f"the index must not occur twice. Received: {key}, which line {seen[key]} has" if key in seen else ""
+
+
+def write_predictions(path: Path, parts: Iterable[Iterable[tuple[str, str]]]) -> None:
+    """Writes index and prediction of every example, under the leaderboard's header, whole or not at all."""
+    with staged_file(path) as file:
+        file.write(("\t".join(PREDICTIONS_HEADER) + "\n").encode())
+        for part in parts:
+            file.write("".join(f"{key}\t{prediction}\n" for key, prediction in part).encode())
+
+
+def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tuple[int, str, Value]]:
+    """Reads what `write_predictions` or any other program wrote for the leaderboard.
+
+    Args:
+        path: the file.
+        value: gives what a prediction means; raises ValueError for what is none.
+
+    Yields:
+        Line, index and prediction.
+
+    Raises:
+        ValueError: naming file and line, for another header or width, or an illegal prediction.
+    """
+    lines = enumerate(lines_of(path), start=1)
+    _, header = next(lines, (1, ""))
+    if tuple(header.split("\t")) != PREDICTIONS_HEADER:
+        raise ValueError(f"{path}: line 1: must be `index`, a tab, `prediction`. Received: {header!r}")
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != len(PREDICTIONS_HEADER):
+            raise ValueError(f"{path}: line {number}: expected 2 columns. Received: {len(cells)}")
+        try:
+            yield number, cells[0], value(cells[1])
+        except ValueError as error:
+            raise ValueError(f"{path}: line {number}: {error}") from error
+
+
+def predictions_of(path: Path, examples: Sequence[TextExample], value: Callable[[str], Value]) -> list[Value]:
+    """Returns the predictions of a file in the order of the examples.
+
+    Raises:
+        ValueError: naming file and line, as `read_predictions`, and for an index that occurs twice or is of no example;
+            and for an example without prediction.
+    """
+    known = {example.key for example in examples}
+    found: dict[str, Value] = {}
+    for line, key, prediction in read_predictions(path, value):
+        if key not in known or key in found:
+            fault = "must not occur twice" if key in found else "must be that of an example"
+            raise ValueError(f"{path}: line {line}: the index {fault}. Received: {key!r}")
+        found[key] = prediction
+    for example in examples:
+        if example.key not in found:
+            raise ValueError(f"{path}: no prediction for index {example.key} ({example.place}).")
+    return [found[example.key] for example in examples]

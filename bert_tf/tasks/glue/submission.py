@@ -1,0 +1,89 @@
+"""The zip file that GLUE's leaderboard takes, made of prediction files that are checked first."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bert_tf.config import local_path
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.tasks.classify.files import lines_of
+from bert_tf.tasks.glue.files import read_predictions
+from bert_tf.tasks.glue.tasks import (
+    ColaTask,
+    DiagnosticTask,
+    GlueTask,
+    MnliTask,
+    MrpcTask,
+    QnliTask,
+    QqpTask,
+    RteTask,
+    Sst2Task,
+    StsbTask,
+    WnliTask,
+)
+
+# What a file in the archive is dated, so that the same predictions give the same bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """One file of a submission: its task, and the rows of the official test set."""
+
+    task: GlueTask | StsbTask
+    rows: int
+
+
+TEST_SETS: dict[str, TestSet] = {
+    "CoLA.tsv": TestSet(ColaTask(), 1063),
+    "SST-2.tsv": TestSet(Sst2Task(), 1821),
+    "MRPC.tsv": TestSet(MrpcTask(), 1725),
+    "STS-B.tsv": TestSet(StsbTask(), 1379),
+    "QQP.tsv": TestSet(QqpTask(), 390965),
+    "MNLI-m.tsv": TestSet(MnliTask(), 9796),
+    "MNLI-mm.tsv": TestSet(MnliTask(), 9847),
+    "QNLI.tsv": TestSet(QnliTask(), 5463),
+    "RTE.tsv": TestSet(RteTask(), 3000),
+    "WNLI.tsv": TestSet(WnliTask(), 146),
+    "AX.tsv": TestSet(DiagnosticTask(), 1104),
+}
+
+
+def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
+    """Checks the predictions of all test sets and zips them.
+
+    Args:
+        predictions: a folder with the files of `TEST_SETS`, as `bert-tf predict` or any other program wrote them.
+        output: the zip file, written whole or not at all.
+
+    Returns:
+        Rows by file name.
+
+    Raises:
+        ValueError: naming the files that are missing; or file and line, for another header, a label that the task does
+            not have, an index that is not the next one, or another number of rows than the test set has.
+    """
+    predictions, output = local_path(predictions), local_path(output)
+    missing = [name for name in TEST_SETS if not (predictions / name).is_file()]
+    if missing:
+        raise ValueError(f"{predictions}: a submission needs {len(TEST_SETS)} files. Missing: {', '.join(missing)}")
+    rows = {name: check(predictions / name, test_set) for name, test_set in TEST_SETS.items()}
+    with staged_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in TEST_SETS:
+            entry = zipfile.ZipInfo(name, _DATE)
+            archive.writestr(entry, "".join(f"{line}\n" for line in lines_of(predictions / name)), zipfile.ZIP_DEFLATED)
+    return rows
+
+
+def check(path: Path, test_set: TestSet) -> int:
+    """Returns the rows of a prediction file. Raises ValueError as `bundle` does."""
+    count = 0
+    for line, key, _ in read_predictions(path, test_set.task.answer_of):
+        if key != str(count):
+            raise ValueError(f"{path}: line {line}: the index must be {count}. Received: {key!r}")
+        count += 1
+    if count != test_set.rows:
+        raise ValueError(f"{path}: must have {test_set.rows} rows, as the official test set has. Received: {count}")
+    return count

@@ -1,0 +1,196 @@
+"""`ner`: named entities, a tag for every word (arXiv 1810.04805, section 5.3)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+import keras
+import numpy as np
+
+from bert_tf.data.atomic_files import staged_file
+from bert_tf.models import BertBackbone, BertTokenClassifier
+from bert_tf.tasks.base import Task
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.ner.files import Columns, Sentence, read_columns
+from bert_tf.tasks.ner.metric import entity_scores
+from bert_tf.tasks.ner.predictions import read_tags
+from bert_tf.tasks.ner.rows import word_rows
+from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, scheme_of, tags_of, type_of
+from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.scored import Judged, JudgedSpans, Span
+from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
+
+# What the model's classes are, whatever the scheme of the files.
+_MODEL_SCHEME = "IOB2"
+Tags = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NerTask(Task[Sentence, Tags]):
+    """Tags of words, in files of columns; the answer to a sentence is its tags, in the scheme of the training files.
+
+    Args:
+        token_column: of the words; negative numbers count from the last column, -1.
+        tag_column: of the tags.
+        document_context: whether a sentence's row is filled up with the words around it in its document. Of a file
+            without `-DOCSTART-` lines, all is one document.
+        scheme: one of `ner_tags.SCHEMES`; empty before `fitted`, unless the user says it.
+        labels: O, then B- and I- of every type, in the order of the model's outputs; () before `fitted`.
+    """
+
+    name: ClassVar[str] = "ner"
+    metric: ClassVar[str] = "f1"
+    predictions_name: ClassVar[str] = "predictions.conll"
+    by_token: ClassVar[bool] = True
+    needs_pooler: ClassVar[bool] = False
+    # Rows are as long as their sentences, so that room for long ones costs nothing; with context, it is used.
+    default_length: ClassVar[int] = 512
+
+    token_column: int = 0
+    tag_column: int = -1
+    document_context: bool = False
+    scheme: str = ""
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.scheme and self.scheme not in SCHEMES:
+            raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {self.scheme!r}")
+
+    @property
+    def objective(self) -> Objective:
+        """Softmax cross-entropy of the first pieces of words."""
+        return CLASSIFICATION
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types of entities that the model knows."""
+        return frozenset(type_of(label) for label in self.labels) - {""}
+
+    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[Sentence]:
+        """Reads sentences; one with a type that `fitted` did not see is a fault.
+
+        Tags that break the scheme are read as conlleval reads them; `refuse_where` refuses them in training files.
+        """
+        sentences = read_columns(path, Columns(self.token_column, self.tag_column), problems, labelled)
+        if self.labels:
+            sentences = (sentence for sentence in sentences if self._is_known(sentence, problems))
+        return _in_documents(sentences) if self.document_context else sentences
+
+    def _is_known(self, sentence: Sentence, problems: Problems) -> bool:
+        """Tells whether the types of a sentence are known, and adds a problem where one is not."""
+        for number, tag in enumerate(sentence.tags):
+            if tag != OUTSIDE and type_of(tag) not in self.types:
+                known = ", ".join(sorted(self.types))
+                problems.add(
+                    sentence.place_of(number), f"type {type_of(tag)!r} never occurs in training; known: {known}"
+                )
+                return False
+        return True
+
+    def refuse_where(self, examples: Sequence[Sentence], path: Path) -> None:
+        """Raises ValueError where there is no entity, or tags are of several schemes and none was said."""
+        super().refuse_where(examples, path)
+        if not any(tag != OUTSIDE for sentence in examples for tag in sentence.tags):
+            raise ValueError(f"{path}: at least one entity is needed. Received: {OUTSIDE} for every word")
+        if not self.scheme:
+            _scheme(examples)
+
+    def fitted(self, examples: Sequence[Sentence]) -> Self:
+        """Returns the task with scheme and types, and says the scheme on stderr where the user did not."""
+        if self.labels:
+            return self
+        scheme = self.scheme or _scheme(examples)
+        if not self.scheme:
+            print(f"{examples[0].path}: the tags are {scheme}", file=sys.stderr)
+        types = sorted({type_of(tag) for sentence in examples for tag in sentence.tags if tag != OUTSIDE})
+        labels = (OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in "BI"))
+        return replace(self, scheme=scheme, labels=labels)
+
+    def encode(
+        self, examples: Sequence[Sentence], tokenizer: BertTokenizer, length: int, labelled: bool = True
+    ) -> Encoded:
+        """Returns the rows of `word_rows`; targets are the classes of the words' first pieces."""
+        targets = None
+        if labelled:
+            index = {label: number for number, label in enumerate(self.labels)}
+            tags = (_converted(sentence.tags, _MODEL_SCHEME) for sentence in examples)
+            targets = np.array([index[tag] for sentence in tags for tag in sentence], np.int32)
+        return word_rows(examples, tokenizer, length, targets)
+
+    def build(self, backbone: BertBackbone) -> keras.Model:
+        """Returns a classifier of tokens."""
+        return BertTokenClassifier(backbone, len(self.labels))
+
+    def answers(self, examples: Sequence[Sentence], rows: Encoded, outputs: Arrays) -> list[Tags]:
+        """Returns the most probable class of every word, one by one as in the paper, as tags of the scheme."""
+        is_word = rows.weights[SINGLE_OUTPUT] > 0
+        classes = iter(outputs[SINGLE_OUTPUT][is_word].argmax(axis=-1).tolist())
+        return [_converted([self.labels[next(classes)] for _ in sentence.words], self.scheme) for sentence in examples]
+
+    def score(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> dict[str, float]:
+        """Returns `entity_scores`."""
+        return entity_scores([sentence.tags for sentence in examples], answers)
+
+    def judged(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> Judged:
+        """Returns the entities in every sentence's words with spaces between; `right` is the F1 of the sentence."""
+        return [_judged(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
+
+    def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[Tags]]]) -> None:
+        """Writes the lines of the file with the predicted tag in a last column, after the right one where there is any.
+
+        conlleval reads such a file; where columns have tabs between, with `-d '\\t'`.
+        """
+        with staged_file(path) as file:
+            for sentences, part in answers:
+                for sentence, tags in zip(sentences, part, strict=True):
+                    pairs = zip(sentence.written, tags, strict=True)
+                    words = [f"{line}{sentence.separator}{tag}" for line, tag in pairs]
+                    file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
+
+    def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[Tags]:
+        """Reads the last column of any program's file with the same words; its other columns may be fewer."""
+        return read_tags(path, examples, self.token_column)
+
+
+def _scheme(examples: Iterable[Sentence]) -> str:
+    return scheme_of(
+        (sentence.tags, [sentence.place_of(number) for number in range(len(sentence.tags))]) for sentence in examples
+    )
+
+
+def _converted(tags: Sequence[str], scheme: str) -> Tags:
+    return tags_of(entities(tags), len(tags), scheme)
+
+
+def _in_documents(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yields the sentences with the document that each is of."""
+    group: list[Sentence] = []
+    for sentence in sentences:
+        if sentence.begins_document:
+            yield from _document(group)
+            group = []
+        group.append(sentence)
+    yield from _document(group)
+
+
+def _document(sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+    words = tuple(sentence.words for sentence in sentences)
+    for number, sentence in enumerate(sentences):
+        yield replace(sentence, document=words, number=number)
+
+
+def _judged(sentence: Sentence, tags: Tags) -> JudgedSpans:
+    gold, predicted = entities(sentence.tags), entities(tags)
+    begins = np.cumsum([0, *(len(word) + 1 for word in sentence.words)]).tolist()
+    gold_spans, predicted_spans = (
+        tuple(Span(begins[entity.start], begins[entity.end] - 1, entity.type) for entity in side)
+        for side in (gold, predicted)
+    )
+    all_of_both = len(gold) + len(predicted)
+    right = 2 * len(set(gold) & set(predicted)) / all_of_both if all_of_both else 1.0
+    return JudgedSpans(sentence.place, "", " ".join(sentence.words), gold_spans, predicted_spans, right)

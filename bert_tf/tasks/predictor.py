@@ -1,0 +1,117 @@
+"""A fine-tuned preset's answers to files of its task."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from bert_tf.config import local_path
+from bert_tf.models import load_preset
+from bert_tf.models.presets import TASK_NAME, preset_directory
+from bert_tf.tasks.inference import Progress, outputs_of
+from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.registry import task_of
+from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.training.backends.base import Model, current_engine
+
+# Examples that are in memory at once.
+_PART = 2048
+
+
+class Answerer:
+    """Answers what `finetune_task` trained a preset for.
+
+    Args:
+        preset: its folder, or the output of a run.
+
+    Raises:
+        ConfigError: as `load_preset`.
+        ValueError: for a preset without a task, or of one that is not in `registry.TASKS`.
+    """
+
+    def __init__(self, preset: str | Path) -> None:
+        loaded = load_preset(preset)
+        if loaded.task is None:
+            raise ValueError(
+                f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
+                f"Run `bert-tf finetune TASK --preset {preset}` first. Where another program fine-tuned the model, "
+                "run `bert-tf convert` again with `--task TASK`."
+            )
+        try:
+            self.task, self.max_sequence_length = task_of(loaded.task)
+        except ValueError as error:
+            raise ValueError(
+                f"{preset_directory(preset) / TASK_NAME}: {error}. Where another program fine-tuned the model, run "
+                "`bert-tf convert` again with `--task TASK`."
+            ) from error
+        self._config = loaded.config
+        self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
+        engine = current_engine()
+        self.model, self._most_widths = engine.caller(loaded.model), engine.most_widths
+
+    def with_model(self, model: Model) -> Self:
+        """Returns one that asks another model, for example the exported one."""
+        other = copy.copy(self)
+        other.model = model
+        return other
+
+    def answers(self, examples: Sequence[Any]) -> list[Any]:
+        """Returns the answers to `examples`, in their order."""
+        rows = self.task.encode(examples, self._tokenizer, self.max_sequence_length, labelled=False)
+        rows = replace(rows, most_widths=self._most_widths)
+        return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
+
+    def answer_file(self, path: str | Path, output: str | Path, problems: Problems) -> int:
+        """Answers a file of the task's own format, which needs no right answers, part by part.
+
+        Args:
+            path: the file.
+            output: where predictions go, in the task's own format, whole or not at all.
+            problems: takes what is faulty.
+
+        Returns:
+            The number of examples.
+        """
+        path, output = local_path(path), local_path(output)
+        progress = Progress("examples")
+        count = 0
+
+        def parts() -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
+            nonlocal count
+            examples = self.task.read(path, problems, labelled=False)
+            while part := list(itertools.islice(examples, _PART)):
+                yield part, self.answers(part)
+                count += len(part)
+                progress.add(len(part))
+
+        self.task.write(output, parts())
+        return count
+
+
+class Ensemble(Answerer):
+    """Several presets of one task that answer together (arXiv 1810.04805, table 2).
+
+    Args:
+        presets: their folders, or outputs of runs; each keeps its own vocabulary, length and thresholds.
+
+    Raises:
+        ConfigError, ValueError: as `Answerer`; ValueError also for presets of different tasks.
+    """
+
+    def __init__(self, presets: Sequence[str | Path]) -> None:
+        super().__init__(presets[0])
+        self._others = [Answerer(preset) for preset in presets[1:]]
+        for preset, other in zip(presets[1:], self._others, strict=True):
+            if other.task.name != self.task.name:
+                raise ValueError(
+                    f"{preset}: an ensemble must be of one task, here `{self.task.name}`. Received: `{other.task.name}`"
+                )
+
+    def answers(self, examples: Sequence[Any]) -> list[Any]:
+        """Returns the answers to `examples` that the task makes of those of all models."""
+        of_models = [super().answers(examples), *(other.answers(examples) for other in self._others)]
+        return self.task.averaged([other.task for other in self._others], of_models)

@@ -1,0 +1,193 @@
+"""Files of SQuAD's layout, versions 1.1 and 2.0: articles of paragraphs of questions (arXiv 1606.05250, 1806.03822)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_tf.config.base import parse_json
+from bert_tf.tasks.input_errors import Problems
+
+# Characters of a context that a message shows.
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class GoldSpan:
+    """A right answer.
+
+    Args:
+        text: as the file has it, which is what the official scripts compare with.
+        start: first character of it in the context, in code points.
+        limit: the character after its last one.
+    """
+
+    text: str
+    start: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class SquadExample:
+    """A question on a context.
+
+    Args:
+        place: file and id.
+        id: of the question.
+        question: the question.
+        context: what holds the answer.
+        answers: the right ones, of which each is right; () where the context has none, or none were read.
+    """
+
+    place: str
+    id: str
+    question: str
+    context: str
+    answers: tuple[GoldSpan, ...] = ()
+
+
+class _FaultError(Exception):
+    """What is wrong with a paragraph or a question."""
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Returns the object that a file holds.
+
+    Raises:
+        ValueError: naming the file, for bytes that are not UTF-8, text that is not JSON, anything but an object, and a
+            name that stands twice in one object.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            double = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"a name must stand once in an object. Received twice: {double!r}")
+        return found
+
+    try:
+        content = parse_json(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=unique)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: must hold a JSON object. Received: {type(content).__name__}")
+    return content
+
+
+def read_squad(path: Path, problems: Problems, labelled: bool, may_be_impossible: bool) -> Iterator[SquadExample]:
+    """Reads questions in the order of the file.
+
+    Args:
+        path: the file.
+        problems: takes what is faulty, by file and id, or place in the file where there is no id.
+        labelled: whether answers are read, and every question must have one or be marked as impossible.
+        may_be_impossible: whether there are questions without an answer, as in version 2.0.
+
+    Raises:
+        ValueError: naming the file, where it is not of this layout as a whole; and for what `problems` does not skip.
+    """
+    articles = read_json_object(path).get("data")
+    if not isinstance(articles, list):
+        raise ValueError(f"{path}: must have a list `data`, as SQuAD's files do. Received: {_shown(articles)}")
+    seen: set[str] = set()
+    for place, paragraph in _paragraphs(path, articles, problems):
+        try:
+            context, questions = _text(paragraph, "context"), _list(paragraph, "qas")
+        except _FaultError as fault:
+            problems.add(place, str(fault))
+            continue
+        for number, question in enumerate(questions):
+            at = f"{place}.qas[{number}]"
+            try:
+                name = _text(question, "id")
+                at = f"{path}: id {name}"
+                if name in seen:
+                    raise _FaultError("`id` must be unique in the file; it stands there a second time.")
+                seen.add(name)
+                answers = _answers(question, context, may_be_impossible) if labelled else ()
+                yield SquadExample(at, name, _text(question, "question"), context, answers)
+            except _FaultError as fault:
+                problems.add(at, str(fault))
+
+
+def _paragraphs(path: Path, articles: list[Any], problems: Problems) -> Iterator[tuple[str, Any]]:
+    """Yields all paragraphs with their places."""
+    for number, article in enumerate(articles):
+        place = f"{path}: data[{number}]"
+        try:
+            for index, paragraph in enumerate(_list(article, "paragraphs")):
+                yield f"{place}.paragraphs[{index}]", paragraph
+        except _FaultError as fault:
+            problems.add(place, str(fault))
+
+
+def _answers(question: Mapping[str, Any], context: str, may_be_impossible: bool) -> tuple[GoldSpan, ...]:
+    """Returns the right answers, each at its place; of equal ones all, as the official scripts do."""
+    impossible = question.get("is_impossible")
+    if not isinstance(impossible, bool | None):
+        raise _FaultError(f"`is_impossible` must be true or false. Received: {_shown(impossible)}")
+    if impossible and not may_be_impossible:
+        raise _FaultError(
+            "`is_impossible` is true, but squad1 is of questions that have an answer; squad2 takes others."
+        )
+    answers = question.get("answers", [])
+    if not isinstance(answers, list):
+        raise _FaultError(f"`answers` must be a list. Received: {_shown(answers)}")
+    if impossible and answers:
+        raise _FaultError(f"`is_impossible` is true, but there are `answers`. Received: {_shown(answers[0])}")
+    if not impossible and not answers:
+        rule = ", or be marked `is_impossible`" if may_be_impossible else ""
+        raise _FaultError(f"a labelled question must have `answers`{rule}. Received: none")
+    return tuple(_aligned(answer, context) for answer in answers)
+
+
+def _aligned(answer: Any, context: str) -> GoldSpan:
+    """Returns an answer where the context has it, white space of any length being equal to any other."""
+    text = _text(answer, "text")
+    start = answer.get("answer_start")
+    if not isinstance(start, int) or isinstance(start, bool):
+        raise _FaultError(f"`answer_start` must be an integer. Received: {_shown(start)}")
+    if start >= 0 and context.startswith(text, start):
+        return GoldSpan(text, start, start + len(text))
+    loose = re.compile(r"\s*(" + r"\s+".join(map(re.escape, text.split())) + ")")
+    found = loose.match(context, start) if start >= 0 else None
+    if found:
+        return GoldSpan(text, *found.span(1))
+    elsewhere = context.find(text)
+    there = f"stands at character {elsewhere}" if elsewhere >= 0 else "is not in the context at all"
+    reads = context[start : start + min(len(text), _SHOWN)] if start >= 0 else ""
+    raise _FaultError(
+        f"the context must have the answer {_shown(text)} at its `answer_start`, {start}; the answer {there}. "
+        f"Received: {reads!r}"
+    )
+
+
+def _text(entry: Any, name: str) -> str:
+    value = _object(entry).get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise _FaultError(f"`{name}` must be a text that is not empty. Received: {_shown(value)}")
+    return value
+
+
+def _list(entry: Any, name: str) -> list[Any]:
+    value = _object(entry).get(name)
+    if not isinstance(value, list):
+        raise _FaultError(f"`{name}` must be a list. Received: {_shown(value)}")
+    return value
+
+
+def _object(entry: Any) -> Mapping[str, Any]:
+    if not isinstance(entry, dict):
+        raise _FaultError(f"must be an object. Received: {_shown(entry)}")
+    return entry
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

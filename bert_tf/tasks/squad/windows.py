@@ -1,0 +1,257 @@
+"""Windows over contexts that are longer than a row: `[CLS] question [SEP] window [SEP]`.
+
+Windows of a question begin `stride` tokens apart (arXiv 1810.04805's run_squad.py). A token that several of them hold
+is scored in the one where it has the most context, so that every start of an answer is scored once.
+
+Shape legend: Q questions, N windows, T tokens of all windows, D distinct contexts, C tokens of all of these, P pairs of
+a question and a token of its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.squad.files import SquadExample
+from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
+from bert_tf.text.vocabulary import Vocabulary
+
+
+def _no_tokens() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Windows(Encoded):
+    """Rows of word pieces that are windows of contexts; those of a question stand together, in order.
+
+    Args:
+        origins: int64 (N,), number among the C tokens of the first one that a window holds.
+        starts: int32 (C,), the character of its context that a token begins with.
+        limits: int32 (C,), the character after its last one.
+    """
+
+    origins: np.ndarray = field(default_factory=_no_tokens)
+    starts: np.ndarray = field(default_factory=_no_tokens)
+    limits: np.ndarray = field(default_factory=_no_tokens)
+
+    @property
+    def held(self) -> np.ndarray:
+        """Tokens of the context in each window: int64 (N,)."""
+        return self.lengths - self.first_lengths - 1
+
+
+@dataclass(frozen=True)
+class ScoredTokens:
+    """The tokens of the contexts of all questions, each at its place in the window where it has the most context.
+
+    Args:
+        splits: int64 (Q + 1,), where the tokens of each question's context begin.
+        places: int64 (P,), place of the token among the T tokens of all windows.
+        ends: int64 (P,), place after the last token of the context in that window.
+        origins: int64 (Q,), number among the C tokens of the first one of the question's context.
+    """
+
+    splits: np.ndarray
+    places: np.ndarray
+    ends: np.ndarray
+    origins: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Contexts:
+    """Distinct contexts, tokenized, and which one each question has: int64 (Q,)."""
+
+    tokens: RaggedIds
+    starts: np.ndarray
+    limits: np.ndarray
+    chars: np.ndarray
+    of_question: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens of each question's context: int64 (Q,)."""
+        return np.diff(self.tokens.row_splits)[self.of_question]
+
+
+def make_windows(
+    examples: Sequence[SquadExample],
+    tokenizer: BertTokenizer,
+    length: int,
+    stride: int,
+    max_query_length: int,
+    labelled: bool,
+) -> Windows:
+    """Returns the windows of questions.
+
+    Args:
+        examples: the questions; each distinct context is tokenized once.
+        tokenizer: the preset's.
+        length: tokens of a window at most.
+        stride: tokens from the beginning of one window to that of the next; where a window holds fewer of the context,
+            it is these.
+        max_query_length: tokens of a question at most; what comes after is cut. Smaller than `length` by 4 at least.
+        labelled: whether to give `start_logits` and `end_logits`, int32 (N,): the first and the last token of the
+            first right answer, 0 for a window that does not hold all of it and for a question without an answer; an
+            answer of characters that the tokenizer drops weighs nothing.
+    """
+    contexts = _tokenized(examples, tokenizer)
+    queries = tokenizer.tokenize([example.question for example in examples])
+    query_sizes = np.minimum(np.diff(queries.row_splits), max_query_length)
+    of, begins, held = _cut(contexts.sizes, length - 3 - query_sizes, stride)
+    first_lengths = query_sizes[of] + 2
+    row_splits = np.concatenate([[0], np.cumsum(first_lengths + held + 1)])
+    origins = contexts.tokens.row_splits[contexts.of_question][of] + begins
+    targets: Arrays = {}
+    weights: Arrays = {}
+    if labelled:
+        targets, weights = _targets(*_gold_tokens(examples, contexts), of, origins, held, first_lengths)
+    return Windows(
+        token_ids=_token_ids(tokenizer.vocabulary, queries, contexts.tokens, row_splits, first_lengths, of, origins),
+        row_splits=row_splits,
+        first_lengths=first_lengths.astype(np.int32),
+        pad_id=tokenizer.vocabulary.pad_id,
+        targets=targets,
+        weights=weights,
+        examples=of,
+        origins=origins,
+        starts=contexts.starts,
+        limits=contexts.limits,
+    )
+
+
+def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
+    """Returns where each token of each question's context is scored.
+
+    It has the most context where the smaller of the numbers of tokens to its left and right is the largest, a hundredth
+    of the tokens that a window holds added; of equal windows it is the first (as in run_squad.py).
+
+    Args:
+        windows: of all questions.
+        questions: Q.
+    """
+    counts = np.bincount(windows.examples, minlength=questions)
+    rows = np.cumsum(counts) - counts
+    held, begins = windows.held, windows.origins - np.repeat(windows.origins[rows], counts)
+    room, last = held[rows], rows + counts - 1
+    step = np.where(counts > 1, begins[np.minimum(rows + 1, len(windows) - 1)], 1)
+    sizes = begins[last] + held[last]
+    splits = np.concatenate([[0], np.cumsum(sizes)])
+    of = np.repeat(np.arange(questions), sizes)
+    token = _ranges(np.zeros_like(sizes), sizes)
+    row = rows[of] + _best_windows(token, room[of], step[of], counts[of], sizes[of])
+    context = windows.row_splits[row] + windows.first_lengths[row]
+    return ScoredTokens(splits, context + token - begins[row], context + held[row], windows.origins[rows])
+
+
+def _best_windows(
+    token: np.ndarray, room: np.ndarray, step: np.ndarray, counts: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """Returns the number of the window, among those of its question, where each token has the most context.
+
+    All windows of a question but the last hold `room` tokens: of these it is the one whose middle is the nearest.
+    """
+    nearest = -((step + room - 1 - 2 * token) // (2 * step))
+    full = np.clip(nearest, 0, np.maximum(counts - 2, 0))
+    begin, last_begin = full * step, (counts - 1) * step
+
+    def score(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return 100 * np.minimum(left, right) + left + right + 1
+
+    right = begin + room - 1 - token
+    in_last = score(token - last_begin, sizes - 1 - token) > score(token - begin, right)
+    return np.where((token >= last_begin) & (in_last | (right < 0)), counts - 1, full)
+
+
+def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cuts contexts of these sizes into windows of at most `room` tokens, (Q,) each.
+
+    Returns:
+        The question of each window, the token of its context that it begins with, and how many it holds: (N,) each.
+    """
+    step = np.minimum(room, stride)
+    counts = np.where(sizes <= room, 1, -((room - sizes) // step) + 1)
+    of = np.repeat(np.arange(len(sizes)), counts)
+    begins = _ranges(np.zeros_like(counts), counts) * step[of]
+    return of, begins, np.minimum(room[of], sizes[of] - begins)
+
+
+def _tokenized(examples: Sequence[SquadExample], tokenizer: BertTokenizer) -> _Contexts:
+    numbers: dict[str, int] = {}
+    of_question = [numbers.setdefault(example.context, len(numbers)) for example in examples]
+    tokens, starts, limits = tokenizer.tokenize_with_offsets(list(numbers))
+    return _Contexts(tokens, starts, limits, np.array([len(text) for text in numbers]), np.array(of_question))
+
+
+def _token_ids(
+    vocabulary: Vocabulary,
+    queries: RaggedIds,
+    contexts: RaggedIds,
+    row_splits: np.ndarray,
+    first_lengths: np.ndarray,
+    of: np.ndarray,
+    origins: np.ndarray,
+) -> np.ndarray:
+    """Returns the tokens of all windows."""
+    ids = np.full(row_splits[-1], vocabulary.sep_id, np.int32)
+    rows = row_splits[:-1]
+    ids[rows] = vocabulary.cls_id
+    copied = (
+        (queries.values, queries.row_splits[of], rows + 1, first_lengths - 2),
+        (contexts.values, origins, rows + first_lengths, np.diff(row_splits) - first_lengths - 1),
+    )
+    for values, sources, targets, sizes in copied:
+        ids[_ranges(targets, sizes)] = values[_ranges(sources, sizes)]
+    return ids
+
+
+def _gold_tokens(examples: Sequence[SquadExample], contexts: _Contexts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the first and the last token, among all C, of the fewest that cover each first right answer, (Q,) each.
+
+    The last is before the first where no token does: the answer is of characters that the tokenizer drops.
+
+    Returns:
+        Both, and whether there is a right answer.
+    """
+    # Characters counted through all contexts, one between two of them, so that one search serves all.
+    bases = np.cumsum(contexts.chars + 1) - contexts.chars - 1
+    token_base = np.repeat(bases, np.diff(contexts.tokens.row_splits))
+    golds = [example.answers[0] if example.answers else None for example in examples]
+    base = bases[contexts.of_question]
+    begins = base + np.array([gold.start if gold else 0 for gold in golds])
+    ends = base + np.array([gold.limit if gold else 0 for gold in golds])
+    first = np.searchsorted(token_base + contexts.limits, begins, side="right")
+    last = np.searchsorted(token_base + contexts.starts, ends, side="left") - 1
+    return first, last, np.array([gold is not None for gold in golds])
+
+
+def _targets(
+    first: np.ndarray,
+    last: np.ndarray,
+    has_answer: np.ndarray,
+    of: np.ndarray,
+    origins: np.ndarray,
+    held: np.ndarray,
+    first_lengths: np.ndarray,
+) -> tuple[Arrays, Arrays]:
+    """Returns the places of the tokens `first` to `last` in each window, 0 where it does not hold them, and weights."""
+    covered = has_answer & (first <= last)
+    begin, end = first[of], last[of]
+    inside = covered[of] & (begin >= origins) & (end < origins + held)
+    targets = {
+        name: np.where(inside, token - origins + first_lengths, 0).astype(np.int32)
+        for name, token in ((START_LOGITS, begin), (END_LOGITS, end))
+    }
+    # What cannot be pointed at must not teach that there is no answer.
+    weight = (covered | ~has_answer)[of].astype(np.float32)
+    return targets, {} if weight.all() else dict.fromkeys(targets, weight)
+
+
+def _ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns `begins[i], ..., begins[i] + sizes[i] - 1` for each i, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)

@@ -1,0 +1,148 @@
+"""Files of SWAG's header: a beginning and several endings a row, comma-separated, quoted where a cell needs it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bert_tf.tasks.input_errors import Problems
+
+CONTEXT, START, LABEL = "sent1", "sent2", "label"
+# Of predictions, as the program of SWAG's authors writes them (rowanz/swagaf, csv_predict.py): the index has no name.
+INDEX, PREDICTION = "", "pred"
+_ENDING = "ending"
+# The module's own limit on the characters of a cell is lower than some texts are long.
+_LONGEST_CELL = 1 << 30
+
+
+@dataclass(frozen=True)
+class ChoiceExample:
+    """A beginning and its endings.
+
+    Args:
+        place: file and line.
+        number: of the row in its file, counted from 0: its index in predictions.
+        context: the sentence before; may be empty.
+        start: how the sentence begins that an ending completes; may be empty.
+        endings: at least two.
+        label: number of the right ending; None where it is not known.
+    """
+
+    place: str
+    number: int
+    context: str
+    start: str
+    endings: tuple[str, ...]
+    label: int | None = None
+
+
+def ending_columns(header: Sequence[str]) -> tuple[str, ...]:
+    """Returns the columns of a header that hold endings: `ending0`, `ending1` and so on, without a gap."""
+    names = tuple(f"{_ENDING}{number}" for number in range(len(header)))
+    return tuple(name for number, name in enumerate(names) if set(names[: number + 1]) <= set(header))
+
+
+def read_choices(path: Path, problems: Problems, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
+    """Reads rows, one by one.
+
+    Args:
+        path: the file, UTF-8, with or without a byte order mark.
+        problems: takes rows of another width, empty endings, rows without a beginning, and labels that name no ending.
+        labelled: whether the label is to be read and must be there.
+        choices: endings that a row must have; 0 takes as many as the header names.
+
+    Raises:
+        ValueError: naming file and line, for an empty file, a missing column, fewer than two endings or another number
+            than `choices`, bytes that are not UTF-8, and what `problems` does not skip.
+    """
+    rows = _rows(path, problems)
+    _, header = next(rows, (1, []))
+    endings = ending_columns(header)
+    wanted = (CONTEXT, START, *(endings or (f"{_ENDING}0",)), *([LABEL] if labelled else []))
+    for name in wanted:
+        if name not in header:
+            raise ValueError(f"{path}: line 1: no column `{name}`. Received: {header}")
+    if len(endings) < 2 or (choices and len(endings) != choices):
+        expected = f"{choices} endings, as in training" if choices else "at least two endings"
+        raise ValueError(f"{path}: line 1: there must be {expected}. Received: {', '.join(endings)}")
+    for number, (line, cells) in enumerate(rows):
+        place = f"{path}: line {line}"
+        if len(cells) != len(header):
+            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            continue
+        row = dict(zip(header, cells, strict=True))
+        fault = _fault(row, endings, labelled)
+        if fault:
+            problems.add(place, fault)
+            continue
+        texts = tuple(row[name] for name in endings)
+        label = int(row[LABEL]) if labelled else None
+        yield ChoiceExample(place, number, row[CONTEXT], row[START], texts, label)
+
+
+def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]:
+    """Reads the number of the ending that was chosen for every example.
+
+    Args:
+        path: CSV with the column `pred`; where there is a column without a name, it is the index of the example's row.
+        examples: those of the file with the right answers.
+
+    Raises:
+        ValueError: naming file and line, for a prediction that is missing, double, of no example, or of no ending.
+    """
+    rows = _rows(path, Problems())
+    _, header = next(rows, (1, []))
+    if PREDICTION not in header:
+        raise ValueError(f"{path}: line 1: no column `{PREDICTION}`. Received: {header}")
+    endings = {str(example.number): len(example.endings) for example in examples}
+    order = iter(endings)
+    found: dict[str, int] = {}
+    for line, cells in rows:
+        row = dict(zip(header, cells, strict=False))
+        index = row[INDEX] if INDEX in row else next(order, "")
+        place = f"{path}: line {line}"
+        if index not in endings or index in found:
+            raise ValueError(f"{place}: must be the one prediction for one of {len(endings)} rows. Received: {cells}")
+        choice = row.get(PREDICTION, "").strip()
+        if choice not in map(str, range(endings[index])):
+            raise ValueError(f"{place}: `{PREDICTION}` must be in [0, {endings[index]}). Received: {choice!r}")
+        found[index] = int(choice)
+    missing = [index for index in endings if index not in found]
+    if missing:
+        raise ValueError(f"{path}: there must be a prediction for every row. Received: none for row {missing[0]}")
+    return [found[index] for index in endings]
+
+
+def _fault(row: dict[str, str], endings: Sequence[str], labelled: bool) -> str:
+    """Returns what is wrong with a row; nothing where all is right."""
+    empty = [name for name in endings if not row[name].strip()]
+    if empty:
+        return f"`{empty[0]}` is empty."
+    if not row[CONTEXT].strip() and not row[START].strip():
+        return f"`{CONTEXT}` and `{START}` are both empty."
+    numbers = [str(number) for number in range(len(endings))]
+    if labelled and row[LABEL].strip() not in numbers:
+        return f"`{LABEL}` must be one of {', '.join(numbers)}. Received: {row[LABEL]!r}"
+    return ""
+
+
+def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number of its first line, and the cells, of every row that is not blank; a cell may hold lines."""
+    csv.field_size_limit(_LONGEST_CELL)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                problems.add(f"{path}: line {line}", f"quotes must enclose whole cells and be closed: {error}.")
+                continue
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}: not UTF-8, after line {line - 1}: {error}") from error
+            if cells:
+                yield line, cells

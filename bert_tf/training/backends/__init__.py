@@ -1,0 +1,1 @@
+"""Train steps for the TensorFlow and JAX backends of Keras."""

@@ -1,0 +1,74 @@
+"""Training on TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import TrainingConfig
+from bert_tf.data.input.batches import Dataset
+from bert_tf.training.backends.base import Engine, Model
+from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
+from bert_tf.training.distributed.collectives import check_same_step, vote
+from bert_tf.training.distributed.strategies import strategy_scope
+from bert_tf.training.distributed.workers import is_chief, lost_workers_told, spread
+from bert_tf.training.losses import Objective
+
+
+class TensorFlowEngine(Engine):
+    """TensorFlow under a `tf.distribute` strategy."""
+
+    def __init__(self) -> None:
+        self._strategy = tf.distribute.get_strategy()
+
+    @contextlib.contextmanager
+    def building(self, config: TrainingConfig) -> Iterator[None]:
+        """Enters the scope of the strategy."""
+        with strategy_scope(config) as strategy:
+            self._strategy = strategy
+            self.is_chief = is_chief(strategy)
+            yield
+
+    def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TensorFlowTrainingModel:
+        """Returns the model that takes its steps on TensorFlow."""
+        return TensorFlowTrainingModel(model, objective, parts)
+
+    def batches(self, dataset: Dataset) -> Any:
+        """Returns the dataset, spread over the workers where there are several."""
+        return spread(dataset, self._strategy)
+
+    def caller(self, model: keras.Model) -> Model:
+        """Returns the model in a graph that takes batches of any size."""
+        specification = {
+            name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype, name=name)
+            for name, tensor in model.input.items()
+        }
+        call = tf.function(lambda inputs: model(inputs, training=False), input_signature=[specification])
+        return lambda inputs: tf.nest.map_structure(lambda output: output.numpy(), call(dict(inputs)))
+
+    @property
+    def num_devices(self) -> int:
+        """The GPUs that TensorFlow sees, or 1."""
+        return max(1, len(tf.config.list_logical_devices("GPU")))
+
+    @property
+    def num_replicas(self) -> int:
+        """The replicas of all processes."""
+        return self._strategy.num_replicas_in_sync
+
+    def vote(self) -> Callable[[bool], bool] | None:
+        """Returns the vote of the workers, where there are several."""
+        return vote(self._strategy)
+
+    def check_same_step(self, step: int) -> None:
+        """Compares the steps of all workers."""
+        check_same_step(self._strategy, step)
+
+    def lost_workers_told(self, step: Callable[[], int]) -> AbstractContextManager[None]:
+        """Tells of a worker that was lost."""
+        return lost_workers_told(self._strategy, step)

@@ -1,0 +1,1 @@
+"""Distribution strategies, worker clusters and TPUs."""

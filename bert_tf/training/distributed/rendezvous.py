@@ -1,0 +1,89 @@
+"""Several processes of one run find each other, or end with an error that says who is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.loop.checkpoints import TrainingError
+
+# Between attempts, and for one of them: a host that drops packets answers nothing at all.
+_PAUSE, _ATTEMPT = 0.2, 2.0
+
+
+@contextlib.contextmanager
+def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
+    """Waits until every worker answers at its address; the block starts TensorFlow's own server there.
+
+    TensorFlow 2.21 waits an hour for a worker that never comes, does not say for which, and takes SIGTERM for itself
+    meanwhile and from then on. Here a worker listens at its address until it has reached all others; those that come
+    later reach TensorFlow's server at the same place. Python's answer to SIGTERM is back when the block ends.
+
+    Args:
+        cluster: the workers and this one among them.
+        seconds: to wait, in all.
+
+    Raises:
+        TrainingError: naming the workers that do not answer, or this one's address when it cannot be listened at.
+    """
+    others = [address for index, address in enumerate(cluster.workers) if index != cluster.index]
+    with _listening(cluster.workers[cluster.index]):
+        missing = _wait_for(others, seconds)
+    if missing:
+        raise TrainingError(
+            f"no answer from {', '.join(missing)} within {seconds:g} seconds, which `training.worker_timeout` "
+            f"allows. Start the same command on every worker that TF_CONFIG names."
+        )
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+
+
+def _wait_for(addresses: Sequence[str], seconds: float) -> list[str]:
+    """Returns those of `addresses` that have not answered after `seconds`."""
+    missing, deadline, told = list(addresses), time.monotonic() + seconds, False
+    while True:
+        missing = [address for address in missing if not answers(address)]
+        if not missing or time.monotonic() >= deadline:
+            return missing
+        if not told:
+            print(f"waiting for {', '.join(missing)}", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(_PAUSE)
+
+
+def answers(address: str) -> bool:
+    """Tells whether anything listens at `host:port`."""
+    with contextlib.suppress(OSError), socket.create_connection(_split(address), timeout=_ATTEMPT):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _listening(address: str) -> Iterator[None]:
+    """Listens at the port of `address`, on every interface, without taking anything up."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    try:
+        listener = socket.create_server(
+            ("", _split(address)[1]), family=family, dualstack_ipv6=family == socket.AF_INET6, backlog=128
+        )
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise TrainingError(
+            f"TF_CONFIG: this worker's address, {address}, is in use by another process; is the run started already?"
+        ) from error
+    with listener:
+        yield
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

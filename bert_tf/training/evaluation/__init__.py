@@ -1,0 +1,1 @@
+"""Evaluation during training: metrics, baselines and sample predictions."""

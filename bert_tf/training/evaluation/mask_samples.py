@@ -1,0 +1,145 @@
+"""What a model puts in the place of masks, as a person reads it.
+
+Shape legend: B batch, S sequence, P predictions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from bert_tf.data.examples.sample_examples import Token, token_at
+from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.text.vocabulary import CONTINUATION, Vocabulary
+
+# Pieces shown for each mask.
+GUESSES = 3
+Batch = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
+
+
+class Model(Protocol):
+    """What gives logits by name."""
+
+    def __call__(self, inputs: Mapping[str, np.ndarray], *, training: bool) -> Mapping[str, Any]:
+        """Returns the outputs."""
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What a model says to one mask.
+
+    Args:
+        position: of the mask in the sequence.
+        probability: of the right piece.
+        guesses: the likeliest pieces and their probabilities, from the top.
+    """
+
+    position: int
+    probability: float
+    guesses: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class FilledExample:
+    """One example with what a model says to its masks.
+
+    Args:
+        tokens: the example without padding, masked.
+        fillings: from left to right; the right piece is the token's `original`.
+    """
+
+    tokens: tuple[Token, ...]
+    fillings: tuple[Filling, ...]
+
+    def is_right(self, filling: Filling) -> bool:
+        """Whether the likeliest piece is the right one."""
+        return filling.guesses[0][0] == self.tokens[filling.position].original
+
+
+def fill_masks(model: Model, batch: Batch, vocabulary: Vocabulary) -> tuple[FilledExample, ...]:
+    """Returns the examples of a batch with what `model` says to their masks.
+
+    Args:
+        model: gives `mlm_logits` (B, P, V).
+        batch: inputs, targets and weights, one example a row; a mask that weighs nothing is none.
+        vocabulary: of the data.
+    """
+    inputs, targets, weights = ({name: np.asarray(value) for name, value in part.items()} for part in batch)
+    logits = np.asarray(model(inputs, training=False)[MLM_LOGITS], np.float32)
+    probabilities = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    probabilities /= probabilities.sum(axis=-1, keepdims=True)
+    return tuple(
+        _filled(
+            {name: part[row] for name, part in inputs.items()},
+            targets[MLM_LOGITS][row],
+            weights[MLM_LOGITS][row],
+            probabilities[row],
+            vocabulary,
+        )
+        for row in range(len(logits))
+    )
+
+
+def in_markdown(example: FilledExample) -> str:
+    """Returns an example as TensorBoard's text: its masks numbered, and a table of what the model says to each."""
+    numbers = {filling.position: number for number, filling in enumerate(example.fillings, start=1)}
+    words: list[str] = []
+    for position, token in enumerate(example.tokens):
+        text = _escaped(token.text if token.fate else token.piece.removeprefix(CONTINUATION))
+        written = f"**{text}** ({numbers[position]})" if position in numbers else text
+        words.append(written if token.continues and not token.fate else f" {written}")
+    head = ["", "right piece", "its probability", *(f"guess {number}" for number in range(1, GUESSES + 1))]
+    lines = [_row(head), _row(["---"] * len(head))]
+    for number, filling in enumerate(example.fillings, start=1):
+        sign = "✓" if example.is_right(filling) else "✗"
+        right = _escaped(example.tokens[filling.position].original)
+        guesses = [f"{_escaped(piece)} {share:.1%}" for piece, share in filling.guesses]
+        lines.append(_row([f"{number} {sign}", right, f"{filling.probability:.1%}", *guesses]))
+    return "".join(words).lstrip() + "\n\n" + "\n".join(lines)
+
+
+def _filled(
+    inputs: Mapping[str, np.ndarray],
+    targets: np.ndarray,
+    weights: np.ndarray,
+    probabilities: np.ndarray,
+    vocabulary: Vocabulary,
+) -> FilledExample:
+    masks = [mask for mask in np.argsort(inputs[MASK_POSITIONS], kind="stable") if weights[mask] > 0]
+    originals = {int(inputs[MASK_POSITIONS][mask]): int(targets[mask]) for mask in masks}
+    length = int(inputs[PADDING_MASK].sum())
+    tokens = (
+        token_at(int(inputs[TOKEN_IDS][at]), int(inputs[SEGMENT_IDS][at]), originals.get(at), vocabulary)
+        for at in range(length)
+    )
+    fillings = (
+        Filling(
+            int(inputs[MASK_POSITIONS][mask]),
+            float(probabilities[mask, targets[mask]]),
+            tuple(_top(probabilities[mask], vocabulary)),
+        )
+        for mask in masks
+    )
+    return FilledExample(tuple(tokens), tuple(fillings))
+
+
+def _top(probabilities: np.ndarray, vocabulary: Vocabulary) -> Iterator[tuple[str, float]]:
+    # Of pieces that are equally likely the first in the vocabulary come first, as in a stable sort of all.
+    for index in np.argsort(-probabilities, kind="stable")[:GUESSES].tolist():
+        yield vocabulary.tokens[index], float(probabilities[index])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN.sub(r"\\\1", text)

@@ -1,0 +1,1 @@
+"""Run logs, TensorBoard event files and throughput figures."""

@@ -1,0 +1,1 @@
+"""Callbacks of `model.fit`: checkpoints, preemption, NaN recovery and profiling."""

@@ -1,0 +1,112 @@
+"""The optimizer of a run: rates by step and by layer, exclusions from weight decay, clipping, loss scaling."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+
+import keras
+from keras import ops
+
+from bert_tf.config import TrainingConfig
+from bert_tf.training.optim.optimizers import OPTIMIZERS, LossScaleOptimizer
+from bert_tf.training.optim.schedules import SCHEDULES
+
+# Where a variable of the encoder stands, in its path.
+_LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
+_EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
+
+
+def is_decayed(variable: keras.Variable) -> bool:
+    """Tells whether weight decay applies: to everything but biases and layer normalization."""
+    name = variable.path.rsplit("/", 1)[-1]
+    return not (name.endswith("bias") or name in ("gamma", "beta"))
+
+
+def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
+    """Returns a factor of the learning rate for each variable, lower the nearer it is to the input.
+
+    With L layers, what stands above the encoder has the factor 1, layer i of 1 to L `decay ** (L + 1 - i)`, the
+    embeddings `decay ** (L + 1)` (arXiv 2003.10555, section 3.2, table 6).
+
+    Args:
+        variables: of one model.
+        decay: in (0, 1].
+    """
+    layers = [_LAYER.search(variable.path) for variable in variables]
+    top = 1 + max((int(layer[1]) for layer in layers if layer), default=0)
+    rates = []
+    for variable, layer in zip(variables, layers, strict=True):
+        height = int(layer[1]) if layer else 0 if _EMBEDDINGS.search(variable.path) else top
+        rates.append(decay ** (top - height))
+    return rates
+
+
+def make_optimizer(
+    config: TrainingConfig, total_steps: int, variables: list[keras.Variable]
+) -> keras.optimizers.Optimizer:
+    """Builds the optimizer of a run over `variables`.
+
+    Args:
+        config: kind, rates, betas, decay, clipping and precision (`float16` adds dynamic loss scaling).
+        total_steps: steps of the whole run; the schedule ends there.
+        variables: the trainable variables of the model.
+
+    Returns:
+        A built optimizer: its state exists and can be restored.
+    """
+    schedule = SCHEDULES[config.schedule]
+    optimizer: keras.optimizers.Optimizer = OPTIMIZERS[config.optimizer](
+        learning_rate=schedule(config.learning_rate, config.resolved_warmup(total_steps), total_steps),
+        weight_decay=config.weight_decay,
+        beta_1=config.adam_beta_1,
+        beta_2=config.adam_beta_2,
+        epsilon=config.adam_epsilon,
+        global_clipnorm=config.clip_norm or None,
+        bias_correction=config.bias_correction,
+        use_ema=config.average > 0,
+        ema_momentum=config.average or None,
+        rate_scales=layer_rates(variables, config.layer_decay) if config.layer_decay < 1 else None,
+    )
+    optimizer.exclude_from_weight_decay(var_list=[v for v in variables if not is_decayed(v)])
+    if config.precision == "float16":
+        optimizer = LossScaleOptimizer(optimizer)
+    optimizer.build(variables)
+    return optimizer
+
+
+@contextlib.contextmanager
+def averaged_weights(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> Iterator[None]:
+    """Holds the moving averages in the `variables` of the optimizer while its block runs, if it keeps any."""
+    if not _inner(optimizer).use_ema:
+        yield
+        return
+    former = [ops.convert_to_numpy(variable) for variable in variables]
+    keep_averages(optimizer, variables)
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, former, strict=True):
+            variable.assign(value)
+
+
+def keep_averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
+    """Puts the moving averages in the place of the `variables` of the optimizer, if it keeps any."""
+    _inner(optimizer).overwrite_with_averages(variables)
+
+
+def set_halved(optimizer: keras.optimizers.Optimizer, steps: Sequence[int]) -> None:
+    """Halves the rate after each of these numbers of finished steps, in functions that are traced from now on."""
+    _inner(optimizer)._learning_rate.halved = tuple(steps)
+
+
+def last_rate(optimizer: keras.optimizers.Optimizer) -> float:
+    """Returns the learning rate of the step just taken, which the optimizer counts as finished already."""
+    inner = _inner(optimizer)
+    return float(inner._learning_rate(ops.maximum(inner.iterations - 1, 0)))
+
+
+def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Returns the optimizer itself, without what scales the loss for it."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -1,0 +1,187 @@
+"""AdamW and LAMB over the gradient of the global batch, as BERT is trained with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class AdamW(keras.optimizers.AdamW):
+    """Adam with decoupled weight decay (arXiv 1711.05101), given the gradient of the global batch in every replica.
+
+    Keras clips in each replica and adds the clipped gradients up, which is another step than one device
+    would take; here nothing is added up any more. Gradients of embedding look-ups become dense before they are
+    clipped: their norm counts a row that occurs twice once, as the sum it is.
+
+    Args:
+        bias_correction: whether the moments are corrected for having begun at zero (arXiv 1412.6980, section 3);
+            the original's optimizer does without.
+        rate_scales: a factor of the learning rate, and with it of the decay, for each variable in the order of
+            `build`; 1 throughout when `None`.
+        **kwargs: of `keras.optimizers.AdamW`.
+    """
+
+    def __init__(
+        self, *, bias_correction: bool = True, rate_scales: Sequence[float] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.bias_correction = bias_correction
+        self.rate_scales = None if rate_scales is None else tuple(rate_scales)
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Creates the moments of `variables`.
+
+        Raises:
+            ValueError: when there is not one rate scale a variable.
+        """
+        if self.rate_scales is not None and len(self.rate_scales) != len(variables):
+            raise ValueError(f"needs {len(variables)} `rate_scales`. Received: {len(self.rate_scales)}")
+        super().build(variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Moves `variable` by `-rate * (m / (sqrt(v) + epsilon) + decay * variable)`."""
+        index = self._get_variable_index(variable)
+        rate = ops.cast(learning_rate, variable.dtype)
+        if self.rate_scales is not None:
+            rate = rate * self.rate_scales[index]
+        decay = self.weight_decay if self.weight_decay and self._use_weight_decay(variable) else 0.0
+        self._move(variable, ops.cast(gradient, variable.dtype), rate, decay, index)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        own = {"bias_correction": self.bias_correction, "rate_scales": self.rate_scales}
+        return super().get_config() | own
+
+    def _move(self, variable, gradient, rate, decay, index):
+        if decay:
+            # The decay of the value before the step, as in the formula: nothing else has changed it yet.
+            self.assign_sub(variable, variable * (rate * decay))
+        if keras.backend.backend() == "tensorflow":
+            self._apply_fused(variable, gradient, rate, index)
+        else:
+            self.assign_sub(variable, rate * self._adam_direction(variable, gradient, index))
+
+    def _apply_fused(self, variable, gradient, rate, index):
+        """Does in one pass over memory what takes ten as single operations."""
+        import tensorflow as tf
+
+        moments = (self._momentums[index].value, self._velocities[index].value)
+        powers = self._powers(variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=moments[0].handle,
+            v=moments[1].handle,
+            beta1_power=powers[0],
+            beta2_power=powers[1],
+            lr=rate,
+            beta1=ops.cast(self.beta_1, variable.dtype),
+            beta2=ops.cast(self.beta_2, variable.dtype),
+            epsilon=ops.cast(self.epsilon, variable.dtype),
+            grad=gradient,
+            use_locking=True,
+        )
+
+    def _adam_direction(self, variable, gradient, index):
+        """Updates the moments; returns `m / (sqrt(v) + epsilon)`, corrected where that is wanted."""
+        m, v = self._momentums[index], self._velocities[index]
+        self.assign_add(m, (gradient - m) * (1 - self.beta_1))
+        self.assign_add(v, (ops.square(gradient) - v) * (1 - self.beta_2))
+        power_1, power_2 = self._powers(variable.dtype)
+        correction = ops.sqrt(1 - power_2) / (1 - power_1)
+        return correction * m / (ops.sqrt(v) + self.epsilon)
+
+    def _powers(self, dtype):
+        """Returns the betas to the power of the step, with which the correction is made; zeros for none."""
+        if not self.bias_correction:
+            return ops.cast(0.0, dtype), ops.cast(0.0, dtype)
+        step = ops.cast(self.iterations + 1, dtype)
+        return ops.power(ops.cast(self.beta_1, dtype), step), ops.power(ops.cast(self.beta_2, dtype), step)
+
+    def _apply_weight_decay(self, variables):
+        """Does nothing: `update_step` decays."""
+
+    def finalize_variable_values(self, var_list):
+        """Does nothing: `fit` calls it at the end of every part of a run; see `overwrite_with_averages`."""
+
+    def overwrite_with_averages(self, variables: list[keras.Variable]) -> None:
+        """Puts the moving averages in the place of the `variables`, if there are any."""
+        if self.use_ema:
+            self._overwrite_model_variables_with_average_value(variables)
+
+    def _clip_gradients(self, grads):
+        grads = [_dense(grad) for grad in grads]
+        if not self.global_clipnorm:
+            return super()._clip_gradients(grads)
+        norm = global_norm(grads)
+        # NaN where the norm is not finite.
+        scale = ops.minimum(1.0, self.global_clipnorm / norm) + (norm - norm)
+        return [grad * scale for grad in grads]
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        return list(grads_and_vars)
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class Lamb(AdamW):
+    """LAMB (arXiv 1904.00962, algorithm 2): the step of each variable in proportion to the variable's norm.
+
+    As in its authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is
+    the identity, and a norm of zero gives the ratio 1.
+
+    Args:
+        **kwargs: of `AdamW`.
+    """
+
+    def _move(self, variable, gradient, rate, decay, index):
+        direction = self._adam_direction(variable, gradient, index)
+        if decay:
+            value = ops.convert_to_tensor(variable)
+            direction = direction + decay * value
+            # `ops.norm` takes vectors and matrices only; the kernels of attention have three axes.
+            weight, step = (ops.sqrt(ops.sum(ops.square(each))) for each in (value, direction))
+            there = ops.logical_and(weight > 0, step > 0)
+            rate = rate * ops.where(there, ops.divide_no_nan(weight, step), 1.0)
+        self.assign_sub(variable, rate * direction)
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+    """Keras's loss scaling, given the gradient of the global batch in every replica.
+
+    Keras calls the gradient of an embedding look-up finite whatever is in it (3.15: `isfinite` of IndexedSlices is
+    true throughout), so that an overflow there ends in NaN weights; here it is made dense.
+    """
+
+    def apply(self, grads, trainable_variables=None):
+        """Applies the gradients, made dense first."""
+        super().apply([_dense(grad) for grad in grads], trainable_variables)
+
+
+def global_norm(gradients: Sequence[Any]) -> Any:
+    """Returns the norm of all gradients together, a float32 scalar.
+
+    Args:
+        gradients: dense tensors.
+    """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # One pass over memory; squares of their own would take three. Asked twice in a step, it is computed once.
+        return tf.linalg.global_norm(gradients)
+    return ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
+
+
+def _dense(gradient: Any) -> Any:
+    """Returns a gradient as one tensor: on TensorFlow, that of an embedding look-up may be in slices."""
+    if keras.backend.backend() != "tensorflow":
+        return gradient
+    from bert_tf.training.distributed.strategies import dense
+
+    return dense(gradient)
+
+
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
