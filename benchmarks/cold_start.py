@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks import measure
 from benchmarks.peers.requests import texts
 from benchmarks.server_process import serving
-from bert_tf.client.rest import connect
+from bert_tf.client import connect
 
 VARIANTS: dict[str, tuple[str, ...]] = {"with warm-up": (), "without": ("--no_warmup",)}
 TITLE = "Cold start"

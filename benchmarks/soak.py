@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.fuzz import HostileClient
 from benchmarks.server_process import Server, serving
-from bert_tf.client.rest import connect
+from bert_tf.client import connect
 from bert_tf.export.versions import latest_version
 
 # Memory is compared from here on, as a share of the time: arenas and thread stacks grow in the beginning.

@@ -55,7 +55,7 @@ _HOMES = {
     "convert": "bert_tf.conversion",
     "read_checkpoint": "bert_tf.conversion",
     "export_preset": "bert_tf.export.saved_model",
-    "predict": "bert_tf.client.rest",
+    "predict": "bert_tf.client",
     "serve": "bert_tf.serving.server",
 }
 

@@ -1,4 +1,4 @@
-"""The gRPC half of `bert_tf.client.rest`: rows of plain Python to tensors, and back."""
+"""Client over gRPC: converts rows of plain Python to tensors, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from bert_tf.client.rest import PredictError, again
+from bert_tf.client.base import PredictError, again
 from bert_tf.export.json_values import float32_digits, plain
 
 _SIGNATURE_DEF = "signature_def"

@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.data.schema import TOKEN_IDS
 from bert_tf.tasks.input_errors import Problems
 from bert_tf.tasks.predictor import Answerer
-from bert_tf.training.backends.base import Model
+from bert_tf.training.backends import Model
 
 
 class ExportEvaluation:

@@ -17,6 +17,7 @@ from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.pretraining.warm_start import InitialWeights
+from bert_tf.reports.training.page import write_report
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures, published_figures
 from bert_tf.training.evaluation.context import Sights
@@ -116,6 +117,7 @@ def run_pretraining(
         boundaries=[phase.first for phase in phases[1:]],
         packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
         sights=course.sights(vocabulary),
+        on_finish=write_report,
     )
     preset = output / "preset"
     info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})

@@ -15,7 +15,7 @@ import numpy as np
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.training.backends.base import Model
+from bert_tf.training.backends import Model
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 # Beyond these, a batch gains nothing on a processor; below, little of what it costs to call the model is spread.

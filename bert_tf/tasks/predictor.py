@@ -16,7 +16,7 @@ from bert_tf.tasks.inference import Progress, outputs_of
 from bert_tf.tasks.input_errors import Problems
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends.base import Model, current_engine
+from bert_tf.training.backends import Model, current_engine
 
 # Examples that are in memory at once.
 _PART = 2048

@@ -18,12 +18,11 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
 from bert_tf.data.atomic_files import only_writer
 from bert_tf.data.input.batches import Dataset
-from bert_tf.reports.training.page import PAGE_NAME, write_page
-from bert_tf.training.backends.base import Engine, Model, current_engine, precision_scope
+from bert_tf.training.backends import Engine, Model, current_engine, precision_scope
 from bert_tf.training.evaluation.context import Evaluation, Sights
 from bert_tf.training.evaluation.evaluate import evaluator, is_enough, measuring
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
-from bert_tf.training.logging.run_log import HISTORY_NAME, TENSORBOARD_NAME, RunLog
+from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, RunLog
 from bert_tf.training.loop.callback import Intervals, StepEvents
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
 from bert_tf.training.loop.nan_recovery import DETOURS_NAME, MOST, Detours
@@ -36,9 +35,11 @@ from bert_tf.training.validation import refuse_unsupported
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
 OUTPUT_NAMES = frozenset(
-    {CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, PAGE_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+    {CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
     | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )
+# Takes the output directory, the settings of the run, all its steps and the last evaluation.
+FinishHook = Callable[[Path, Mapping[str, Any], int, Evaluation | None], object]
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ def pretrain(
     boundaries: Sequence[int] = (),
     packing: Packing | None = None,
     sights: Sights | None = None,
+    on_finish: FinishHook | None = None,
 ) -> TrainResult:
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
 
@@ -112,6 +114,8 @@ def pretrain(
         boundaries: numbers of the batches, counted from 0, from which on they have another shape.
         packing: how several examples go into a row; `None` leaves the batches as they are.
         sights: what to show beside the figures of every evaluation; None shows nothing.
+        on_finish: called at the end of the run, such as `bert_tf.reports.training.page.write_report`; None for
+            nothing.
 
     Returns:
         The result; at once, evaluated again, when `output` holds the finished run.
@@ -122,7 +126,9 @@ def pretrain(
         RuntimeError: when another process is training in `output`.
     """
     every = config.evaluate_every
-    run = _Run(objective, config.steps, every, identity or {}, flops, tuple(boundaries), packing, sights)
+    run = _Run(
+        objective, config.steps, every, identity or {}, flops, tuple(boundaries), packing, sights, on_finish=on_finish
+    )
     return _fit(build_model, make_dataset, validation, config, local_path(output), run)
 
 
@@ -137,6 +143,7 @@ def finetune(
     measure: Callable[[Model, int], Mapping[str, float]] | None = None,
     metric: str = "accuracy",
     identity: Mapping[str, Any] | None = None,
+    on_finish: FinishHook | None = None,
 ) -> TrainResult:
     """Fine-tunes for `steps` steps, measuring after each of `config.epochs` epochs.
 
@@ -152,6 +159,7 @@ def finetune(
             number of steps; None measures nothing.
         metric: the figure, the larger the better, that `patience` waits for.
         identity: as for `pretrain`.
+        on_finish: as for `pretrain`.
 
     Returns:
         The result; its model is that of the last step, its evaluation what was measured there.
@@ -168,6 +176,7 @@ def finetune(
         identity or {},
         measure=measure,
         enough=functools.partial(is_enough, metric=metric, patience=config.patience),
+        on_finish=on_finish,
     )
     return _fit(build_model, train_dataset, None, config, local_path(output), run)
 
@@ -192,6 +201,7 @@ class _Run:
     sights: Sights | None = None
     measure: Callable[[Model, int], Mapping[str, float]] | None = None
     enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False
+    on_finish: FinishHook | None = None
 
     def settings(self, config: TrainingConfig) -> dict[str, Any]:
         return {"training": to_dict(config), **self.identity}
@@ -235,9 +245,8 @@ def _fit(
     with engine.running(), alone:
         events = _train(training, engine, model, store, make_dataset, validation, config, output, run)
         keep_averages(training.optimizer, model.trainable_variables)
-    if engine.is_chief:
-        page = write_page(output, run.settings(config), run.steps, events.evaluation)
-        print(f"a report to look at: {page}", file=sys.stderr)
+    if engine.is_chief and run.on_finish:
+        run.on_finish(output, run.settings(config), run.steps, events.evaluation)
     return TrainResult(
         model=model,
         step=events.step,

@@ -28,7 +28,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from only_extra import hide_others
 hide_others(None)
-import bert_tf.client.rest
+import bert_tf.client
 from bert_tf.cli import main
 for arguments in (["data"], ["demo"], ["serve", "--model", "."], ["evaluate", "--preset", ".", "--data", "."]):
     assert main(arguments) == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bert_tf.client.rest import PredictError, predict
+from bert_tf.client import PredictError, predict
 
 
 class _Canned(BaseHTTPRequestHandler):

@@ -7,16 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from bert_tf.client import rest
+from bert_tf.client import PredictError, base, connect
+from bert_tf.client.base import again
 from bert_tf.client.grpc import GrpcClient
-from bert_tf.client.rest import PredictError, RestClient, again, connect
+from bert_tf.client.rest import RestClient
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses between requests, which are not made."""
     made: list[float] = []
-    monkeypatch.setattr(rest.time, "sleep", made.append)
+    monkeypatch.setattr(base.time, "sleep", made.append)
     return made
 
 

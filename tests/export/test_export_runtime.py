@@ -26,7 +26,7 @@ sys.path.insert(0, sys.argv[2])
 from only_extra import hide_others
 hide_others("serve")
 import uvicorn
-from bert_tf.client.rest import connect
+from bert_tf.client import connect
 from bert_tf.serving.configuration import ServedModel
 from bert_tf.serving.grpc_services import create_grpc_server
 from bert_tf.serving.rest import create_app
@@ -111,8 +111,8 @@ def test_products_activations_and_residuals_are_fused(
 @pytest.mark.parametrize("kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_answers_with_packed_weights_are_those_without(exported: Callable[[str], Path], kind: str) -> None:
     command = ["-c", "import sys; from bert_tf.export.runtime import keep_packed_weights; keep_packed_weights(); "
-               "from bert_tf.export.verify.check import main; sys.exit(main(sys.argv[1:]))", str(exported(kind))]  # fmt: skip
-    done = ran({"TF_ENABLE_ONEDNN_OPTS": "1"}, *command)
+               "from bert_tf.export.verify.check import main; sys.exit(main(sys.argv[1:]))"]  # fmt: skip
+    done = ran({"TF_ENABLE_ONEDNN_OPTS": "1"}, *command, str(exported(kind)))
     assert done.returncode == 0, done.stderr
 
 

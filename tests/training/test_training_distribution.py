@@ -13,7 +13,7 @@ import tensorflow as tf
 from training_tiny_run import CONFIG, run
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.backends.base import precision_scope
+from bert_tf.training.backends import precision_scope
 from bert_tf.training.distributed import strategies
 from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
 

@@ -10,7 +10,7 @@ from tensorboard.plugin_util import markdown_to_safe_html
 from training_tiny_run import CONFIG, PREDICTIONS, VOCABULARY, batch, build_model, dataset
 
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.reports.training.page import page
+from bert_tf.reports.training.page import page, write_report
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.context import Evaluation, Sights
 from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown
@@ -99,8 +99,14 @@ def train(output, sights):
     config = replace(CONFIG, evaluate_every=6, average=0.9)
     held_out = lambda _: dataset(8, 10_000, 10_003)  # noqa: E731
     return pretrain(
-        build_model, lambda start: dataset(8, start), config, output, validation=held_out, sights=sights
-    )  # fmt: skip
+        build_model,
+        lambda start: dataset(8, start),
+        config,
+        output,
+        validation=held_out,
+        sights=sights,
+        on_finish=write_report,
+    )
 
 
 def test_a_run_shows_the_same_examples_at_every_evaluation_and_is_none_other(tmp_path):

@@ -16,7 +16,7 @@ from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.schema import MASK_POSITIONS, TOKEN_IDS
 from bert_tf.models import BertBackbone, BertPretrainer
-from bert_tf.training.backends.base import precision_scope
+from bert_tf.training.backends import precision_scope
 from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
 from bert_tf.training.distributed.tpu import tpu_strategy
 from bert_tf.training.losses import PRETRAINING

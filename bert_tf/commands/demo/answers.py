@@ -46,7 +46,7 @@ def export_and_ask(output: Path, steps: Steps) -> Path:
     Returns:
         The exported version's folder.
     """
-    from bert_tf.client.rest import predict
+    from bert_tf.client import predict
     from bert_tf.export.saved_model import export_preset
 
     model = output / "saved_models" / "classifier"

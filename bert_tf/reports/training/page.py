@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,8 @@ from bert_tf.reports.training.baselines import expectations
 from bert_tf.reports.training.examples import filled_examples
 from bert_tf.training.evaluation.baselines import Expectation
 from bert_tf.training.evaluation.context import Evaluation
-from bert_tf.training.logging.run_log import HISTORY_NAME, read_history
+from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
 
-PAGE_NAME = "report.html"
 _HISTORY_LIMIT = 400  # points of a curve: more than there are pixels for
 _TRAIN, _HELD_OUT = "train", "validation"
 
@@ -53,10 +53,10 @@ _FIGURES = (
 )
 
 
-def write_page(
+def write_report(
     output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
 ) -> Path:
-    """Writes the page of the run in `output`, whole or not at all; returns its path.
+    """Writes the report of a run, prints its path, and returns it. The file is replaced atomically.
 
     Args:
         output: directory of the run.
@@ -64,9 +64,10 @@ def write_page(
         total_steps: steps of the whole run.
         evaluation: the last one.
     """
-    path = output / PAGE_NAME
+    path = output / REPORT_NAME
     with staged_file(path) as file:
         file.write(page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation).encode())
+    print(f"a report to look at: {path}", file=sys.stderr)
     return path
 
 

@@ -31,7 +31,7 @@ from bert_tf.config.base import read_json_object
 from bert_tf.data.atomic_files import only_writer, staged_file
 from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens
 from bert_tf.tasks.rows import Encoded
-from bert_tf.training.backends.base import Model, current_engine
+from bert_tf.training.backends import Model, current_engine
 
 MANIFEST_NAME, INDEX_NAME = "manifest.json", "index.jsonl"
 FORMAT_VERSION = 1

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from bert_tf.data.schema import FEATURES
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.rows import PooledFeatures
-from bert_tf.training.backends.base import Model
+from bert_tf.training.backends import Model
 from bert_tf.training.fit import TrainResult
 from bert_tf.training.losses import SINGLE_OUTPUT
 

@@ -16,6 +16,7 @@ from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, t
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, encoder_of
 from bert_tf.reports.tasks.answers import ANSWERS_NAME, write_answers_page
+from bert_tf.reports.training.page import write_report
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.features.rows import PooledFeatures
@@ -26,7 +27,7 @@ from bert_tf.tasks.input_errors import Problems
 from bert_tf.tasks.predictor import Answerer
 from bert_tf.tasks.rows import Encoded, batches_in_epoch, training_batches
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends.base import Model, current_engine
+from bert_tf.training.backends import Model, current_engine
 from bert_tf.training.fit import TrainResult, check_output, finetune, weights_sha256
 
 logger = logging.getLogger(__name__)
@@ -182,6 +183,7 @@ def _trained(
         measure=best.measure,
         metric=task.metric,
         identity=_identity(task, source, start) | {"data": train.fingerprint},
+        on_finish=write_report,
     )
 
 

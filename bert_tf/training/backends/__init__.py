@@ -1,1 +1,28 @@
 """Train steps for the TensorFlow and JAX backends of Keras."""
+
+from __future__ import annotations
+
+import keras
+
+from bert_tf.config import ConfigError
+from bert_tf.training.backends.base import Engine, Model, precision_scope
+
+__all__ = ["Engine", "Model", "current_engine", "precision_scope"]
+
+
+def current_engine() -> Engine:
+    """Returns the engine of Keras's backend.
+
+    Raises:
+        ConfigError: for a backend that training does not know.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        from bert_tf.training.backends.tensorflow import TensorFlowEngine
+
+        return TensorFlowEngine()
+    if backend == "jax":
+        from bert_tf.training.backends.jax import JaxEngine
+
+        return JaxEngine()
+    raise ConfigError(f"training runs on the Keras backends tensorflow and jax. Received: {backend}")

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.config import TrainingConfig
 from bert_tf.data.input.batches import Dataset
 from bert_tf.training.losses import Objective, TrainingModel
 
@@ -104,24 +104,6 @@ class Engine(ABC):
     def lost_workers_told(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises a TrainingError where another process of the run has ended; `step` gives the finished steps."""
         return nullcontext()
-
-
-def current_engine() -> Engine:
-    """Returns the engine of Keras's backend.
-
-    Raises:
-        ConfigError: for a backend that training does not know.
-    """
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
-        from bert_tf.training.backends.tensorflow import TensorFlowEngine
-
-        return TensorFlowEngine()
-    if backend == "jax":
-        from bert_tf.training.backends.jax import JaxEngine
-
-        return JaxEngine()
-    raise ConfigError(f"training runs on the Keras backends tensorflow and jax. Received: {backend}")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import keras
 
 from bert_tf.data.input.batches import Dataset
 from bert_tf.data.schema import MASK_POSITIONS
-from bert_tf.training.backends.base import Model, current_engine
+from bert_tf.training.backends import Model, current_engine
 from bert_tf.training.evaluation.context import Evaluation, Sights
 from bert_tf.training.loop.preemption import Interruption
 from bert_tf.training.losses import PRETRAINING, Objective, TrainingModel

@@ -15,6 +15,7 @@ from bert_tf.training.logging.event_files import EVENT_FILES, EventFile
 from bert_tf.training.logging.tensorboard_hparams import session_end, session_start
 
 HISTORY_NAME = "history.jsonl"
+REPORT_NAME = "report.html"
 TENSORBOARD_NAME = "tensorboard"
 # TensorBoard's HParams tab takes the figures of the folder where it finds the settings for a run's metrics.
 _HELD_OUT = "validation"

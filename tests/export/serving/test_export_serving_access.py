@@ -13,7 +13,7 @@ import trustme
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
-from bert_tf.client.rest import PredictError, connect
+from bert_tf.client import PredictError, connect
 from bert_tf.config import ConfigError
 from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, AccessRules, is_loopback, read_token
 from bert_tf.serving.errors import ServingError

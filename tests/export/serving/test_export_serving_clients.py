@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bert_tf.client.rest import ModelClient, PredictError, connect
+from bert_tf.client import ModelClient, PredictError, connect
 from bert_tf.serving.rest import RestOptions, create_app
 from bert_tf.serving.service import Service
 
