@@ -25,7 +25,7 @@ from beam_pipelines.transforms.count_words import CountWords, MergeCounts, parti
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, FaultLimit, Tally, write_accounts
 from beam_pipelines.vocabulary.train_wordpiece import Alphabet, VocabularyReport, choose_alphabet, describe, learn
-from beam_pipelines.vocabulary.word_counts import Census
+from beam_pipelines.vocabulary.word_counts import WordCounts
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 
@@ -80,11 +80,11 @@ def _made(
         output.check()
         tally = Tally.load(staging)
         tally.check_faults(args.max_rejected_fraction, letters)
-        census = Census(staging)
-        vocabulary, alphabet = _learn(census, args, whole_weights(corpus.weights)[1], tally)
+        word_counts = WordCounts(staging)
+        vocabulary, alphabet = _learn(word_counts, args, whole_weights(corpus.weights)[1], tally)
         folder, name = storage.split(args.output)
         storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
-        report = describe(vocabulary, census.tables(), not args.cased)
+        report = describe(vocabulary, word_counts.tables(), not args.cased)
     if rejections := tally.rejections(letters):
         print(f"vocabulary: {rejections}", file=sys.stderr)
     _show(args.output, vocabulary, report)
@@ -92,14 +92,14 @@ def _made(
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),
-        **_figures(census, alphabet, report),
+        **_figures(word_counts, alphabet, report),
     }
 
 
-def _figures(census: Census, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
+def _figures(word_counts: WordCounts, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
     return {
-        "words": census.occurrences,
-        "distinct_words": census.distinct,
+        "words": word_counts.occurrences,
+        "distinct_words": word_counts.distinct,
         "alphabet": alphabet.characters,
         "character_coverage": round(alphabet.coverage, 6),
         **dataclasses.asdict(report),
@@ -144,18 +144,19 @@ def _run_pipeline(
         )
 
 
-def _learn(census: Census, args: argparse.Namespace, unit: int, tally: Tally) -> tuple[Vocabulary, Alphabet]:
-    counts = census.most_frequent(args.max_words)
+def _learn(word_counts: WordCounts, args: argparse.Namespace, unit: int, tally: Tally) -> tuple[Vocabulary, Alphabet]:
+    counts = word_counts.most_frequent(args.max_words)
     if not counts:
         raise PipelineError(
             f"the input gave no word that occurs --min_count {args.min_count} times "
             f"({tally.read()} documents were read)."
         )
-    alphabet = choose_alphabet(census.characters, args.character_coverage, args.limit_alphabet)
-    used = sum(counts.values()) / census.weight
+    alphabet = choose_alphabet(word_counts.characters, args.character_coverage, args.limit_alphabet)
+    used = sum(counts.values()) / word_counts.weight
     print(
-        f"vocabulary: {census.occurrences} words, {census.distinct} distinct; learning from the {len(counts)} most "
-        f"frequent ({used:.2%} of all); {alphabet.characters} characters cover {alphabet.coverage:.4%}",
+        f"vocabulary: {word_counts.occurrences} words, {word_counts.distinct} distinct; learning from the "
+        f"{len(counts)} most frequent ({used:.2%} of all); "
+        f"{alphabet.characters} characters cover {alphabet.coverage:.4%}",
         file=sys.stderr,
     )
     return learn(counts, args.vocabulary_size, alphabet.pieces, unit), alphabet

@@ -40,7 +40,7 @@ from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
 from beam_pipelines.transforms.packed_documents import mark_unwanted
 from beam_pipelines.transforms.rejections import DEAD_LETTERS as DEAD_LETTER_OUTPUT
 from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, FaultLimit, Tally, write_accounts
-from beam_pipelines.transforms.spill import PutAside
+from beam_pipelines.transforms.spill import SpillToDisk
 from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
 from bert_tf.config import ConfigError, DataConfig
 from bert_tf.data.examples.sample_examples import read_examples
@@ -216,7 +216,7 @@ def _run_pipeline(options: PipelineOptions, it: _Run, finished: frozenset[int]) 
         )
         chunks = outputs.documents
         if gathers_in_memory(options) and storage.is_local(directory.path):
-            chunks |= "PutAside" >> beam.ParDo(PutAside(directory.output.staging))
+            chunks |= "PutAside" >> beam.ParDo(SpillToDisk(directory.output.staging))
         if it.config.cleaning.near_duplicates:
             chunks = (chunks, _unwanted(documents, it, finished)) | "WithNearDuplicates" >> beam.Flatten()
         build = BuildShard(

@@ -42,14 +42,14 @@ def rows_of(task_name: str, data: Path, vocabulary: Path, most_examples: int) ->
     """
     import itertools
 
-    from bert_tf.tasks.input_errors import Problems
+    from bert_tf.tasks.input_errors import InputErrors
     from bert_tf.tasks.registry import task_class
     from bert_tf.text.tokenizer import BertTokenizer
     from bert_tf.text.vocabulary import load_vocabulary
 
     task: Any = task_class(task_name)()
-    examples = list(itertools.islice(task.read(data, Problems()), most_examples))
-    found = task.fitted(examples).encode(examples, BertTokenizer(load_vocabulary(vocabulary)), LENGTHS[task_name])
+    examples = list(itertools.islice(task.read(data, InputErrors()), most_examples))
+    found = task.fit_labels(examples).encode(examples, BertTokenizer(load_vocabulary(vocabulary)), LENGTHS[task_name])
     names = {"": "label", "start_logits": "start", "end_logits": "end"}
     targets = {names[output]: values for output, values in found.targets.items()}
     return Rows(found.token_ids, found.row_splits, found.first_lengths, targets, LENGTHS[task_name])

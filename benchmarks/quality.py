@@ -80,8 +80,8 @@ def percent(entry: Entry, value: float) -> float:
 def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Returns the metrics, seconds and remark of one run, which is made where it is not there yet."""
     from bert_tf.config import TrainingConfig
-    from bert_tf.tasks.finetune.init import Start
-    from bert_tf.tasks.finetune.run import Sources, finetune_task
+    from bert_tf.tasks.finetune.init import FinetuneInit
+    from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
     from bert_tf.tasks.registry import task_class
 
     entry = ENTRIES[name]
@@ -90,12 +90,12 @@ def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespa
         return json.loads(told.read_text(encoding="utf-8"))
     config = TrainingConfig(learning_rate=rate, batch_size=32, epochs=entry.epochs, seed=seed, keep_checkpoints=1)
     train = [args.data / path for path in entry.train]
-    sources = Sources(train[0], args.data / entry.dev, more_train=tuple(train[1:]))
+    sources = TaskFiles(train[0], args.data / entry.dev, more_train=tuple(train[1:]))
     print(f"\n{name}, {start}, rate {rate:g}, seed {seed}", file=sys.stderr, flush=True)
     began = time.perf_counter()
     task: Any = task_class(entry.task)()
     result = finetune_task(
-        task, sources, Start(args.preset, from_scratch=start == "random"), config, told.with_suffix("")
+        task, sources, FinetuneInit(args.preset, from_scratch=start == "random"), config, told.with_suffix("")
     )
     found = {
         "metrics": result.metrics,

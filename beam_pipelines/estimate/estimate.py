@@ -26,7 +26,7 @@ from apache_beam.options.pipeline_options import (
 )
 
 from beam_pipelines.estimate.sample import SAMPLE_BYTES, read_sample
-from beam_pipelines.estimate.sample_run import BUILD, STEPS, Measured, Rehearsal
+from beam_pipelines.estimate.sample_run import BUILD, STEPS, Measured, SampleRun
 from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS
 from beam_pipelines.sources.corpus import FORMATS, Corpus
 from beam_pipelines.sources.documents import ReadSettings
@@ -181,11 +181,11 @@ def estimate(
     imported, driver = min(time.process_time(), _LONGEST_IMPORT), _resident().own
     begun = time.process_time()
     with _one_thread():
-        rehearsal = Rehearsal(corpus, configs, vocabulary, buckets)
+        sample_run = SampleRun(corpus, configs, vocabulary, buckets)
     loaded, worker = time.process_time() - begun, _resident()
     units = read_sample(corpus, settings, sample_bytes)
     numbers = range(len(corpus.inputs))
-    whole = _Whole(corpus, [rehearsal.measure([u for u in units if u.source == number]) for number in numbers])
+    whole = _Whole(corpus, [sample_run.measure([u for u in units if u.source == number]) for number in numbers])
     starting = workers.seconds([imported + loaded] * workers.processes) if workers.processes else loaded
     working = workers.seconds(whole.part_seconds(settings)) + workers.seconds(whole.bucket_seconds(buckets))
     return Estimate(

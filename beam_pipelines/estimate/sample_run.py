@@ -57,7 +57,7 @@ class Measured:
     units: list[MeasuredUnit]
 
 
-class Rehearsal:
+class SampleRun:
     """The steps of a run, ready to be taken.
 
     Args:

@@ -17,7 +17,7 @@ from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.transforms.packed_documents import Gathered, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
-from beam_pipelines.transforms.spill import fetched
+from beam_pipelines.transforms.spill import read_spilled
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
 from bert_tf.data.examples.build import Examples, Pairs, TokenizedDocument, draw_examples
@@ -94,7 +94,7 @@ def bucket_name(buckets: Buckets, bucket: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Bucketful:
+class SelectedDocuments:
     """The documents of a bucket that examples are made of.
 
     Args:
@@ -108,7 +108,7 @@ class Bucketful:
     left_out: Counter[tuple[int, str]]
 
 
-def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> Bucketful:
+def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> SelectedDocuments:
     """Chooses among the documents of a bucket.
 
     Args:
@@ -130,7 +130,7 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
     copies = np.floor(wanted).astype(np.int64) + (rounding < wanted % 1.0)
     left_out.update((d.source, NOT_DRAWN) for d, count in zip(kept, copies.tolist(), strict=True) if not count)
     drawn = [document for document, count in zip(kept, copies.tolist(), strict=True) if count]
-    return Bucketful(drawn, copies[copies > 0], left_out)
+    return SelectedDocuments(drawn, copies[copies > 0], left_out)
 
 
 class BuildShard(beam.DoFn):
@@ -168,7 +168,7 @@ class BuildShard(beam.DoFn):
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
         config = next(iter(self._configs.values()))
-        chosen = select_documents(unpack(fetched(chunks)), self._weights, config)
+        chosen = select_documents(unpack(read_spilled(chunks)), self._weights, config)
         name = bucket_name(self._buckets, bucket)
         lengths = [self._build(folder, config, chosen, name) for folder, config in self._configs.items()]
         report = ShardReport(
@@ -187,7 +187,7 @@ class BuildShard(beam.DoFn):
         self._progress.note("shards", 1)
         yield name
 
-    def _build(self, folder: str, config: DataConfig, chosen: Bucketful, name: str) -> LengthReport:
+    def _build(self, folder: str, config: DataConfig, chosen: SelectedDocuments, name: str) -> LengthReport:
         examples = draw_examples(chosen.documents, chosen.copies, config, self._vocabulary)
         rows = _CountedRows(examples, config)
         shard, stored_checksum = None, ""
@@ -231,7 +231,7 @@ def _records(rows: Iterable[Pairs], config: DataConfig, vocabulary: Vocabulary) 
             yield from encode_static(pairs, mask_pairs(pairs, config, vocabulary), config)
 
 
-def _counts(chosen: Bucketful, unk_id: int) -> dict[str, int]:
+def _counts(chosen: SelectedDocuments, unk_id: int) -> dict[str, int]:
     sentences = [len(document.sentence_lengths) for document in chosen.documents]
     return {
         "documents": len(chosen.documents),
@@ -242,7 +242,7 @@ def _counts(chosen: Bucketful, unk_id: int) -> dict[str, int]:
     }
 
 
-def _by_source(chosen: Bucketful) -> dict[str, Any]:
+def _by_source(chosen: SelectedDocuments) -> dict[str, Any]:
     sources: dict[int, Counter[str]] = defaultdict(Counter)
     for document in chosen.documents:
         sources[document.source].update(documents=1, tokens=len(document.token_ids))

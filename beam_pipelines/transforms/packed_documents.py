@@ -47,15 +47,15 @@ def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
 
 def mark_unwanted(packed_ids: bytes) -> bytes:
     """Returns the chunk that says which documents to leave out; `packed_ids` are their ids as `<i8`."""
-    return marked(len(packed_ids) // 8, _UNWANTED) + packed_ids
+    return header(len(packed_ids) // 8, _UNWANTED) + packed_ids
 
 
 def mark_copies(copies: Mapping[int, int]) -> bytes:
     """Returns the chunk that says how many copies of a bucket's documents were dropped; `copies` are by source."""
-    return marked(len(copies), _COPIES) + np.array(sorted(copies.items()), "<i8").tobytes()
+    return header(len(copies), _COPIES) + np.array(sorted(copies.items()), "<i8").tobytes()
 
 
-def marked(count: int, kind: int) -> bytes:
+def header(count: int, kind: int) -> bytes:
     """Returns the header of a chunk that holds no documents but `count` things of a `kind` below 1."""
     return np.array([count, 0, 0, kind], "<i8").tobytes()
 

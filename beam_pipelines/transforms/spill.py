@@ -17,7 +17,7 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_pipelines.transforms.packed_documents import kind_of, marked
+from beam_pipelines.transforms.packed_documents import header, kind_of
 
 # Chunks of one bucket written together, and all that wait for it.
 _RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
@@ -25,7 +25,7 @@ _RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
 REFERENCE = -1
 
 
-class PutAside(beam.DoFn):
+class SpillToDisk(beam.DoFn):
     """Writes chunks to files of this machine; (bucket, chunk) become (bucket, reference).
 
     Args:
@@ -76,17 +76,17 @@ class PutAside(beam.DoFn):
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self._path)) from error
         numbers = np.array([begin, *map(len, chunks)], "<i8")
-        return marked(len(chunks), REFERENCE) + numbers.tobytes() + str(self._path).encode()
+        return header(len(chunks), REFERENCE) + numbers.tobytes() + str(self._path).encode()
 
 
-def fetched(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def read_spilled(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yields `chunks`, those that references stand for in their place."""
     for chunk in chunks:
         count, kind = kind_of(chunk)
         if kind != REFERENCE:
             yield chunk
             continue
-        head = len(marked(count, REFERENCE))
+        head = len(header(count, REFERENCE))
         begin, *sizes = np.frombuffer(chunk, "<i8", 1 + count, head).tolist()
         path = Path(chunk[head + 8 * (1 + count) :].decode())
         with path.open("rb") as file:

@@ -9,7 +9,7 @@ from beam_pipelines.output import storage
 from beam_pipelines.transforms.count_words import COUNTS, SUMMARY, PartitionSummary, unpack_counts
 
 
-class Census:
+class WordCounts:
     """What a corpus holds.
 
     Args:

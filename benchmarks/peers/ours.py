@@ -15,7 +15,7 @@ from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_
 from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.pretraining import run as pretraining
 from bert_tf.training import fit
-from bert_tf.training.loop.callback import StepEvents
+from bert_tf.training.loop.callback import TrainingCallback
 
 NEVER = 10**9
 
@@ -28,7 +28,7 @@ def listen(session: Session, count: str) -> None:
         count: its unit of work, `tokens` (that are no padding) or `examples` (in batches of equal size).
     """
 
-    class TimedEvents(StepEvents):
+    class TimedEvents(TrainingCallback):
         """What happens between the steps, and then the rounds."""
 
         def on_train_begin(self, logs=None):
@@ -43,7 +43,7 @@ def listen(session: Session, count: str) -> None:
             session.after_step(float(logs["loss"]), units)
             self._before = tokens
 
-    fit.StepEvents = TimedEvents  # type: ignore[misc]
+    fit.TrainingCallback = TimedEvents  # type: ignore[misc]
 
 
 def synthetic(start: int) -> tf.data.Dataset:

@@ -14,7 +14,7 @@ from benchmarks.peers.session import Session
 from bert_tf.config import TrainingConfig
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.models import BertBackbone, BertSpanPredictor, BertTextClassifier
-from bert_tf.tasks.rows import Encoded, training_batches
+from bert_tf.tasks.rows import EncodedRows, training_batches
 from bert_tf.training.fit import finetune
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, SPANS
 from bert_tf.training.malloc import tune_allocator
@@ -22,10 +22,10 @@ from bert_tf.training.malloc import tune_allocator
 _NAMES = {"label": SINGLE_OUTPUT, "start": START_LOGITS, "end": END_LOGITS}
 
 
-def encoded(rows: Rows) -> Encoded:
+def encoded(rows: Rows) -> EncodedRows:
     """Returns the rows as a task gives them."""
     targets = {_NAMES[name]: values for name, values in rows.targets.items()}
-    return Encoded(rows.token_ids, rows.row_splits, rows.first_lengths, 0, targets, examples=np.arange(len(rows)))
+    return EncodedRows(rows.token_ids, rows.row_splits, rows.first_lengths, 0, targets, examples=np.arange(len(rows)))
 
 
 def main() -> None:

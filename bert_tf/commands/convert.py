@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describer(args: argparse.Namespace) -> Callable[[Mapping[str, Any], BertConfig], dict[str, Any]]:
     """Returns what makes task.json of the head of the source."""
-    from bert_tf.tasks.finetune.imported import described
+    from bert_tf.tasks.finetune.imported import task_json_for_head
 
     # What else the task takes has its default.
     given = argparse.ArgumentParser()
     family(args.task).add_arguments(given)
     own = vars(given.parse_args([])) | vars(args)
     task = family(args.task).make_task(argparse.Namespace(**own))
-    return lambda head, config: described(task, head, config, args.labels)
+    return lambda head, config: task_json_for_head(task, head, config, args.labels)

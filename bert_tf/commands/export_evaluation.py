@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.schema import TOKEN_IDS
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.training.backends import Model
 
 
@@ -27,19 +27,19 @@ class ExportEvaluation:
         max_sequence_length: of the export; the task's where None.
 
     Raises:
-        ConfigError, ValueError: as `Answerer`; ValueError for a faulty or empty file, and for an export with shorter
-            rows than the task's.
+        ConfigError, ValueError: as `TaskPredictor`.
+        ValueError: if the file is faulty or empty, or the export has shorter rows than the task.
     """
 
     def __init__(self, preset: Path, data: Path, max_sequence_length: int | None = None) -> None:
-        self._answerer, self._data = Answerer(preset), data
+        self._answerer, self._data = TaskPredictor(preset), data
         length = self._answerer.max_sequence_length
         if max_sequence_length is not None and max_sequence_length < length:
             raise ValueError(
                 f"`--max_seq_length` must be the task's {length} at least where `--evaluate` is given. "
                 f"Received: {max_sequence_length}"
             )
-        self._examples = list(self._answerer.task.read(data, Problems()))
+        self._examples = list(self._answerer.task.read(data, InputErrors()))
         if not self._examples:
             raise ValueError(f"{data}: no examples.")
 

@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     tune_allocator()
     from bert_tf.tasks.features.embed import embed_file
-    from bert_tf.tasks.input_errors import Problems
+    from bert_tf.tasks.input_errors import InputErrors
 
-    problems = Problems(args.skip_bad)
+    input_errors = InputErrors(args.skip_bad)
     embedded = embed_file(
         args.preset,
         args.input,
@@ -57,17 +57,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         args.output,
         task=task,
         length=args.max_seq_length,
-        problems=problems,
+        input_errors=input_errors,
     )
-    if len(problems):
-        problems.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
+    if len(input_errors):
+        input_errors.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
     return {
         "output": str(args.output),
         "examples": embedded.examples,
         "rows": len(embedded.folder),
         "tokens": len(embedded.folder.token_ids),
         "features": embedded.folder.manifest.features,
-        "skipped": len(problems),
+        "skipped": len(input_errors),
     }
 
 

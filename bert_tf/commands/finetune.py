@@ -119,13 +119,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
-    from bert_tf.tasks.finetune.init import Start
+    from bert_tf.tasks.finetune.init import FinetuneInit
     from bert_tf.tasks.finetune.run import finetune_task
     from bert_tf.tasks.finetune.sweep import finetune_trials, trials
-    from bert_tf.tasks.input_errors import Problems
+    from bert_tf.tasks.input_errors import InputErrors
 
     module = family(args.task)
-    start = Start(
+    start = FinetuneInit(
         args.preset,
         args.from_scratch,
         frozen_layers=args.frozen_layers,
@@ -133,20 +133,20 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         features=features_of(args),
         bilstm_dim=(args.bilstm_dim or _BILSTM_DIM) if args.bilstm else None,
     )
-    problems = Problems(args.skip_bad)
+    input_errors = InputErrors(args.skip_bad)
     task, sources = module.make_task(args), module.make_sources(args)
     if args.grid or args.restarts != 1:
         runs = trials(config, args.grid == "paper", args.restarts)
-        best, result, outcomes = finetune_trials(task, sources, start, runs, args.output, problems)
+        best, result, outcomes = finetune_trials(task, sources, start, runs, args.output, input_errors)
         more = {"best": best.name, "runs": len(outcomes)}
     else:
-        result, more = finetune_task(task, sources, start, config, args.output, problems), {}
+        result, more = finetune_task(task, sources, start, config, args.output, input_errors), {}
     return more | {
         "output": str(args.output),
         "preset": str(args.output / "preset"),
         "metrics": result.metrics,
         "dev_examples": result.dev_examples,
         "remark": result.remark,
-        "skipped": len(problems),
+        "skipped": len(input_errors),
         "step": result.step,
     }

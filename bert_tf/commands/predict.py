@@ -89,15 +89,15 @@ def _is_of_task(path: Path, preset: Path) -> bool:
 
 def _of_task(args: argparse.Namespace) -> dict[str, Any]:
     """Answers a file of the task's own format; faults that are skipped are listed beside the output."""
-    from bert_tf.tasks.input_errors import Problems
-    from bert_tf.tasks.predictor import Answerer, Ensemble
+    from bert_tf.tasks.input_errors import InputErrors
+    from bert_tf.tasks.predictor import Ensemble, TaskPredictor
 
-    problems = Problems(args.skip_bad)
-    answerer = Ensemble([args.preset, *args.ensemble]) if args.ensemble else Answerer(args.preset)
-    examples = answerer.answer_file(args.input, args.output, problems)
-    if len(problems):
-        problems.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
-    return {"output": str(args.output), "examples": examples, "skipped": len(problems)}
+    input_errors = InputErrors(args.skip_bad)
+    answerer = Ensemble([args.preset, *args.ensemble]) if args.ensemble else TaskPredictor(args.preset)
+    examples = answerer.answer_file(args.input, args.output, input_errors)
+    if len(input_errors):
+        input_errors.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
+    return {"output": str(args.output), "examples": examples, "skipped": len(input_errors)}
 
 
 def _columns(batch: list[str], count: int, path: Path, before: int) -> list[list[str]]:

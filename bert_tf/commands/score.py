@@ -27,11 +27,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Scores and returns the summary."""
     existing(args.data, "--data")
     existing(args.predictions, "--predictions")
-    from bert_tf.tasks.input_errors import Problems
+    from bert_tf.tasks.input_errors import InputErrors
 
     module = family(args.task)
     task = module.make_task(args)
-    examples = list(task.read(args.data, Problems()))
+    examples = list(task.read(args.data, InputErrors()))
     answers = task.read_answers(args.predictions, examples)
     metrics = module.score(args, examples, answers) if hasattr(module, "score") else task.score(examples, answers)
     return {"output": str(args.predictions), "metrics": metrics, "examples": len(examples)}

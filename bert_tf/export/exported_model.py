@@ -13,7 +13,7 @@ from bert_tf.data.schema import TOKEN_IDS
 
 
 class IdsModel:
-    """A function of numpy arrays that gives what `training.engine.Engine.caller` of a task's model gives.
+    """A function of numpy arrays that gives what `training.engine.Backend.caller` of a task's model gives.
 
     Args:
         folder: holds saved_model.pb of a preset that was fine-tuned.

@@ -20,7 +20,7 @@ from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training.page import write_report
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures, published_figures
-from bert_tf.training.evaluation.context import Sights
+from bert_tf.training.evaluation.context import EvaluationContext
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.evaluation.mask_samples import Batch
 from bert_tf.training.fit import Packing, TrainResult, pretrain
@@ -116,7 +116,7 @@ def run_pretraining(
         flops=course.flops,
         boundaries=[phase.first for phase in phases[1:]],
         packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
-        sights=course.sights(vocabulary),
+        evaluation_context=course.evaluation_context(vocabulary),
         on_finish=write_report,
     )
     preset = output / "preset"
@@ -158,10 +158,10 @@ class _Course:
             self._validation[data] = held_out(data, "validation", config.batch_size)
         return self._validation[data]
 
-    def sights(self, vocabulary: Vocabulary) -> Sights:
+    def evaluation_context(self, vocabulary: Vocabulary) -> EvaluationContext:
         """Returns what to show beside the figures of every evaluation."""
         units = {phase.manifest.config.mask_unit for phase in self._phases}
-        return Sights(
+        return EvaluationContext(
             vocabulary,
             chance=self.chance,
             published=published_figures(self._run.model, units.pop() if len(units) == 1 else ""),

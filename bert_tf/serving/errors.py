@@ -71,7 +71,7 @@ def serving_error(error: BaseException) -> ServingError:
     return ServingError(f"internal error: {type(error).__name__}", grpc.StatusCode.INTERNAL)
 
 
-def let_go(error: BaseException | None) -> None:
+def break_reference_cycles(error: BaseException | None) -> None:
     """Frees what the functions that an error passed were working on, once nothing is to be learnt from it any more.
 
     Such a function may hold the error, or a future that has it, and the error holds the function. Python would keep the

@@ -35,7 +35,7 @@ class RequestReader(grpc.ServerInterceptor):
 
     def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
         self._admission = admission
-        self._patience = Patience(seconds)
+        self._patience = DeadlineWatcher(seconds)
         self._token = token
 
     def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
@@ -93,7 +93,7 @@ def _authorization(context: grpc.ServicerContext) -> str:
     return values[0] if len(values) == 1 and isinstance(values[0], str) else ""
 
 
-class Patience:
+class DeadlineWatcher:
     """Cancels calls that something is waited for too long; its thread ends when nothing is waited for any more.
 
     Args:

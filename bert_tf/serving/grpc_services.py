@@ -26,7 +26,7 @@ from tensorflow_serving.apis import (
 
 from bert_tf.serving.batching import Arrays
 from bert_tf.serving.cancellation import Cancellation
-from bert_tf.serving.errors import ServingError, let_go
+from bert_tf.serving.errors import ServingError, break_reference_cycles
 from bert_tf.serving.grpc_health import health_handler
 from bert_tf.serving.grpc_reader import RequestReader
 from bert_tf.serving.loaded_version import Specs
@@ -188,7 +188,7 @@ def _counted(service: Service, name: str, context: grpc.ServicerContext, api: st
         with service.request(name, api, GRPC):
             yield
     except ServingError as error:
-        let_go(error)
+        break_reference_cycles(error)
         context.abort(error.code, str(error))
 
 

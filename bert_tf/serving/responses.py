@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from bert_tf.serving.errors import let_go, serving_error
+from bert_tf.serving.errors import break_reference_cycles, serving_error
 
 
 def json_response(content: bytes, status: int = 200) -> Response:
@@ -18,7 +18,7 @@ def json_response(content: bytes, status: int = 200) -> Response:
 def error_response(error: Exception) -> Response:
     """Returns the response to a request that failed, and frees what the error refers to."""
     refused = serving_error(error)
-    let_go(refused)
+    break_reference_cycles(refused)
     response = json_response(json.dumps({"error": str(refused)}).encode(), refused.http_status)
     if refused.http_status == HTTPStatus.UNAUTHORIZED:
         response.headers["www-authenticate"] = "Bearer"

@@ -11,9 +11,9 @@ import keras
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.tasks.scored import Judged
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.tasks.scored import Scored
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import Objective
 
@@ -53,7 +53,7 @@ class Task(ABC, Generic[Example, Answer]):
         """What is minimized."""
 
     @abstractmethod
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[Example]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[Example]:
         """Reads examples, one by one.
 
         Args:
@@ -65,22 +65,22 @@ class Task(ABC, Generic[Example, Answer]):
             ValueError: naming file and line, where `problems` does not skip it, or the whole file cannot be read.
         """
 
-    def on_encoder(self, config: BertConfig) -> Self:
+    def adapt_to_encoder(self, config: BertConfig) -> Self:
         """Returns the task as it is to be learnt on an encoder of this architecture."""
         return self
 
-    def fitted(self, examples: Sequence[Example]) -> Self:
+    def fit_labels(self, examples: Sequence[Example]) -> Self:
         """Returns the task with what it learns of the training examples by counting, such as label names."""
         return self
 
-    def tuned(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Self:
+    def calibrate(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Self:
         """Returns the task with what it learns of the development examples, such as a threshold."""
         return self
 
     @abstractmethod
     def encode(
         self, examples: Sequence[Example], tokenizer: BertTokenizer, length: int, labelled: bool = True
-    ) -> Encoded:
+    ) -> EncodedRows:
         """Returns the rows of examples.
 
         Args:
@@ -95,7 +95,7 @@ class Task(ABC, Generic[Example, Answer]):
         """Returns the model, its head new."""
 
     @abstractmethod
-    def answers(self, examples: Sequence[Example], rows: Encoded, outputs: Arrays) -> list[Answer]:
+    def answers(self, examples: Sequence[Example], rows: EncodedRows, outputs: Arrays) -> list[Answer]:
         """Returns the answer to each example.
 
         Args:
@@ -109,7 +109,7 @@ class Task(ABC, Generic[Example, Answer]):
         """Returns the official figures by name, shares in [0, 1] unless the official script has percent."""
 
     @abstractmethod
-    def judged(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Judged:
+    def score_details(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Scored:
         """Returns the answers beside what is right, for a page."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Task(ABC, Generic[Example, Answer]):
         """
         raise ValueError(f"`--ensemble` is not for the task `{self.name}`.")
 
-    def refuse_where(self, examples: Sequence[Example], path: Path) -> None:
+    def validate_examples(self, examples: Sequence[Example], path: Path) -> None:
         """Raises ValueError where training examples as a whole are of no use, as those of one class."""
         if not examples:
             raise ValueError(f"{path}: no examples.")

@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK
-from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.training.backends import Model
 from bert_tf.training.losses import SINGLE_OUTPUT
 
@@ -49,12 +49,12 @@ class Progress:
 
 
 def outputs_of(
-    model: Model, rows: Encoded, config: BertConfig, by_token: bool, done: Callable[[int], None] = lambda _: None
+    model: Model, rows: EncodedRows, config: BertConfig, by_token: bool, done: Callable[[int], None] = lambda _: None
 ) -> Arrays:
     """Returns what `model` gives for all rows.
 
     Args:
-        model: as a function of numpy arrays (`training.engine.Engine.caller`).
+        model: as a function of numpy arrays (`training.engine.Backend.caller`).
         rows: the rows; targets are not read.
         config: the encoder's, for the memory of a batch.
         by_token: whether outputs are one a token, (B, S, ...), and not one a row, (B, ...).
@@ -81,7 +81,7 @@ def outputs_of(
     return found
 
 
-def batches_by_length(rows: Encoded, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
+def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
     """Yields the numbers of all rows, the longest first, in batches of at most `tokens` with their padding.
 
     Args:

@@ -21,7 +21,7 @@ class Problem:
     message: str
 
 
-class Problems:
+class InputErrors:
     """The faults met while reading.
 
     Args:

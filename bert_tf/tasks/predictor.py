@@ -13,16 +13,16 @@ from bert_tf.config import local_path
 from bert_tf.models import load_preset
 from bert_tf.models.presets import TASK_NAME, preset_directory
 from bert_tf.tasks.inference import Progress, outputs_of
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends import Model, current_engine
+from bert_tf.training.backends import Model, current_backend
 
 # Examples that are in memory at once.
 _PART = 2048
 
 
-class Answerer:
+class TaskPredictor:
     """Answers what `finetune_task` trained a preset for.
 
     Args:
@@ -50,8 +50,8 @@ class Answerer:
             ) from error
         self._config = loaded.config
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
-        engine = current_engine()
-        self.model, self._most_widths = engine.caller(loaded.model), engine.most_widths
+        backend = current_backend()
+        self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
 
     def with_model(self, model: Model) -> Self:
         """Returns one that asks another model, for example the exported one."""
@@ -65,7 +65,7 @@ class Answerer:
         rows = replace(rows, most_widths=self._most_widths)
         return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
 
-    def answer_file(self, path: str | Path, output: str | Path, problems: Problems) -> int:
+    def answer_file(self, path: str | Path, output: str | Path, input_errors: InputErrors) -> int:
         """Answers a file of the task's own format, which needs no right answers, part by part.
 
         Args:
@@ -82,7 +82,7 @@ class Answerer:
 
         def parts() -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
             nonlocal count
-            examples = self.task.read(path, problems, labelled=False)
+            examples = self.task.read(path, input_errors, labelled=False)
             while part := list(itertools.islice(examples, _PART)):
                 yield part, self.answers(part)
                 count += len(part)
@@ -92,19 +92,19 @@ class Answerer:
         return count
 
 
-class Ensemble(Answerer):
+class Ensemble(TaskPredictor):
     """Several presets of one task that answer together (arXiv 1810.04805, table 2).
 
     Args:
         presets: their folders, or outputs of runs; each keeps its own vocabulary, length and thresholds.
 
     Raises:
-        ConfigError, ValueError: as `Answerer`; ValueError also for presets of different tasks.
+        ConfigError, ValueError: as `TaskPredictor`; ValueError also for presets of different tasks.
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:
         super().__init__(presets[0])
-        self._others = [Answerer(preset) for preset in presets[1:]]
+        self._others = [TaskPredictor(preset) for preset in presets[1:]]
         for preset, other in zip(presets[1:], self._others, strict=True):
             if other.task.name != self.task.name:
                 raise ValueError(

@@ -27,7 +27,7 @@ _WIDTH_MULTIPLE = 4
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedRows:
     """Rows of word pieces.
 
     Args:
@@ -126,12 +126,12 @@ class Encoded:
         return np.minimum(place, len(self.token_ids) - 1), place < ends
 
 
-def batches_in_epoch(rows: Encoded, batch_size: int) -> int:
+def batches_in_epoch(rows: EncodedRows, batch_size: int) -> int:
     """Returns the batches of one pass over the rows; the last is filled up from the epoch's beginning."""
     return math.ceil(len(rows) / batch_size)
 
 
-def training_batches(rows: Encoded, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
+def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
     """Returns endless batches of neighbours in length, whose order is a function of (seed, step).
 
     Every epoch has all rows in an order of its own. It is cut into groups of `GROUP` batches; in a group, rows are
@@ -183,7 +183,7 @@ def _unwrapped(arrays: Arrays) -> Arrays | np.ndarray:
     return arrays[SINGLE_OUTPUT] if set(arrays) == {SINGLE_OUTPUT} else arrays
 
 
-def _as_dataset(batches: Batches, rows: Encoded, batch_size: int) -> tf.data.Dataset:
+def _as_dataset(batches: Batches, rows: EncodedRows, batch_size: int) -> tf.data.Dataset:
     example = next(iter(batches))
     mask = example[0][PADDING_MASK]
     along, width = mask.ndim - 1, mask.shape[-1]

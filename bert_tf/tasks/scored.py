@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class JudgedLabel:
+class ScoredLabel:
     """One label for one or more texts.
 
     Args:
         place: what names the example: its id, or file and line.
         texts: what was read, each with a name, for example `("premise", "A man ...")`.
         gold: the right label.
-        probabilities: of every label, in the order of `JudgedLabels.labels`.
+        probabilities: of every label, in the order of `ScoredLabels.labels`.
     """
 
     place: str
@@ -24,16 +24,16 @@ class JudgedLabel:
 
 
 @dataclass(frozen=True)
-class JudgedLabels:
+class ScoredLabels:
     """Answers of a classification or a choice."""
 
     labels: tuple[str, ...]
-    rows: Sequence[JudgedLabel]
+    rows: Sequence[ScoredLabel]
 
 
 @dataclass(frozen=True)
-class JudgedNumber:
-    """One number for one or more texts; fields as of `JudgedLabel`."""
+class ScoredNumber:
+    """One number for one or more texts; fields as of `ScoredLabel`."""
 
     place: str
     texts: tuple[tuple[str, str], ...]
@@ -42,10 +42,10 @@ class JudgedNumber:
 
 
 @dataclass(frozen=True)
-class JudgedNumbers:
+class ScoredNumbers:
     """Answers of a regression."""
 
-    rows: Sequence[JudgedNumber]
+    rows: Sequence[ScoredNumber]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class JudgedSpans:
+class ScoredSpans:
     """Spans found in one text, beside those that are right.
 
     Args:
@@ -78,4 +78,4 @@ class JudgedSpans:
     right: float
 
 
-Judged = JudgedLabels | JudgedNumbers | Sequence[JudgedSpans]
+Scored = ScoredLabels | ScoredNumbers | Sequence[ScoredSpans]

@@ -18,24 +18,24 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
 from bert_tf.data.atomic_files import only_writer
 from bert_tf.data.input.batches import Dataset
-from bert_tf.training.backends import Engine, Model, current_engine, precision_scope
-from bert_tf.training.evaluation.context import Evaluation, Sights
-from bert_tf.training.evaluation.evaluate import evaluator, is_enough, measuring
+from bert_tf.training.backends import Backend, Model, current_backend, precision_scope
+from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
+from bert_tf.training.evaluation.evaluate import early_stopping, evaluator, measuring
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
 from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, RunLog
-from bert_tf.training.loop.callback import Intervals, StepEvents
+from bert_tf.training.loop.callback import Intervals, TrainingCallback
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
-from bert_tf.training.loop.nan_recovery import DETOURS_NAME, MOST, Detours
-from bert_tf.training.loop.preemption import Interruption
+from bert_tf.training.loop.nan_recovery import MOST, RECOVERY_NAME, NanRecovery
+from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
 from bert_tf.training.losses import CLASSIFICATION, PRETRAINING, Objective, TrainingModel
 from bert_tf.training.optim.build import keep_averages, make_optimizer, set_halved
-from bert_tf.training.validation import refuse_unsupported
+from bert_tf.training.validation import validate_config
 
 CHECKPOINTS_NAME = "checkpoints"
 # All that a run's output directory may hold: what stands here, and what the commands put beside it.
 OUTPUT_NAMES = frozenset(
-    {CHECKPOINTS_NAME, DETOURS_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
     | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )
 # Takes the output directory, the settings of the run, all its steps and the last evaluation.
@@ -95,7 +95,7 @@ def pretrain(
     flops: Callable[[int, float], float] | None = None,
     boundaries: Sequence[int] = (),
     packing: Packing | None = None,
-    sights: Sights | None = None,
+    evaluation_context: EvaluationContext | None = None,
     on_finish: FinishHook | None = None,
 ) -> TrainResult:
     """Pre-trains for `config.steps` steps, or what is left of them in `output`.
@@ -126,8 +126,16 @@ def pretrain(
         RuntimeError: when another process is training in `output`.
     """
     every = config.evaluate_every
-    run = _Run(
-        objective, config.steps, every, identity or {}, flops, tuple(boundaries), packing, sights, on_finish=on_finish
+    run = RunSpec(
+        objective,
+        config.steps,
+        every,
+        identity or {},
+        flops,
+        tuple(boundaries),
+        packing,
+        evaluation_context,
+        on_finish=on_finish,
     )
     return _fit(build_model, make_dataset, validation, config, local_path(output), run)
 
@@ -169,13 +177,13 @@ def finetune(
     """
     if steps < 1:
         raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
-    run = _Run(
+    run = RunSpec(
         objective,
         steps,
         math.ceil(steps / config.epochs),
         identity or {},
         measure=measure,
-        enough=functools.partial(is_enough, metric=metric, patience=config.patience),
+        enough=functools.partial(early_stopping, metric=metric, patience=config.patience),
         on_finish=on_finish,
     )
     return _fit(build_model, train_dataset, None, config, local_path(output), run)
@@ -190,7 +198,23 @@ def weights_sha256(model: keras.Model) -> str:
 
 
 @dataclass(frozen=True)
-class _Run:
+class RunSpec:
+    """Settings of a run beside its configuration.
+
+    Args:
+        objective: losses and metrics.
+        steps: steps in all.
+        evaluate_every: steps between two evaluations.
+        identity: values that must be equal for a run to be resumed.
+        flops: see `pretrain`.
+        boundaries: see `pretrain`.
+        packing: see `pretrain`.
+        evaluation_context: see `pretrain`.
+        measure: see `finetune`.
+        enough: returns True if the metrics so far end the run early.
+        on_finish: see `pretrain`.
+    """
+
     objective: Objective
     steps: int
     evaluate_every: int
@@ -198,12 +222,13 @@ class _Run:
     flops: Callable[[int, float], float] | None = None
     boundaries: tuple[int, ...] = ()
     packing: Packing | None = None
-    sights: Sights | None = None
+    evaluation_context: EvaluationContext | None = None
     measure: Callable[[Model, int], Mapping[str, float]] | None = None
     enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False
     on_finish: FinishHook | None = None
 
     def settings(self, config: TrainingConfig) -> dict[str, Any]:
+        """Returns all settings of the run, for its logs and its report."""
         return {"training": to_dict(config), **self.identity}
 
 
@@ -213,39 +238,39 @@ def _fit(
     validation: Callable[[int], Dataset] | None,
     config: TrainingConfig,
     output: Path,
-    run: _Run,
+    run: RunSpec,
 ) -> TrainResult:
     began = time.perf_counter()
-    refuse_unsupported(config)
+    validate_config(config)
     check_profiled_steps(config, run.steps)
     check_output(output)
-    engine = current_engine()
-    with engine.building(config):
+    backend = current_backend()
+    with backend.build_scope(config):
         with precision_scope(config):
             keras.utils.set_random_seed(config.seed)
             model = build_model()
         trained = run.packing.model(model) if run.packing else model
-        training = engine.training_model(trained, run.objective, config.accumulate)
+        training = backend.training_model(trained, run.objective, config.accumulate)
         training.compile(optimizer=make_optimizer(config, run.steps, model.trainable_variables))
     store = CheckpointStore(
         output / CHECKPOINTS_NAME,
         {"model": model.variables, "optimizer": training.optimizer.variables},
         {"training": to_dict(config), "steps": run.steps, **_backend(), **run.identity},
         config.keep_checkpoints,
-        engine.is_chief,
-        engine.array_of,
+        backend.is_chief,
+        backend.array_of,
     )
     if run.packing:
-        rows = engine.rows_multiple(config)
+        rows = backend.rows_multiple(config)
         make_dataset = run.packing.around(make_dataset, rows)
         validation = validation and run.packing.around(validation, rows)
     if validation:
-        validation = _spread(validation, engine, config.evaluate_steps)
-    alone = only_writer(output, "training in") if engine.is_chief else contextlib.nullcontext()
-    with engine.running(), alone:
-        events = _train(training, engine, model, store, make_dataset, validation, config, output, run)
+        validation = _spread(validation, backend, config.evaluate_steps)
+    alone = only_writer(output, "training in") if backend.is_chief else contextlib.nullcontext()
+    with backend.run_scope(), alone:
+        events = _train(training, backend, model, store, make_dataset, validation, config, output, run)
         keep_averages(training.optimizer, model.trainable_variables)
-    if engine.is_chief and run.on_finish:
+    if backend.is_chief and run.on_finish:
         run.on_finish(output, run.settings(config), run.steps, events.evaluation)
     return TrainResult(
         model=model,
@@ -254,7 +279,7 @@ def _fit(
         tokens_per_second=events.progress["tokens_per_second"],
         evaluation=events.evaluation.figures if events.evaluation else None,
         seconds=time.perf_counter() - began,
-        is_chief=engine.is_chief,
+        is_chief=backend.is_chief,
     )
 
 
@@ -266,112 +291,114 @@ def _backend() -> dict[str, str]:
 
 def _train(
     training: TrainingModel,
-    engine: Engine,
+    backend: Backend,
     model: keras.Model,
     store: CheckpointStore,
     make_dataset: Callable[[int], Dataset],
     validation: Callable[[int], Any] | None,
     config: TrainingConfig,
     output: Path,
-    run: _Run,
-) -> StepEvents:
+    run: RunSpec,
+) -> TrainingCallback:
     """Runs what is left of the steps, going back to a checkpoint where a loss is not finite and `on_nan` says so."""
-    interruption = Interruption(engine.vote())
-    evaluation = evaluator(training, model, validation, interruption, run.sights)
+    preemption = PreemptionHandler(backend.any_worker())
+    evaluation = evaluator(training, model, validation, preemption, run.evaluation_context)
     if run.measure:
-        evaluation = measuring(training, engine.caller(model), run.measure)
-    detours = Detours.load(output)
+        evaluation = measuring(training, backend.compile_predict(model), run.measure)
+    recovery = NanRecovery.load(output)
     while True:
-        events = _events(training, engine, store, config, output, run, evaluation, interruption)
-        set_halved(training.optimizer, detours.halved)
+        events = _events(training, backend, store, config, output, run, evaluation, preemption)
+        set_halved(training.optimizer, recovery.halved)
         try:
-            with contextlib.closing(events.log), interruption.watch():
-                ends = [*map(detours.step_of, run.boundaries), run.steps]
-                batches = _spread(detours.around(make_dataset), engine)
-                with _profile(config, output, events, engine.is_chief) as profile:
-                    _run_steps(training, engine, batches, events, ends, profile)
-                if interruption:
+            with contextlib.closing(events.log), preemption.watch():
+                ends = [*map(recovery.step_of, run.boundaries), run.steps]
+                batches = _spread(recovery.around(make_dataset), backend)
+                with _profile(config, output, events, backend.is_chief) as profile:
+                    _run_steps(training, backend, batches, events, ends, profile)
+                if preemption:
                     events.stop()
                 events.log.finish()
             return events
         except NotFiniteError as error:
-            detours = _next_detour(detours, error, store, config.on_nan)
-            if engine.is_chief:
-                detours.save(output)
+            recovery = _next_detour(recovery, error, store, config.on_nan)
+            if backend.is_chief:
+                recovery.save(output)
 
 
 def _events(
     training: TrainingModel,
-    engine: Engine,
+    backend: Backend,
     store: CheckpointStore,
     config: TrainingConfig,
     output: Path,
-    run: _Run,
+    run: RunSpec,
     evaluation: Callable[[int], Evaluation] | None,
-    interruption: Interruption,
-) -> StepEvents:
+    preemption: PreemptionHandler,
+) -> TrainingCallback:
     """Goes back to the newest checkpoint; returns what happens between the steps from there on."""
     start_step, progress = store.restore()
-    engine.check_same_step(start_step)
+    backend.check_same_step(start_step)
     if start_step:
         print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
     elif config.on_nan != "stop" and not store.steps():
         store.save(0, {})
-    return StepEvents(
+    return TrainingCallback(
         training,
         store,
-        RunLog(output, start_step, run.steps, engine.is_chief, run.settings(config)),
+        RunLog(output, start_step, run.steps, backend.is_chief, run.settings(config)),
         evaluation,
         Intervals(config.log_every, config.checkpoint_every, run.evaluate_every),
         start_step,
         run.steps,
-        interruption,
+        preemption,
         progress,
-        _share_of_peak(training, engine, config, run),
+        _share_of_peak(training, backend, config, run),
         run.enough,
     )
 
 
 def _share_of_peak(
-    training: TrainingModel, engine: Engine, config: TrainingConfig, run: _Run
+    training: TrainingModel, backend: Backend, config: TrainingConfig, run: RunSpec
 ) -> Callable[[int, float, float], float] | None:
     """Returns what gives the share of all devices' peak that a step of so many positions and seconds makes use of."""
     if run.flops is None or (config.strategy == "tpu" and not config.peak_flops):
         return None
     flops = run.flops
-    devices, dtype = engine.num_devices, training.model.compute_dtype
+    devices, dtype = backend.num_devices, training.model.compute_dtype
     peak = DevicePeak(devices * config.peak_flops, lambda: devices * measured_peak(dtype))
     return lambda step, positions, seconds: peak.share(flops(step, positions), seconds)
 
 
-def _next_detour(detours: Detours, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> Detours:
+def _next_detour(recovery: NanRecovery, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> NanRecovery:
     """Returns the detours with one more for `error`, which is raised again where there is to be none."""
-    if on_nan == "stop" or len(detours) >= MOST:
-        batch = f"It took batch {detours.batch_of(error.step)}, counted from 0."
+    if on_nan == "stop" or len(recovery) >= MOST:
+        batch = f"It took batch {recovery.batch_of(error.step)}, counted from 0."
         further = " `training.on_nan` may say how to go on." if on_nan == "stop" else ""
         raise NotFiniteError(error.step, f"{error} {batch}{further}") from error
     last = store.steps()[-1]
-    more = detours.skip(error.step) if on_nan == "skip" else detours.halve(last)
-    done = f"leaves out batch {detours.batch_of(error.step)}" if on_nan == "skip" else "halves the rate"
+    more = recovery.skip(error.step) if on_nan == "skip" else recovery.halve(last)
+    done = f"leaves out batch {recovery.batch_of(error.step)}" if on_nan == "skip" else "halves the rate"
     print(f"{error} The run goes back to step {last} and {done}.", file=sys.stderr)
     return more
 
 
-def _profile(config: TrainingConfig, output: Path, events: StepEvents, writes: bool) -> contextlib.closing[StepProfile]:
+def _profile(
+    config: TrainingConfig, output: Path, events: TrainingCallback, writes: bool
+) -> contextlib.closing[StepProfile]:
     steps = config.profiled_steps if writes else range(0)
     return contextlib.closing(StepProfile(steps, output / TENSORBOARD_NAME, lambda: events.step))
 
 
 def _run_steps(
     training: TrainingModel,
-    engine: Engine,
+    backend: Backend,
     make_dataset: Callable[[int], Dataset],
-    events: StepEvents,
+    events: TrainingCallback,
     ends: Sequence[int],
     profile: StepProfile,
 ) -> None:
     """Runs the steps that are left, those of each shape of batches by themselves, which end at `ends`."""
-    if events.step == ends[-1] or events.has_enough:
+    if events.step == ends[-1] or events.should_stop:
         events.evaluate_once()
         return
     # Traced anew: the rates that are halved may have changed.
@@ -379,12 +406,12 @@ def _run_steps(
     for end in ends:
         if events.step < end:
             steps = end - events.step
-            with engine.lost_workers_told(lambda: events.step):
+            with backend.raise_on_lost_worker(lambda: events.step):
                 callbacks = [profile, events]
                 training.fit(
                     make_dataset(events.step), steps_per_epoch=steps, shuffle=False, verbose=0, callbacks=callbacks
                 )
-        if events.has_enough:
+        if events.should_stop:
             return
         if events.step < end:
             raise TrainingError(
@@ -392,9 +419,9 @@ def _run_steps(
             )
 
 
-def _spread(make: Callable[[int], Dataset], engine: Engine, batches: int = 0) -> Callable[[int], Any]:
+def _spread(make: Callable[[int], Dataset], backend: Backend, batches: int = 0) -> Callable[[int], Any]:
     """Returns what gives the same batches as `fit` takes them, or the first few of them."""
-    return lambda start: engine.batches(make(start).take(batches or -1))
+    return lambda start: backend.batches(make(start).take(batches or -1))
 
 
 def check_output(output: Path) -> None:

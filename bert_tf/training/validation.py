@@ -15,7 +15,7 @@ from bert_tf.training.distributed.tf_config import VARIABLE, Cluster
 _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of the TPU"}
 
 
-def refuse_unsupported(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> None:
+def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> None:
     """Checks what single fields cannot tell.
 
     Args:

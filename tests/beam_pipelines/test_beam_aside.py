@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from beam_pipelines import create_pretraining_data
 from beam_pipelines.transforms import spill
 from beam_pipelines.transforms.packed_documents import mark_unwanted, pack, unpack
-from beam_pipelines.transforms.spill import PutAside, fetched
+from beam_pipelines.transforms.spill import SpillToDisk, read_spilled
 from bert_tf.data.examples.build import TokenizedDocument
 
 CHUNKS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), max_size=30)
@@ -25,7 +25,7 @@ def chunk(number: int, tokens: int) -> bytes:
     return pack([TokenizedDocument(number, np.arange(tokens, dtype=np.int32), np.array([tokens], np.int32))], 100)
 
 
-def put(step: PutAside, elements: list[tuple[int, bytes]]) -> dict[int, list[bytes]]:
+def put(step: SpillToDisk, elements: list[tuple[int, bytes]]) -> dict[int, list[bytes]]:
     """References by bucket, of one bundle."""
     step.start_bundle()
     found = [each for element in elements for each in step.process(element)]
@@ -43,26 +43,26 @@ def test_every_chunk_comes_back_to_its_bucket(tmp_path_factory, chunks, run_byte
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(spill, "_RUN_BYTES", run_bytes)
         patched.setattr(spill, "_WAITING_BYTES", waiting_bytes)
-        references = put(PutAside(str(tmp_path_factory.mktemp("aside"))), elements)
+        references = put(SpillToDisk(str(tmp_path_factory.mktemp("aside"))), elements)
     assert set(references) == {bucket for bucket, _ in elements}
     for bucket, own in references.items():
-        assert list(fetched(own)) == [data for number, data in elements if number == bucket]
+        assert list(read_spilled(own)) == [data for number, data in elements if number == bucket]
 
 
 def test_other_chunks_pass_through(tmp_path):
     unwanted = mark_unwanted(np.array([7], "<i8").tobytes())
-    references = put(PutAside(str(tmp_path)), [(0, chunk(7, 3)), (0, chunk(8, 2))])[0]
-    gathered = unpack(fetched([unwanted, *references]))
+    references = put(SpillToDisk(str(tmp_path)), [(0, chunk(7, 3)), (0, chunk(8, 2))])[0]
+    gathered = unpack(read_spilled([unwanted, *references]))
     assert [document.document_id for document in gathered.documents] == [7, 8]
     assert gathered.unwanted == {7}
 
 
 def test_references_are_small_and_nothing_is_written_for_nothing(tmp_path):
     (tmp_path / "a").mkdir()
-    references = put(PutAside(str(tmp_path / "a")), [(0, chunk(number, 1000)) for number in range(300)])[0]
+    references = put(SpillToDisk(str(tmp_path / "a")), [(0, chunk(number, 1000)) for number in range(300)])[0]
     assert sum(map(len, references)) < 300 * 2000 / 50
     assert len(list((tmp_path / "a").iterdir())) == 1
-    assert put(PutAside(str(tmp_path / "b")), []) == {}
+    assert put(SpillToDisk(str(tmp_path / "b")), []) == {}
     assert not (tmp_path / "b").exists()
 
 
@@ -75,7 +75,7 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "open", lambda *_: Full())
-    step = PutAside(str(tmp_path))
+    step = SpillToDisk(str(tmp_path))
     step.start_bundle()
     list(step.process((0, chunk(1, 1))))
     with pytest.raises(OSError, match=r"No space left on device: .*\.chunks"):
@@ -84,13 +84,13 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
 
 def test_nothing_of_it_stays(tmp_path, monkeypatch):
     seen = []
-    finish = PutAside.finish_bundle
+    finish = SpillToDisk.finish_bundle
 
     def watched(step):
         yield from finish(step)
         seen.extend(Path(step._directory).iterdir())
 
-    monkeypatch.setattr(PutAside, "finish_bundle", watched)
+    monkeypatch.setattr(SpillToDisk, "finish_bundle", watched)
     glob, vocabulary = write_corpus(tmp_path / "corpus", documents(40)), write_vocabulary(tmp_path / "vocab.txt")
     flags = [f"--input={glob}", f"--vocabulary={vocabulary}", "--max_seq_length=32", f"--output={tmp_path / 'data'}"]
     create_pretraining_data.run(flags)

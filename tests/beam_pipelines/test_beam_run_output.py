@@ -18,7 +18,7 @@ from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners import worker_main
 from beam_pipelines.transforms.packed_documents import pack
-from beam_pipelines.transforms.spill import PutAside
+from beam_pipelines.transforms.spill import SpillToDisk
 from bert_tf.config import ConfigError
 from bert_tf.data.atomic_files import only_writer
 from bert_tf.data.examples.build import TokenizedDocument
@@ -102,7 +102,7 @@ def test_a_file_that_is_half_written_when_the_next_run_begins_does_not_appear(pl
 def test_a_directory_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
     output = RunOutput(str(tmp_path / "data"))
     output.begin()
-    spill = PutAside(output.staging)
+    spill = SpillToDisk(output.staging)
     spill.start_bundle()
     list(spill.process((0, pack([TokenizedDocument(7, np.ones(3, np.int32), np.array([3], np.int32))], 100))))
     shutil.rmtree(output.directory)

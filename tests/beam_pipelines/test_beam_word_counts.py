@@ -23,14 +23,14 @@ from beam_pipelines.transforms.count_words import (
     whole_weights,
 )
 from beam_pipelines.vocabulary.train_wordpiece import choose_alphabet, describe, systematic_sample
-from beam_pipelines.vocabulary.word_counts import Census
+from beam_pipelines.vocabulary.word_counts import WordCounts
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 words = st.text("abcé中#", min_size=1, max_size=4)
 tables = st.lists(st.dictionaries(words, st.integers(1, 5), max_size=12), min_size=1, max_size=5)
 
 
-def census_of(directory: str, tables: list[dict[str, int]], min_count: int, partitions: int = 3) -> Census:
+def census_of(directory: str, tables: list[dict[str, int]], min_count: int, partitions: int = 3) -> WordCounts:
     """Splits `tables` over partitions and merges them, as the pipeline does."""
     parts: dict[int, list[bytes]] = {}
     for table in tables:
@@ -41,7 +41,7 @@ def census_of(directory: str, tables: list[dict[str, int]], min_count: int, part
     output.begin()
     for element in parts.items():
         list(MergeCounts(output, min_count).process(element))
-    return Census(directory)
+    return WordCounts(directory)
 
 
 @given(st.dictionaries(words.map(str.encode), st.integers(1, 2**60), max_size=20))
@@ -58,19 +58,19 @@ def test_census(tables: list[dict[str, int]], min_count: int, limit: int) -> Non
     total = sum((Counter(table) for table in tables), Counter())
     kept = {word: count for word, count in total.items() if count >= min_count}
     with tempfile.TemporaryDirectory() as directory:
-        census = census_of(directory, tables, min_count)
-        assert (census.occurrences, census.distinct) == (total.total(), len(total))
-        assert census.weight == total.total()
+        word_counts = census_of(directory, tables, min_count)
+        assert (word_counts.occurrences, word_counts.distinct) == (total.total(), len(total))
+        assert word_counts.weight == total.total()
         ranked = sorted(kept, key=lambda word: (-kept[word], word.encode()))
-        assert census.most_frequent(limit) == {word: kept[word] for word in ranked[:limit]}
-        merged = {word.decode(): count for table in census.tables() for word, count in table.items()}
+        assert word_counts.most_frequent(limit) == {word: kept[word] for word in ranked[:limit]}
+        merged = {word.decode(): count for table in word_counts.tables() for word, count in table.items()}
     assert merged == kept
     first = Counter({word[0]: 0 for word in total})
     later: Counter[str] = Counter()
     for word, count in total.items():
         first[word[0]] += count
         later.update({f"##{c}": word[1:].count(c) * count for c in set(word[1:])})
-    assert census.characters == first + later
+    assert word_counts.characters == first + later
 
 
 def test_a_census_without_its_summary_is_an_error() -> None:
@@ -78,13 +78,13 @@ def test_a_census_without_its_summary_is_an_error() -> None:
         census_of(directory, [{"a": 1}], 1, partitions=1)
         storage.delete([f"{directory}/00000.summary.json"])
         with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: is gone"):
-            Census(directory)
+            WordCounts(directory)
 
 
 def test_words_that_the_tokenizer_does_not_look_at_have_no_characters(tmp_path: Path) -> None:
-    census = census_of(str(tmp_path), [{"a" * 200: 2, "b" * 201: 7}], 1)
-    assert census.characters == {"a": 2, "##a": 398}
-    assert census.occurrences == 9
+    word_counts = census_of(str(tmp_path), [{"a" * 200: 2, "b" * 201: 7}], 1)
+    assert word_counts.characters == {"a": 2, "##a": 398}
+    assert word_counts.occurrences == 9
 
 
 def test_a_summary_comes_back() -> None:

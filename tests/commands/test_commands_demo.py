@@ -37,7 +37,7 @@ def test_both_starts_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.Monke
 
     calls = []
 
-    def recorded(task: Any, sources: Any, start: Any, runs: Any, output: Path, problems: Any) -> Any:
+    def recorded(task: Any, sources: Any, start: Any, runs: Any, output: Path, input_errors: Any) -> Any:
         calls.append((task, sources, start, runs))
         results = [
             Finetuned(output, {"accuracy": accuracy, "majority": 0.1}, 8, "", 1, 1.0)

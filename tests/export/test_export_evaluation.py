@@ -17,8 +17,8 @@ from bert_tf.commands.export_evaluation import ExportEvaluation
 from bert_tf.export.exported_model import IdsModel
 from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.models.presets import TASK_NAME
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictor import TaskPredictor
 
 Exported = Callable[[str], Path]
 
@@ -52,15 +52,15 @@ def test_ids_of_the_export_stand_for_the_model(
 ) -> None:
     ids = np.random.default_rng(0).integers(0, len(VOCABULARY), shape).astype(np.int32)
     inputs = {"token_ids": ids, "segment_ids": ids % 2, "padding_mask": np.ones_like(ids)}
-    expected, found = Answerer(presets[kind]).model(inputs), IdsModel(exported(kind))(inputs)
+    expected, found = TaskPredictor(presets[kind]).model(inputs), IdsModel(exported(kind))(inputs)
     assert isinstance(found, dict) == isinstance(expected, dict)
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), expected, found)
 
 
 def test_figures_of_the_export_are_those_of_the_preset(preset: Path, exported: Exported, dev: Path) -> None:
     evaluation = ExportEvaluation(preset, dev, MAX_LENGTH)(exported("classifier"))
-    answerer = Answerer(preset)
-    examples = list(answerer.task.read(dev, Problems()))
+    answerer = TaskPredictor(preset)
+    examples = list(answerer.task.read(dev, InputErrors()))
     assert evaluation["preset"]["metrics"] == answerer.task.score(examples, answerer.answers(examples))
     assert evaluation["exported"]["metrics"] == evaluation["preset"]["metrics"]
     assert evaluation["metric"] in evaluation["preset"]["metrics"]

@@ -16,7 +16,7 @@ from bert_tf.conversion.formats import preset
 from bert_tf.export.inference import Predictor
 from bert_tf.models import BertBackbone, BertTextClassifier, save_preset
 from bert_tf.tasks.classify.rows import TextExample
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.predictor import TaskPredictor
 
 CONFIG = BertConfig(
     vocabulary_size=len(VOCABULARY),
@@ -41,7 +41,7 @@ def made(directory: Path, pooling: str = "mean", classes: int = len(LABELS), **t
 def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: Path) -> None:
     directory = made(tmp_path / "preset", pooling, labels=LABELS)
     texts = ["the cat sat", "a big red house and a dog ran to the mat .", "on"]
-    answers = Answerer(directory).answers([TextExample("f", (text,)) for text in texts])
+    answers = TaskPredictor(directory).answers([TextExample("f", (text,)) for text in texts])
     for served, answer in zip(Predictor(directory)(texts), answers, strict=True):
         assert served["label"] == answer.label
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, rtol=1e-4)

@@ -10,15 +10,15 @@ from page_reader import Page
 
 from bert_tf.reports.html import element, to_html
 from bert_tf.reports.tasks.answers import write_answers_page
-from bert_tf.tasks.scored import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
+from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers, ScoredSpans, Span
 
 HOSTILE = "<script>alert(1)</script>\x00\x07 &amp; \"q\" 'x' \ud800 \u202eabc ף 😀" + "Z\u0300\u0301"
 LONG = "word " * 100_000
 
 
-def page_of(tmp_path: Path, judged: Judged, title: str = "dev", remark: str = "") -> Page:
+def page_of(tmp_path: Path, scored: Scored, title: str = "dev", remark: str = "") -> Page:
     path = tmp_path / "answers.html"
-    write_answers_page(path, title, judged, {"accuracy": 0.5, "exact": 80.25, "none": float("nan")}, remark)
+    write_answers_page(path, title, scored, {"accuracy": 0.5, "exact": 80.25, "none": float("nan")}, remark)
     assert path.stat().st_size < 4_000_000
     assert [found.name for found in tmp_path.iterdir()] == ["answers.html"]
     page = Page(path.read_text(encoding="utf-8"))
@@ -27,15 +27,15 @@ def page_of(tmp_path: Path, judged: Judged, title: str = "dev", remark: str = ""
     return page
 
 
-def labels_of(count: int, rows: int = 400) -> JudgedLabels:
+def labels_of(count: int, rows: int = 400) -> ScoredLabels:
     rng = np.random.default_rng(count)
     names = tuple(f"label{number}" for number in range(count))
     shares = rng.dirichlet(np.full(count, 0.5), rows)
     gold = rng.integers(0, count, rows)
-    return JudgedLabels(
+    return ScoredLabels(
         names,
         [
-            JudgedLabel(f"dev.tsv:{number}", (("text", f"text {number}"),), names[g], tuple(p.tolist()))
+            ScoredLabel(f"dev.tsv:{number}", (("text", f"text {number}"),), names[g], tuple(p.tolist()))
             for number, (g, p) in enumerate(zip(gold, shares, strict=True))
         ],
     )
@@ -43,12 +43,12 @@ def labels_of(count: int, rows: int = 400) -> JudgedLabels:
 
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_the_matrix_holds_the_counts(tmp_path: Path, count: int) -> None:
-    judged = labels_of(count)
-    page = page_of(tmp_path, judged)
+    scored = labels_of(count)
+    page = page_of(tmp_path, scored)
     cells = page.texts("b", within="matrix")
     expected = [
-        sum(row.gold == gold and int(np.argmax(row.probabilities)) == given for row in judged.rows)
-        for gold in judged.labels
+        sum(row.gold == gold and int(np.argmax(row.probabilities)) == given for row in scored.rows)
+        for gold in scored.labels
         for given in range(count)
     ]
     assert [int(cell) for cell in cells] == expected
@@ -63,16 +63,16 @@ def test_a_matrix_of_many_labels_holds_every_row(tmp_path: Path, count: int) -> 
 
 
 def test_the_hundred_worst_errors_are_the_surest(tmp_path: Path) -> None:
-    judged = labels_of(3)
-    page = page_of(tmp_path, judged)
-    wrong = [row for row in judged.rows if judged.labels[int(np.argmax(row.probabilities))] != row.gold]
+    scored = labels_of(3)
+    page = page_of(tmp_path, scored)
+    wrong = [row for row in scored.rows if scored.labels[int(np.argmax(row.probabilities))] != row.gold]
     wrong.sort(key=lambda row: -max(row.probabilities))
     assert len(wrong) > 100
     assert page.texts("bdi", "mono") == [row.place for row in wrong[:100]]
     said = page.texts("dd", within="said")
     assert said[:4] == [
-        judged.labels[int(np.argmax(wrong[0].probabilities))], f"{max(wrong[0].probabilities):.1%}", wrong[0].gold,
-        f"{wrong[0].probabilities[judged.labels.index(wrong[0].gold)]:.1%}",
+        scored.labels[int(np.argmax(wrong[0].probabilities))], f"{max(wrong[0].probabilities):.1%}", wrong[0].gold,
+        f"{wrong[0].probabilities[scored.labels.index(wrong[0].gold)]:.1%}",
     ]  # fmt: skip
 
 
@@ -84,31 +84,31 @@ def test_figures_and_remark(tmp_path: Path) -> None:
 
 
 def test_nothing_wrong_is_said(tmp_path: Path) -> None:
-    rows = [JudgedLabel("1", (("text", "a"),), "a", (0.9, 0.1)), JudgedLabel("2", (("text", "b"),), "b", (0.1, 0.9))]
-    assert "None of 2 answers is wrong." in page_of(tmp_path, JudgedLabels(("a", "b"), rows)).texts("p", "note")
+    rows = [ScoredLabel("1", (("text", "a"),), "a", (0.9, 0.1)), ScoredLabel("2", (("text", "b"),), "b", (0.1, 0.9))]
+    assert "None of 2 answers is wrong." in page_of(tmp_path, ScoredLabels(("a", "b"), rows)).texts("p", "note")
 
 
-def hostile_judged() -> dict[str, Judged]:
+def hostile_judged() -> dict[str, Scored]:
     labels = (HOSTILE, "\u202e", "", "x" * 5000)
     rng = np.random.default_rng(0)
     rows = [
-        JudgedLabel(HOSTILE, ((HOSTILE, HOSTILE), ("b", LONG), ("c", "")), (*labels, "new")[n % 5], tuple(p.tolist()))
+        ScoredLabel(HOSTILE, ((HOSTILE, HOSTILE), ("b", LONG), ("c", "")), (*labels, "new")[n % 5], tuple(p.tolist()))
         for n, p in enumerate(rng.dirichlet(np.ones(4), 200))
     ]
-    numbers = [JudgedNumber(HOSTILE, (("a", LONG),), 1.0, float("nan")), JudgedNumber("", (("a", HOSTILE),), 1.0, 3.0)]
+    numbers = [ScoredNumber(HOSTILE, (("a", LONG),), 1.0, float("nan")), ScoredNumber("", (("a", HOSTILE),), 1.0, 3.0)]
     questions = [
-        JudgedSpans(
+        ScoredSpans(
             HOSTILE, HOSTILE + LONG, LONG, (Span(0, 4, ""), Span(200_000, 400_000, "")), (Span(9, 300_000, ""),), 0.0
         )
     ] * 120  # fmt: skip
-    dense = JudgedSpans(
+    dense = ScoredSpans(
         HOSTILE, "", "ab" * 450, tuple(Span(i, i + 1, f"T{i % 30}") for i in range(900)),
         tuple(Span(i, i + 2, HOSTILE) for i in range(0, 898, 2)), 0.0,
     )  # fmt: skip
-    nested = JudgedSpans("", "", HOSTILE, tuple(Span(0, i, "T") for i in range(1, 40)), (Span(5, 5, "T"),), 0.5)
+    nested = ScoredSpans("", "", HOSTILE, tuple(Span(0, i, "T") for i in range(1, 40)), (Span(5, 5, "T"),), 0.5)
     return {
-        "labels": JudgedLabels(labels, rows),
-        "numbers": JudgedNumbers(numbers),
+        "labels": ScoredLabels(labels, rows),
+        "numbers": ScoredNumbers(numbers),
         "questions": questions,
         "entities": [dense] * 30 + [nested] * 60,
     }
@@ -124,10 +124,10 @@ def test_any_text_is_shown_and_cut(tmp_path: Path, kind: str) -> None:
 def test_numbers_and_their_differences(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     rows = [
-        JudgedNumber(f"{n}", (("a", "x"),), float(g), float(g + d))
+        ScoredNumber(f"{n}", (("a", "x"),), float(g), float(g + d))
         for n, (g, d) in enumerate(zip(rng.uniform(0, 5, 300), rng.normal(size=300), strict=True))
     ]
-    page = page_of(tmp_path, JudgedNumbers(rows))
+    page = page_of(tmp_path, ScoredNumbers(rows))
     assert len(page.all("circle", "cloud")) == 300
     bars = [text for _, text in page.all("rect", "bar")]
     assert sum(int(text.split(": ")[1].split()[0]) for text in bars) == 300
@@ -135,9 +135,9 @@ def test_numbers_and_their_differences(tmp_path: Path) -> None:
     assert page.texts("bdi", "mono") == [row.place for row in order[:100]]
 
 
-def question(place: str, gold: tuple[Span, ...], predicted: tuple[Span, ...], right: float) -> JudgedSpans:
+def question(place: str, gold: tuple[Span, ...], predicted: tuple[Span, ...], right: float) -> ScoredSpans:
     context = f"{'before ' * 300}the Denver Broncos won{' after' * 300}"
-    return JudgedSpans(place, "Who won?", context, gold, predicted, right)
+    return ScoredSpans(place, "Who won?", context, gold, predicted, right)
 
 
 def test_answers_are_marked_in_their_contexts(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_entities_are_told_apart_by_form(tmp_path: Path) -> None:
     text = "Ada met Bob Ray in Rome near Kew Gardens today"
     gold = (Span(0, 3, "PER"), Span(8, 15, "PER"), Span(19, 23, "LOC"), Span(29, 40, "LOC"))
     found = (Span(0, 3, "PER"), Span(8, 11, "PER"), Span(19, 23, "ORG"), Span(41, 46, "ORG"))
-    page = page_of(tmp_path, [JudgedSpans("dev:1", "", text, gold, found, 0.25)])
+    page = page_of(tmp_path, [ScoredSpans("dev:1", "", text, gold, found, 0.25)])
     boxes = [(attributes["class"].split()[1], text) for attributes, text in page.all("span", "entity", within="answer")]
     assert boxes == [
         ("right", "AdaPER"), ("bounds", "Bob RayPER bounds"), ("type", "RomeLOC ORG"),

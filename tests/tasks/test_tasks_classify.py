@@ -16,8 +16,8 @@ from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
 from bert_tf.tasks.classify.files import SUFFIXES
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 
@@ -36,19 +36,19 @@ def parsed(*argv: str, learns: bool = True) -> argparse.Namespace:
 def test_rows_are_examples(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.csv", "kind,first,second", 'a,"one, two",three')
     task = ClassifyTask(("second", "first"), label_column="kind")
-    assert list(task.read(path, Problems())) == [TextExample(f"{path}: line 2", ("three", "one, two"), "a")]
-    assert next(iter(task.read(path, Problems(), labelled=False))).label is None
+    assert list(task.read(path, InputErrors())) == [TextExample(f"{path}: line 2", ("three", "one, two"), "a")]
+    assert next(iter(task.read(path, InputErrors(), labelled=False))).label is None
 
 
 def test_a_label_that_training_never_had(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.tsv", "label\ttext", "a\tx", "y\tx", "b\tx")
     task = ClassifyTask(labels=("a", "b"))
     with pytest.raises(ValueError, match=r"dev.tsv: line 3: label 'y' never occurs in training; known: a, b"):
-        list(task.read(path, Problems()))
-    problems = Problems(skip=True)
-    assert [example.label for example in task.read(path, problems)] == ["a", "b"]
-    assert len(problems) == 1
-    assert len(list(ClassifyTask().read(path, Problems()))) == 3
+        list(task.read(path, InputErrors()))
+    input_errors = InputErrors(skip=True)
+    assert [example.label for example in task.read(path, input_errors)] == ["a", "b"]
+    assert len(input_errors) == 1
+    assert len(list(ClassifyTask().read(path, InputErrors()))) == 3
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_label_that_training_never_had(tmp_path: Path) -> None:
 )
 def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> None:
     examples = examples_of("a", "a", "b", "a")
-    task = ClassifyTask(class_weights=given).fitted(examples)
+    task = ClassifyTask(class_weights=given).fit_labels(examples)
     assert task.labels == ("a", "b") and task.label_weights == pytest.approx(weights)
     targets, found = task.targets(examples)
     assert targets.tolist() == [0, 0, 1, 0]
@@ -84,7 +84,7 @@ def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> No
 )
 def test_class_weights_that_are_none(given: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ClassifyTask(class_weights=given).fitted(examples_of("a", "b"))
+        ClassifyTask(class_weights=given).fit_labels(examples_of("a", "b"))
 
 
 def test_figures_of_labels() -> None:
@@ -120,10 +120,10 @@ def test_predictions_that_are_none(task, lines: list[str], message: str, tmp_pat
 
 def test_numbers_are_learned_with_mean_0_and_deviation_1(tmp_path: Path) -> None:
     examples = examples_of("1000", "1200", "1400")
-    task = RegressionTask().fitted(examples)
+    task = RegressionTask().fit_labels(examples)
     targets, _ = task.targets(examples)
     np.testing.assert_allclose([targets.mean(), targets.std()], [0, 1], atol=1e-6)
-    rows = Encoded(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
+    rows = EncodedRows(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
     answers = task.answers(examples, rows, {SINGLE_OUTPUT: targets[:, None]})
     assert [answer.number for answer in answers] == pytest.approx([1000, 1200, 1400])
     assert task.score(examples, answers) == pytest.approx({"pearson": 1, "spearman": 1, "mse": 0}, abs=1e-6)
@@ -141,7 +141,7 @@ def test_mean_squared_error() -> None:
 def test_what_is_no_number_is_named(number: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.tsv", "label\ttext", "1.5\tx", f"{number}\tx")
     with pytest.raises(ValueError, match="dev.tsv: line 3: `label` must be a number. Received: "):
-        list(RegressionTask().read(path, Problems()))
+        list(RegressionTask().read(path, InputErrors()))
 
 
 @pytest.mark.parametrize(

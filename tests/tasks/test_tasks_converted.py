@@ -7,7 +7,7 @@ import pytest
 from bert_tf.config import BertConfig
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
-from bert_tf.tasks.finetune.imported import class_names, described
+from bert_tf.tasks.finetune.imported import class_names, task_json_for_head
 from bert_tf.tasks.glue.tasks import MnliTask, Sst2Task, StsbTask
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.registry import task_of
@@ -38,7 +38,7 @@ MNLI = ("contradiction", "entailment", "neutral")
     ],
 )
 def test_a_head_becomes_its_task(task: Task, head: dict, labels: tuple[str, ...], expected: dict) -> None:
-    description = described(task, head, CONFIG, labels)
+    description = task_json_for_head(task, head, CONFIG, labels)
     assert expected.items() <= description.items()
     found, length = task_of(description)
     assert type(found) is type(task)

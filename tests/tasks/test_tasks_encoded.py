@@ -11,24 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.tasks.rows import Encoded, batches_in_epoch, epoch_order, training_batches
+from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, epoch_order, training_batches
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 PAD = 99
 LENGTHS = [2, 9, 5, 3, 12, 4, 7, 2, 6, 3, 11]
 
 
-def rows_of(lengths: list[int], choices: int = 1, **fields) -> Encoded:
+def rows_of(lengths: list[int], choices: int = 1, **fields) -> EncodedRows:
     """Returns rows whose tokens say where they stand, the first two of each of the first segment."""
     splits = np.concatenate([[0], np.cumsum(lengths)])
     count = len(lengths) // choices
     labels = {SINGLE_OUTPUT: np.arange(count, dtype=np.int32)}
     given = {"targets": labels, "examples": np.arange(count)} | fields
     tokens = np.concatenate([100 * row + np.arange(length) for row, length in enumerate(lengths)]).astype(np.int32)
-    return Encoded(tokens, splits, np.full(len(lengths), 2, np.int32), PAD, choices=choices, **given)
+    return EncodedRows(tokens, splits, np.full(len(lengths), 2, np.int32), PAD, choices=choices, **given)
 
 
-def labels_of(rows: Encoded, steps: int, batch_size: int = 3, seed: int = 5, start_step: int = 0) -> list[list[int]]:
+def labels_of(
+    rows: EncodedRows, steps: int, batch_size: int = 3, seed: int = 5, start_step: int = 0
+) -> list[list[int]]:
     dataset = training_batches(rows, batch_size, seed, start_step).take(steps)
     return [targets.numpy().tolist() for _, targets, _ in dataset]
 

@@ -15,7 +15,7 @@ from bert_tf.tasks.features.cache import FeatureFolder, extract
 from bert_tf.tasks.features.embed import embed_file
 from bert_tf.tasks.features.lines import Line, encode_lines
 from bert_tf.tasks.features.rows import encoder_fingerprint, token_extraction
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.text.tokenizer import BertTokenizer
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d e f g", "b b", "n m l k", "p"]
@@ -53,8 +53,8 @@ def counting(extraction, monkeypatch, most=None):
     monkeypatch.setattr(cache, "most_tokens", lambda config, longest: 16)
     build = extraction.build
 
-    class Engine:
-        def caller(self, model):
+    class Backend:
+        def compile_predict(self, model):
             def call(inputs):
                 if len(calls) == most:
                     raise KeyboardInterrupt
@@ -63,7 +63,7 @@ def counting(extraction, monkeypatch, most=None):
 
             return call
 
-    monkeypatch.setattr(cache, "current_engine", Engine)
+    monkeypatch.setattr(cache, "current_engine", Backend)
     return calls, cache.Extraction(build, extraction.widths, extraction.by_token, extraction.encoder, extraction.config)
 
 
@@ -198,10 +198,10 @@ def test_a_file_of_texts(tmp_path):
     text.write_bytes(("\ufeff" + "\r\n".join([*TEXTS[:2], "", *TEXTS[2:]]) + "\r\n").encode())
     with pytest.raises(ValueError, match=r"texts\.txt: line 3: a text must not be empty"):
         embed_file(preset, text, ["last"], tmp_path / "features")
-    problems = Problems(skip=True)
-    embedded = embed_file(preset, text, ["last", "layer_2"], tmp_path / "features", length=8, problems=problems)
+    input_errors = InputErrors(skip=True)
+    embedded = embed_file(preset, text, ["last", "layer_2"], tmp_path / "features", length=8, input_errors=input_errors)
     folder = embedded.folder
-    assert (embedded.examples, len(problems)) == (len(TEXTS), 1)
+    assert (embedded.examples, len(input_errors)) == (len(TEXTS), 1)
     assert set(folder.manifest.features) == {"layer_4", "layer_2"}
     index = folder.index
     assert len(index) == len(folder) > len(TEXTS)

@@ -21,10 +21,10 @@ from bert_tf.tasks import registry
 from bert_tf.tasks.classify.task import ClassifyTask
 from bert_tf.tasks.features import cache
 from bert_tf.tasks.features.config import Features
-from bert_tf.tasks.finetune.init import Start
-from bert_tf.tasks.finetune.run import Sources, finetune_task
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.finetune.init import FinetuneInit
+from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictor import TaskPredictor
 
 REPOSITORY = Path(__file__).parents[2]
 TRAINING = TrainingConfig(epochs=6, batch_size=16, learning_rate=2e-2)
@@ -59,10 +59,10 @@ def toy_task(monkeypatch):
 def tagged(folder, output, features=None, config=TRAINING, **fields):
     """Trains on tokens whose labels depend on the word after them."""
     registry.TASKS.setdefault("toy_tokens", ("token_task", "TokenTask"))
-    sources = Sources(folder / "train.txt", folder / "dev.txt")
+    sources = TaskFiles(folder / "train.txt", folder / "dev.txt")
     if features is None:
         features = Features("weighted_sum_last_4", bilstm_dim=16, folder=folder / "features")
-    start = Start(folder / "preset", features=features, **fields)
+    start = FinetuneInit(folder / "preset", features=features, **fields)
     return finetune_task(TokenTask(), sources, start, config, folder / output)
 
 
@@ -81,8 +81,8 @@ def texts(tmp_path):
 
 
 def probed(folder, output, features, task=None):
-    sources = Sources(folder / "train.tsv", folder / "dev.tsv")
-    start = Start(folder / "preset", features=features)
+    sources = TaskFiles(folder / "train.tsv", folder / "dev.tsv")
+    start = FinetuneInit(folder / "preset", features=features)
     return finetune_task(task or ClassifyTask(), sources, start, TrainingConfig(), folder / output)
 
 
@@ -93,7 +93,7 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
     summary = json.loads((texts / "run" / "result.json").read_text())
     assert summary["metrics"] == result.metrics and summary["step"] == result.step
     assert load_preset(texts / "run").kind == "BertProbe"
-    Answerer(texts / "run").answer_file(texts / "dev.tsv", texts / "again.jsonl", Problems())
+    TaskPredictor(texts / "run").answer_file(texts / "dev.tsv", texts / "again.jsonl", InputErrors())
     whole, kept = (
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in (texts / "again.jsonl", texts / "run" / "dev" / "predictions.jsonl")
@@ -111,8 +111,8 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
 
 def test_labels_that_no_example_has_are_never_chosen(texts):
     result = probed(texts, "run", Features("layer_2", "max"), ClassifyTask(labels=("absent", "high", "low")))
-    answers = Answerer(result.preset)
-    examples = list(answers.task.read(texts / "dev.tsv", Problems()))
+    answers = TaskPredictor(result.preset)
+    examples = list(answers.task.read(texts / "dev.tsv", InputErrors()))
     assert {answer.label for answer in answers.answers(examples)} == {"high", "low"}
     assert (texts / "run" / "features").is_dir()
 
@@ -140,7 +140,7 @@ def test_a_probe_of_tokens_is_refused(tmp_path):
 @pytest.mark.parametrize("fields", [{"from_scratch": True}, {"frozen_layers": 1}, {"bilstm_dim": 4}])
 def test_features_are_of_the_encoder_as_it_is(tmp_path, fields):
     with pytest.raises(ConfigError, match="they do not go with"):
-        Start(tmp_path, features=Features("last"), **fields)
+        FinetuneInit(tmp_path, features=Features("last"), **fields)
 
 
 def test_the_command_line_says_it_all():
@@ -176,8 +176,8 @@ def test_a_tagger_learns_on_both_backends(tmp_path):
     assert (preset.kind, preset.model.combination) == ("BertFeatureTagger", "weighted_sum_last_4")
     for old, new in zip(before[:-2], load_backbone(tmp_path / "tensorflow").model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    answerer = Answerer(tmp_path / "tensorflow")
-    answerer.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", Problems())
+    answerer = TaskPredictor(tmp_path / "tensorflow")
+    answerer.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "tensorflow/dev/predictions.txt").read_text()
     # A finished run, given again, trains no more; one of another combination is another run.
     assert tagged(tmp_path, "tensorflow").metrics == result.metrics
@@ -203,8 +203,8 @@ def test_a_tagger_learns_on_both_backends(tmp_path):
 @pytest.mark.slow
 def test_a_bilstm_is_trained_with_the_encoder(texts):
     config = replace(TRAINING, epochs=1, learning_rate=1e-2)
-    sources = Sources(texts / "train.tsv", texts / "dev.tsv")
-    start = Start(texts / "preset", bilstm_dim=8)
+    sources = TaskFiles(texts / "train.tsv", texts / "dev.tsv")
+    start = FinetuneInit(texts / "preset", bilstm_dim=8)
     result = finetune_task(ClassifyTask(), sources, start, config, texts / "run")
     preset = load_preset(result.preset)
     assert preset.model.backbone.bilstm_dim == 8 and not preset.config.pooler
@@ -214,10 +214,10 @@ def test_a_bilstm_is_trained_with_the_encoder(texts):
         np.abs(former[weight.path] - weight).max() > 0 for weight in new.weights if "key/bias" not in weight.path
     )
     # Of a preset with a BiLSTM, a run takes the encoder; and it goes on from one with everything.
-    plain = finetune_task(ClassifyTask(), sources, Start(result.preset), config, texts / "plain")
+    plain = finetune_task(ClassifyTask(), sources, FinetuneInit(result.preset), config, texts / "plain")
     assert not hasattr(load_preset(plain.preset).model.backbone, "bilstm_dim")
     still = replace(config, learning_rate=1e-9)
-    again = Start(result.preset, keep_head=True, bilstm_dim=8)
+    again = FinetuneInit(result.preset, keep_head=True, bilstm_dim=8)
     further = finetune_task(ClassifyTask(), sources, again, still, texts / "further")
     former = {weight.path: np.asarray(weight) for weight in preset.model.weights}
     for weight in load_preset(further.preset).model.weights:

@@ -16,10 +16,10 @@ from bert_tf.cli import main
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, load_preset, save_preset
 from bert_tf.tasks.classify.task import ClassifyTask
-from bert_tf.tasks.finetune.init import Start
-from bert_tf.tasks.finetune.run import Sources, finetune_task
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.finetune.init import FinetuneInit
+from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 FRUITS, METALS = ["apple", "pear", "plum", "cherry"], ["iron", "zinc", "gold", "copper"]
@@ -49,29 +49,29 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sources(home: Path, **more: object) -> Sources:
+def sources(home: Path, **more: object) -> TaskFiles:
     # Paths are strings here, and of type Path elsewhere.
-    return Sources(str(home / "train.tsv"), str(home / "dev.tsv"), **more)
+    return TaskFiles(str(home / "train.tsv"), str(home / "dev.tsv"), **more)
 
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
     files = sources(home, further={"other": str(home / "other.tsv")})
-    result = finetune_task(ClassifyTask(), files, Start(str(home / "encoder")), CONFIG, str(home / "run"))
+    result = finetune_task(ClassifyTask(), files, FinetuneInit(str(home / "encoder")), CONFIG, str(home / "run"))
     assert result.metrics["accuracy"] == 1.0
     return home / "run"
 
 
 def test_a_preset_answers_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
-    answerer = Answerer(str(run))
+    answerer = TaskPredictor(str(run))
     assert isinstance(answerer.task, ClassifyTask)
-    assert answerer.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), Problems()) == 24
+    assert answerer.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
 def test_a_preset_without_a_task_answers_nothing(home: Path, as_path: type) -> None:
     with pytest.raises(ValueError, match="must be a preset of a task, .* Run `bert-tf finetune TASK --preset"):
-        Answerer(as_path(home / "encoder"))
+        TaskPredictor(as_path(home / "encoder"))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_task_that_is_none_is_refused(task: dict[str, object], message: str, h
     directory = shutil.copytree(home / "encoder", tmp_path / "preset")
     (directory / "task.json").write_text(json.dumps(task))
     with pytest.raises(ValueError, match=f"task.json: .*{message}"):
-        Answerer(str(directory))
+        TaskPredictor(str(directory))
 
 
 def test_a_run_holds_preset_predictions_and_figures(home: Path, run: Path) -> None:
@@ -108,11 +108,11 @@ def test_a_run_holds_preset_predictions_and_figures(home: Path, run: Path) -> No
 def test_a_finished_run_gives_the_same_again(home: Path, run: Path) -> None:
     before = (run / "result.json").read_text("utf-8")
     files = sources(home, further={"other": home / "other.tsv"})
-    finetune_task(ClassifyTask(), files, Start(home / "encoder"), CONFIG, run)
+    finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder"), CONFIG, run)
     now = json.loads((run / "result.json").read_text("utf-8"))
     assert now | {"seconds": 0} == json.loads(before) | {"seconds": 0}
     with pytest.raises(ConfigError, match="another `frozen_layers`"):
-        finetune_task(ClassifyTask(), files, Start(home / "encoder", frozen_layers=0), CONFIG, run)
+        finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder", frozen_layers=0), CONFIG, run)
 
 
 def test_predictions_are_those_of_the_run(home: Path, run: Path, tmp_path: Path) -> None:
@@ -141,22 +141,24 @@ def test_faulty_rows_are_refused_or_left_out_and_listed(home: Path, run: Path, t
     path = tmp_path / "bad.tsv"
     path.write_text("text\tx\napple\t1\n \t2\nzinc\npear\t3\n", "utf-8")
     with pytest.raises(ValueError, match=r"bad.tsv: line 3: `text` is empty"):
-        Answerer(run).answer_file(path, tmp_path / "out.jsonl", Problems())
+        TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", InputErrors())
     assert not (tmp_path / "out.jsonl").exists()
-    problems = Problems(skip=True)
-    assert Answerer(run).answer_file(path, tmp_path / "out.jsonl", problems) == 2
-    assert [problem.place.rsplit(" ", 1)[1] for problem in problems.found] == ["3", "4"]
+    input_errors = InputErrors(skip=True)
+    assert TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", input_errors) == 2
+    assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.found] == ["3", "4"]
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 
 
 def test_faulty_rows_to_learn_from_are_left_out_and_listed(home: Path, tmp_path: Path) -> None:
     lines = (home / "train.tsv").read_text("utf-8").splitlines()
     (tmp_path / "train.tsv").write_text("\n".join([*lines, "fruit", "metal\t "]) + "\n", "utf-8")
-    files = Sources(tmp_path / "train.tsv", home / "dev.tsv")
+    files = TaskFiles(tmp_path / "train.tsv", home / "dev.tsv")
     config = replace(CONFIG, epochs=1)
     with pytest.raises(ValueError, match=r"train.tsv: line 130: expected 2 columns. Received: 1"):
-        finetune_task(ClassifyTask(), files, Start(home / "encoder"), config, tmp_path / "run", Problems())
-    finetune_task(ClassifyTask(), files, Start(home / "encoder"), config, tmp_path / "run", Problems(skip=True))
+        finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder"), config, tmp_path / "run", InputErrors())
+    finetune_task(
+        ClassifyTask(), files, FinetuneInit(home / "encoder"), config, tmp_path / "run", InputErrors(skip=True)
+    )
     listed = (tmp_path / "run/skipped.tsv").read_text("utf-8").splitlines()
     assert [line.split("\t")[0].rsplit(" ", 1)[1] for line in listed] == ["130", "131"]
     assert json.loads((tmp_path / "run/result.json").read_text("utf-8"))["skipped"] == 2
@@ -165,12 +167,12 @@ def test_faulty_rows_to_learn_from_are_left_out_and_listed(home: Path, tmp_path:
 def test_several_workers_are_refused(home: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, strategy="multi_worker")
     with pytest.raises(ConfigError, match="fine-tuning takes one process"):
-        finetune_task(ClassifyTask(), sources(home), Start(home / "encoder"), config, tmp_path)
+        finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder"), config, tmp_path)
 
 
 @pytest.mark.parametrize(("layers", "frozen"), [(0, ["embeddings"]), (1, ["embeddings", "layer_1"])])
 def test_frozen_layers_stay_as_they_are(home: Path, tmp_path: Path, layers: int, frozen: list[str]) -> None:
-    start = Start(home / "encoder", frozen_layers=layers)
+    start = FinetuneInit(home / "encoder", frozen_layers=layers)
     config = replace(CONFIG, epochs=1)
     finetune_task(ClassifyTask(), sources(home), start, config, tmp_path / "run")
     before, after = (
@@ -183,7 +185,7 @@ def test_frozen_layers_stay_as_they_are(home: Path, tmp_path: Path, layers: int,
 
 def test_more_layers_than_there_are_cannot_be_frozen(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`frozen_layers` must be from 0 to the model's 2 layers. Received: 3"):
-        finetune_task(ClassifyTask(), sources(home), Start(home / "encoder", frozen_layers=3), CONFIG, tmp_path)
+        finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder", frozen_layers=3), CONFIG, tmp_path)
 
 
 class Scripted(ClassifyTask):
@@ -199,7 +201,7 @@ def test_with_patience_the_best_epoch_is_kept(home: Path, tmp_path: Path) -> Non
     task = Scripted()
     Scripted.figures = [0.2, 0.6, 0.5, 0.4]
     config = replace(CONFIG, epochs=6, patience=2)
-    result = finetune_task(task, sources(home), Start(home / "encoder"), config, tmp_path / "run")
+    result = finetune_task(task, sources(home), FinetuneInit(home / "encoder"), config, tmp_path / "run")
     assert result.step == 64
     assert load_preset(tmp_path / "run").info["step"] == 32
 
@@ -208,7 +210,7 @@ def test_with_patience_the_best_epoch_is_kept(home: Path, tmp_path: Path) -> Non
 def test_augmentation_is_learnt_first_and_its_head_goes_on(home: Path, tmp_path: Path) -> None:
     files = sources(home, augment=(home / "other.tsv",))
     config = replace(CONFIG, epochs=1, learning_rate=1e-9)
-    finetune_task(ClassifyTask(), files, Start(home / "encoder"), config, tmp_path / "run")
+    finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder"), config, tmp_path / "run")
     first, then = (load_preset(path).model for path in (tmp_path / "run/augment", tmp_path / "run"))
     for one, other in zip(first.weights, then.weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)

@@ -17,9 +17,9 @@ from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.glue import submission
 from bert_tf.tasks.glue.tasks import StsbTask
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import TASKS, task_class, task_of
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 PARSES = ["promptID", "pairID", "genre", *(f"sentence{n}_{kind}" for kind in ("binary_parse", "parse") for n in (1, 2))]
@@ -71,7 +71,7 @@ def write(path: Path, header: list[str] | None, *rows: list[str], **ends: str) -
 
 
 def read(task: str, path: Path, labelled: bool = True, skip: bool = False) -> list[TextExample]:
-    return list(task_class(task)().read(path, Problems(skip), labelled))
+    return list(task_class(task)().read(path, InputErrors(skip), labelled))
 
 
 def examples_of(*labels: str) -> list[TextExample]:
@@ -113,9 +113,9 @@ def test_real_files_are_read_whole(task: str, folder: str, parts: dict[str, int]
 def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> None:
     lines = [["a", "1"], ["b"], [" ", "1"], ["c", "2"], ["d", "0"]]
     path = write(tmp_path / "dev.tsv", ["sentence", "label"], *lines)
-    problems = Problems(skip=True)
-    assert [e.key for e in task_class("sst2")().read(path, problems)] == ["0", "4"]
-    assert [problem.message for problem in problems.found] == [
+    input_errors = InputErrors(skip=True)
+    assert [e.key for e in task_class("sst2")().read(path, input_errors)] == ["0", "4"]
+    assert [problem.message for problem in input_errors.found] == [
         "expected 2 columns. Received: 1", "`sentence` is empty.", "the label must be one of 0, 1. Received: '2'"
     ]  # fmt: skip
 
@@ -197,7 +197,7 @@ def test_correlations() -> None:
 
 def test_numbers_are_given_as_the_leaderboard_gets_them(tmp_path: Path) -> None:
     examples = examples_of("0", "1", "5")
-    rows = Encoded(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
+    rows = EncodedRows(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
     answers = StsbTask().answers(examples, rows, {SINGLE_OUTPUT: np.float32([[-0.2], [1.23456], [5.3]])})
     assert [answer.number for answer in answers] == [0.0, 1.235, 5.0]
     StsbTask().write(tmp_path / "p.tsv", iter([(examples[:2], answers[:2]), (examples[2:], answers[2:])]))

@@ -4,38 +4,38 @@ import numpy as np
 import pytest
 
 from bert_tf.reports.tasks.label_metrics import LabelFigures
-from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
+from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
 
 
-def random_answers(labels: int, rows: int, seed: int = 0) -> JudgedLabels:
+def random_answers(labels: int, rows: int, seed: int = 0) -> ScoredLabels:
     rng = np.random.default_rng(seed)
     names = tuple(f"label{number}" for number in range(labels))
     shares = rng.dirichlet(np.full(labels, 0.4), rows)
     gold = np.where(rng.random(rows) < 0.6, shares.argmax(axis=1), rng.integers(0, labels, rows))
-    return JudgedLabels(
+    return ScoredLabels(
         names,
         [
-            JudgedLabel(f"dev.tsv:{number + 2}", (("text", f"text {number}"),), names[g], tuple(p.tolist()))
+            ScoredLabel(f"dev.tsv:{number + 2}", (("text", f"text {number}"),), names[g], tuple(p.tolist()))
             for number, (g, p) in enumerate(zip(gold, shares, strict=True))
         ],
     )
 
 
-def chosen(judged: JudgedLabels, row: JudgedLabel) -> str:
-    return judged.labels[int(np.argmax(row.probabilities))]
+def chosen(scored: ScoredLabels, row: ScoredLabel) -> str:
+    return scored.labels[int(np.argmax(row.probabilities))]
 
 
 @pytest.mark.parametrize("labels", [2, 3, 8, 40])
 def test_confusions_and_scores_are_counts(labels: int) -> None:
-    judged = random_answers(labels, 300)
-    figures = LabelFigures(judged)
-    for gold, name in enumerate(judged.labels):
-        for given, other in enumerate(judged.labels):
-            count = sum(row.gold == name and chosen(judged, row) == other for row in judged.rows)
+    scored = random_answers(labels, 300)
+    figures = LabelFigures(scored)
+    for gold, name in enumerate(scored.labels):
+        for given, other in enumerate(scored.labels):
+            count = sum(row.gold == name and chosen(scored, row) == other for row in scored.rows)
             assert figures.confusion[gold, given] == count
     for score in figures.scores():
-        given = [row for row in judged.rows if chosen(judged, row) == score.label]
-        there = [row for row in judged.rows if row.gold == score.label]
+        given = [row for row in scored.rows if chosen(scored, row) == score.label]
+        there = [row for row in scored.rows if row.gold == score.label]
         right = [row for row in given if row.gold == score.label]
         assert (score.predicted, score.gold, score.right) == (len(given), len(there), len(right))
         precision, recall = len(right) / max(len(given), 1), len(right) / max(len(there), 1)
@@ -48,23 +48,23 @@ def test_confusions_and_scores_are_counts(labels: int) -> None:
 
 @pytest.mark.parametrize(("labels", "bins"), [(2, 10), (5, 10), (5, 15)])
 def test_calibration_error_is_that_of_the_paper(labels: int, bins: int) -> None:
-    judged = random_answers(labels, 400, seed=3)
-    calibration = LabelFigures(judged).calibration(bins)
+    scored = random_answers(labels, 400, seed=3)
+    calibration = LabelFigures(scored).calibration(bins)
     error = 0.0
     for number in range(bins):
-        inside = [row for row in judged.rows if number / bins < max(row.probabilities) <= (number + 1) / bins]
+        inside = [row for row in scored.rows if number / bins < max(row.probabilities) <= (number + 1) / bins]
         assert calibration.counts[number] == len(inside)
         if inside:
-            right = np.mean([row.gold == chosen(judged, row) for row in inside])
+            right = np.mean([row.gold == chosen(scored, row) for row in inside])
             error += len(inside) / 400 * abs(right - np.mean([max(row.probabilities) for row in inside]))
     assert calibration.error == pytest.approx(error)
-    mean = np.mean([max(row.probabilities) - (row.gold == chosen(judged, row)) for row in judged.rows])
+    mean = np.mean([max(row.probabilities) - (row.gold == chosen(scored, row)) for row in scored.rows])
     assert calibration.overconfidence == pytest.approx(mean)
 
 
 def test_a_label_never_learnt_and_numbers_that_are_none() -> None:
-    rows = [JudgedLabel("1", (), "new", (0.25, 0.75)), JudgedLabel("2", (), "b", (float("nan"), float("nan")))]
-    figures = LabelFigures(JudgedLabels(("a", "b"), rows))
+    rows = [ScoredLabel("1", (), "new", (0.25, 0.75)), ScoredLabel("2", (), "b", (float("nan"), float("nan")))]
+    figures = LabelFigures(ScoredLabels(("a", "b"), rows))
     assert figures.labels == ("a", "b", "new")
     assert figures.confusion.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
     assert [(m.predicted, m.predicted_probability, m.gold_probability) for m in figures.mistakes()] == [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.tasks.classify.files import read_rows
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 
 def write(tmp_path: Path, suffix: str, content: bytes) -> Path:
@@ -21,8 +21,8 @@ def write(tmp_path: Path, suffix: str, content: bytes) -> Path:
     return path
 
 
-def cells(path: Path, *columns: str, problems: Problems | None = None) -> list[tuple[str, ...]]:
-    return [row for _, row in read_rows(path, columns, Problems() if problems is None else problems)]
+def cells(path: Path, *columns: str, input_errors: InputErrors | None = None) -> list[tuple[str, ...]]:
+    return [row for _, row in read_rows(path, columns, InputErrors() if input_errors is None else input_errors)]
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_csv_and_json_give_back_any_text(tmp_path_factory: pytest.TempPathFactor
     csv.writer(table).writerows([names, *rows])
     lines = "".join(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n" for row in rows)
     for suffix, content in ((".csv", table.getvalue()), (".jsonl", lines)):
-        assert cells(write(folder, suffix, content.encode()), *names, problems=Problems(skip=True)) == kept
+        assert cells(write(folder, suffix, content.encode()), *names, input_errors=InputErrors(skip=True)) == kept
 
 
 def test_tabs_and_lines_within_quotes_are_text_and_rows_are_named_by_their_first_line(tmp_path: Path) -> None:
     path = write(tmp_path, ".csv", b'text,label\n"one\n\ttwo, three",x\n\nlast,\n')
-    problems = Problems(skip=True)
-    assert list(read_rows(path, ["text", "label"], problems)) == [(f"{path}: line 2", ("one\n\ttwo, three", "x"))]
-    assert [problem.place for problem in problems.found] == [f"{path}: line 4", f"{path}: line 5"]
+    input_errors = InputErrors(skip=True)
+    assert list(read_rows(path, ["text", "label"], input_errors)) == [(f"{path}: line 2", ("one\n\ttwo, three", "x"))]
+    assert [problem.place for problem in input_errors.found] == [f"{path}: line 4", f"{path}: line 5"]
 
 
 def test_a_hundred_thousand_words_are_a_text(tmp_path: Path) -> None:
@@ -121,6 +121,9 @@ def test_bad_files_are_named(suffix: str, content: bytes, message: str, tmp_path
     ],
 )
 def test_faulty_rows_are_left_out_and_listed(suffix: str, content: bytes, tmp_path: Path) -> None:
-    problems = Problems(skip=True)
-    assert cells(write(tmp_path, suffix, content), "text", "label", problems=problems) == [("a", "x"), ("c", "y")]
-    assert len(problems) == 2
+    input_errors = InputErrors(skip=True)
+    assert cells(write(tmp_path, suffix, content), "text", "label", input_errors=input_errors) == [
+        ("a", "x"),
+        ("c", "y"),
+    ]
+    assert len(input_errors) == 2

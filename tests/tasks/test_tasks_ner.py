@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, save_preset
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.scored import ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -40,17 +40,17 @@ def write(folder: Path, name: str, content: bytes) -> Path:
 
 
 def read(path: Path, task: NerTask) -> list[Sentence]:
-    return list(task.read(path, Problems()))
+    return list(task.read(path, InputErrors()))
 
 
 def test_scheme_and_labels_are_learnt(tmp_path, capsys):
     path = write(tmp_path, "train", IOB1)
     sentences = read(path, NerTask())
-    task = NerTask().fitted(sentences)
+    task = NerTask().fit_labels(sentences)
     assert (task.scheme, task.labels) == ("IOB1", LABELS)
     assert capsys.readouterr().err == f"{path}: the tags are IOB1\n"
     assert task_of(json.loads(json.dumps({"task": "ner", "max_sequence_length": 7, **task.description()}))) == (task, 7)
-    assert NerTask(scheme="IOBES").fitted(sentences).scheme == "IOBES"
+    assert NerTask(scheme="IOBES").fit_labels(sentences).scheme == "IOBES"
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_scheme_and_labels_are_learnt(tmp_path, capsys):
 def test_useless_training_files(tmp_path, content, message):
     path = write(tmp_path, "train", content)
     with pytest.raises(ValueError, match=message):
-        NerTask().refuse_where(read(path, NerTask()), path)
+        NerTask().validate_examples(read(path, NerTask()), path)
 
 
 def test_a_stated_scheme_is_not_questioned(tmp_path):
     path = write(tmp_path, "train", b"a O\nb I-A\nc O\n\nd B-A\n")
     task = NerTask(scheme="IOB2")
-    task.refuse_where(read(path, task), path)
+    task.validate_examples(read(path, task), path)
     with pytest.raises(ValueError, match="`scheme` must be one of IO, IOB1, IOB2, IOBES. Received: 'BIO'"):
         NerTask(scheme="BIO")
 
@@ -80,10 +80,10 @@ def test_a_type_that_training_lacks(tmp_path):
     path = write(tmp_path, "dev", b"a B-PER\nb B-ORG\n\nc I-LOC\n")
     with pytest.raises(ValueError, match="dev: line 2: type 'ORG' never occurs in training; known: LOC, PER"):
         read(path, task)
-    problems = Problems(skip=True)
-    assert [sentence.words for sentence in task.read(path, problems)] == [("c",)]
-    assert len(problems) == 1
-    assert len(list(task.read(path, Problems(), labelled=False))) == 2
+    input_errors = InputErrors(skip=True)
+    assert [sentence.words for sentence in task.read(path, input_errors)] == [("c",)]
+    assert len(input_errors) == 1
+    assert len(list(task.read(path, InputErrors(), labelled=False))) == 2
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,17 +110,17 @@ def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
 def test_the_model_learns_iob2(tmp_path, tokenizer):
     """In IOB1, B-PER would stand for names that touch others only."""
     sentences = read(write(tmp_path, "train", IOB1), NerTask())
-    rows = NerTask().fitted(sentences).encode(sentences, tokenizer, 16)
+    rows = NerTask().fit_labels(sentences).encode(sentences, tokenizer, 16)
     classes = rows.targets[""][rows.weights[""] > 0]
     assert [LABELS[number] for number in classes] == ["B-PER", "B-PER", "O", "B-LOC", "I-LOC"]
 
 
 def test_judged(tmp_path):
     sentences = read(write(tmp_path, "dev", IOB1), NerTask())
-    judged = NerTask().judged(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
+    scored = NerTask().score_details(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
     place = f"{tmp_path}/dev: line"
-    assert judged == [
-        JudgedSpans(
+    assert scored == [
+        ScoredSpans(
             f"{place} 3",
             "",
             "a b c",
@@ -128,9 +128,9 @@ def test_judged(tmp_path):
             (Span(0, 1, "PER"), Span(4, 5, "LOC")),
             0.5,
         ),
-        JudgedSpans(f"{place} 7", "", "d ee", (Span(0, 4, "LOC"),), (Span(0, 4, "LOC"),), 1.0),
+        ScoredSpans(f"{place} 7", "", "d ee", (Span(0, 4, "LOC"),), (Span(0, 4, "LOC"),), 1.0),
     ]
-    assert NerTask().judged(sentences[:1], [("O", "O", "O")])[0].right == 0.0
+    assert NerTask().score_details(sentences[:1], [("O", "O", "O")])[0].right == 0.0
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Columns, read_columns
 from bert_tf.tasks.ner.task import NerTask
 
@@ -35,7 +35,7 @@ def write(tmp_path: Path, content: bytes) -> Path:
 
 
 def read(path: Path, columns: Columns = FIRST_AND_LAST, labelled: bool = True) -> list:
-    return list(read_columns(path, columns, Problems(), labelled))
+    return list(read_columns(path, columns, InputErrors(), labelled))
 
 
 def words_and_tags(sentences: list) -> list[tuple[str, str]]:
@@ -84,7 +84,7 @@ def test_places_and_documents(tmp_path):
     assert sentences[1].place_of(1) == f"{path}: line 7"
     assert [sentence.begins_document for sentence in sentences] == [True, False, True]
     task = NerTask(document_context=True)
-    documents = [(sentence.document, sentence.number) for sentence in task.read(path, Problems())]
+    documents = [(sentence.document, sentence.number) for sentence in task.read(path, InputErrors())]
     first = (("EU", "rejects"), ("Peter", "Blackburn"))
     assert documents == [(first, 0), (first, 1), ((("BRUSSELS",),), 0)]
 
@@ -114,10 +114,10 @@ def test_faults(tmp_path, content, columns, message):
 
 def test_faulty_sentences_are_skipped_and_counted(tmp_path):
     path = write(tmp_path, b"EU O\n\na\nb X\n\n-DOCSTART- O\n\nc\n\nIke B-P\n")
-    problems = Problems(skip=True)
-    sentences = list(read_columns(path, FIRST_AND_LAST, problems, True))
+    input_errors = InputErrors(skip=True)
+    sentences = list(read_columns(path, FIRST_AND_LAST, input_errors, True))
     assert words_and_tags(sentences) == [("EU", "O"), ("Ike", "B-P")]
-    assert [problem.place.rpartition(" ")[2] for problem in problems.found] == ["3", "4", "8"]
+    assert [problem.place.rpartition(" ")[2] for problem in input_errors.found] == ["3", "4", "8"]
     assert sentences[1].begins_document
 
 
@@ -152,7 +152,7 @@ TAGS = [("I-PER", "O"), ("O", "I-LOC"), ("O",)]
 def test_predictions_keep_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
     task = NerTask(columns.token, columns.tag, scheme="IOB1")
-    sentences = list(task.read(path, Problems()))
+    sentences = list(task.read(path, InputErrors()))
     # In two parts, as files larger than memory come.
     task.write(output, iter([(sentences[:1], TAGS[:1]), (sentences[1:], TAGS[1:])]))
     assert output.read_bytes() == expected
@@ -162,7 +162,7 @@ def test_predictions_keep_the_file(tmp_path, content, columns, expected):
 def test_predictions_for_a_file_without_tags(tmp_path):
     path, output = write(tmp_path, b"a\nb\n\n-DOCSTART-\n\nc\nd\n\ne\n"), tmp_path / "out"
     task = NerTask(scheme="IOB1")
-    sentences = list(task.read(path, Problems(), labelled=False))
+    sentences = list(task.read(path, InputErrors(), labelled=False))
     task.write(output, iter([(sentences, TAGS)]))
     assert output.read_bytes() == b"a I-PER\nb O\n\n-DOCSTART- O\n\nc O\nd I-LOC\n\ne O\n"
 
@@ -205,10 +205,10 @@ def test_faulty_predictions(tmp_path, content, message):
 def test_real_files_are_read_whole(shared_data, tmp_path, name, sentences, words):
     path = shared_data / "finetune/ner" / name
     task = NerTask()
-    found = list(task.read(path, Problems()))
+    found = list(task.read(path, InputErrors()))
     assert (len(found), sum(len(sentence.words) for sentence in found)) == (sentences, words)
     assert not any(sentence.words[0].startswith("en:") for sentence in found)
-    assert task.fitted(found).scheme == "IOB2"
+    assert task.fit_labels(found).scheme == "IOB2"
     gold = [sentence.tags for sentence in found]
     assert task.score(found, gold)["f1"] == 1.0
     task.write(tmp_path / "out", iter([(found, gold)]))

@@ -11,17 +11,17 @@ from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, TOKEN_IDS
 from bert_tf.tasks import inference
 from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens, outputs_of
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 CONFIG = BertConfig(vocabulary_size=20, hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
 LENGTHS = [3, 200, 2, 17, 120, 60, 2, 33]
 
 
-def rows(choices: int = 1) -> Encoded:
+def rows(choices: int = 1) -> EncodedRows:
     splits = np.concatenate([[0], np.cumsum(LENGTHS)])
     tokens = np.random.default_rng(1).integers(1, 20, splits[-1]).astype(np.int32)
-    return Encoded(tokens, splits, np.full(len(LENGTHS), 2, np.int32), 0, choices=choices)
+    return EncodedRows(tokens, splits, np.full(len(LENGTHS), 2, np.int32), 0, choices=choices)
 
 
 def test_one_output_a_row() -> None:

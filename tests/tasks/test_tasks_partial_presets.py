@@ -19,7 +19,7 @@ from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.pretraining.run import run_evaluation
 from bert_tf.tasks.classify.task import ClassifyTask
-from bert_tf.tasks.finetune.init import Start, builder
+from bert_tf.tasks.finetune.init import FinetuneInit, builder
 from bert_tf.text.vocabulary import load_vocabulary
 
 TASK = ClassifyTask(labels=("a", "b", "c"))
@@ -95,7 +95,7 @@ def test_a_classifier_gets_a_new_pooler_and_all_other_weights(
 ) -> None:
     preset = load_preset(pretrainer(data, tmp_path / "preset", True, False, pooler=False))
     with caplog.at_level(logging.WARNING):
-        model = builder(TASK, preset, Start(tmp_path / "preset"))()
+        model = builder(TASK, preset, FinetuneInit(tmp_path / "preset"))()
     assert "no pooler" in caplog.text
     given = {weight.path: np.asarray(weight) for weight in preset.model.backbone.weights}
     taken = {weight.path: np.asarray(weight) for weight in model.backbone.weights}
@@ -110,12 +110,12 @@ def test_a_classifier_of_an_encoder_with_pooler_takes_all(
 ) -> None:
     preset = load_preset(pretrainer(data, tmp_path / "preset", True, True))
     with caplog.at_level(logging.WARNING):
-        model = builder(TASK, preset, Start(tmp_path / "preset"))()
+        model = builder(TASK, preset, FinetuneInit(tmp_path / "preset"))()
     assert not caplog.text
     backbone = preset.model.backbone
     for weight, taken in zip(backbone.weights, model.backbone.weights, strict=True):
         np.testing.assert_array_equal(weight, taken)
-    scratch = builder(TASK, preset, Start(tmp_path / "preset", from_scratch=True))()
+    scratch = builder(TASK, preset, FinetuneInit(tmp_path / "preset", from_scratch=True))()
     table = "embeddings/token_embedding/embeddings"
     kept, drawn = (next(w for w in m.weights if w.path == table) for m in (backbone, scratch.backbone))
     assert np.abs(np.asarray(kept) - np.asarray(drawn)).max() > 0.1

@@ -9,7 +9,7 @@ import pytest
 
 from bert_tf.commands.demo.passages import labelled_documents, split_documents, write_passages
 from bert_tf.tasks.classify.files import read_rows
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 
 def corpus(path: Path, documents: int, word: str) -> Path:
@@ -25,7 +25,7 @@ def corpus(path: Path, documents: int, word: str) -> Path:
 
 def rows_of(path: Path) -> list[tuple[str, ...]]:
     """Returns text and label of every row."""
-    return [row for _, row in read_rows(path, ["text", "label"], Problems())]
+    return [row for _, row in read_rows(path, ["text", "label"], InputErrors())]
 
 
 def split(files: list[Path], out: Path) -> tuple[list[Path], list[Path]]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.tasks.features.lines import read_lines, windows
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 
 @given(length=st.integers(0, 200), most=st.integers(2, 40))
@@ -25,7 +25,7 @@ def test_every_piece_is_kept_once_and_with_context(length, most):
 def test_bytes_that_are_no_text_are_named(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes(b"good\nb\xffd\n")
-    lines = read_lines(path, Problems())
+    lines = read_lines(path, InputErrors())
     assert next(lines).text == "good"
     with pytest.raises(ValueError, match=r"texts\.txt: line 2: not UTF-8"):
         next(lines)

@@ -11,10 +11,10 @@ from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.tasks.classify.task import ClassifyTask
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.finetune import sweep
-from bert_tf.tasks.finetune.init import Start
-from bert_tf.tasks.finetune.run import Finetuned, Sources
+from bert_tf.tasks.finetune.init import FinetuneInit
+from bert_tf.tasks.finetune.run import Finetuned, TaskFiles
 from bert_tf.tasks.finetune.sweep import finetune_trials, trials
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.training.loop.checkpoints import TrainingError
 
 CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
@@ -47,7 +47,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the runs made, whose accuracy is that of `FIGURES` by seed; None fails."""
     names: list[str] = []
 
-    def run(task, sources, start, config, output: Path, problems: Problems) -> Finetuned:
+    def run(task, sources, start, config, output: Path, input_errors: InputErrors) -> Finetuned:
         names.append(output.name)
         if config.seed in BROKEN_OFF:
             BROKEN_OFF.remove(config.seed)
@@ -68,13 +68,13 @@ FIGURES = {7: 0.5, 8: None, 9: 0.8, 10: 0.8}
 BROKEN_OFF: set[int] = set()
 
 
-def four(home: Path, start: Start = Start(Path("p"))) -> tuple:  # noqa: B008 it is frozen
+def four(home: Path, start: FinetuneInit = FinetuneInit(Path("p"))) -> tuple:  # noqa: B008 it is frozen
     (home / "data").mkdir(exist_ok=True)
     for name in ("train", "dev"):
         (home / "data" / name).write_text(name, "utf-8")
-    files = Sources(home / "data/train", home / "data/dev")
+    files = TaskFiles(home / "data/train", home / "data/dev")
     runs = trials(CONFIG, paper_grid=False, restarts=4)
-    return finetune_trials(ClassifyTask(), files, start, runs, home / "out", Problems())
+    return finetune_trials(ClassifyTask(), files, start, runs, home / "out", InputErrors())
 
 
 def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path)
 def test_how_runs_start_is_told_apart(made: list[str], tmp_path: Path) -> None:
     four(tmp_path)
     with pytest.raises(ConfigError, match="holds a run with other settings or files"):
-        four(tmp_path, Start(Path("p"), features=Features("last")))
+        four(tmp_path, FinetuneInit(Path("p"), features=Features("last")))
 
 
 def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatc
 
 def test_nothing_but_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
     runs = [trial for trial in trials(CONFIG, paper_grid=False, restarts=4) if FIGURES[trial.config.seed] is None]
-    files = Sources(Path("train"), Path("dev"))
+    files = TaskFiles(Path("train"), Path("dev"))
     with pytest.raises(TrainingError, match="none of 1 runs came to its end; the last: the loss is nan"):
-        finetune_trials(ClassifyTask(), files, Start(Path("p")), runs, tmp_path, Problems())
+        finetune_trials(ClassifyTask(), files, FinetuneInit(Path("p")), runs, tmp_path, InputErrors())
     assert not (tmp_path / "preset").exists()

@@ -89,7 +89,7 @@ def test_chance_gives_way_and_is_counted_again(data):
 
 
 def test_none_are_shown_where_none_are_asked_for(data):
-    assert course(data, replace(TRAINING, show_examples=0)).sights(VOCABULARY).examples is None
+    assert course(data, replace(TRAINING, show_examples=0)).evaluation_context(VOCABULARY).examples is None
 
 
 def test_a_run_shows_examples_and_what_to_expect(data, tmp_path):

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.reports.tasks.span_outcomes import BOUNDS, FATES, INVENTED, MISSED, RIGHT, TYPE, by_type, outcomes
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.scored import ScoredSpans, Span
 
 
-def row(gold: tuple[Span, ...], predicted: tuple[Span, ...]) -> JudgedSpans:
-    return JudgedSpans("1", "", "x" * 60, gold, predicted, 0.5)
+def row(gold: tuple[Span, ...], predicted: tuple[Span, ...]) -> ScoredSpans:
+    return ScoredSpans("1", "", "x" * 60, gold, predicted, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from squad_examples import example, question, write_file
 
 from bert_tf.cli import main
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.squad.answers import Candidate, SquadAnswer
 from bert_tf.tasks.squad.metric import figures_v2, normalized, points_v1, points_v2
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
@@ -21,7 +21,7 @@ CONTEXT = "Köln \U0001f600 liegt am\u00a0 Rhein."
 
 
 def read(path: Path, task=None, labelled: bool = True) -> list:
-    return list((task or Squad1Task()).read(path, Problems(), labelled))
+    return list((task or Squad1Task()).read(path, InputErrors(), labelled))
 
 
 def test_offsets_are_code_points_and_white_space_is_loose(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_a_faulty_question_is_named_and_may_be_skipped(tmp_path: Path, fields: d
     with pytest.raises(ValueError) as refused:
         read(path)
     assert f"{path}: id {questions[1]['id']}: " in str(refused.value) and message in str(refused.value)
-    problems = Problems(skip=True)
-    assert [e.id for e in Squad1Task().read(path, problems)] == ["a", "c"]
-    assert len(problems) == 1 and message in problems.found[0].message
+    input_errors = InputErrors(skip=True)
+    assert [e.id for e in Squad1Task().read(path, input_errors)] == ["a", "c"]
+    assert len(input_errors) == 1 and message in input_errors.found[0].message
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def test_questions_without_answer_are_squad2s(tmp_path: Path, caplog: pytest.Log
     path = write_file(tmp_path / "f.json", (CONTEXT, [there, none]))
     assert [len(e.answers) for e in read(path, Squad2Task())] == [1, 0]
     only = write_file(tmp_path / "old.json", (CONTEXT, [there]))
-    Squad2Task().refuse_where(read(only, Squad2Task()), only)
+    Squad2Task().validate_examples(read(only, Squad2Task()), only)
     assert "every question has an answer" in caplog.text
     with pytest.raises(ValueError, match="at least one question must have an answer. Received: 1 without"):
-        Squad2Task().refuse_where([example("q", "a")], only)
+        Squad2Task().validate_examples([example("q", "a")], only)
     contrary = question("a", CONTEXT, "Rhein", is_impossible=True)
     with pytest.raises(ValueError, match="id a: `is_impossible` is true, but there are `answers`"):
         read(write_file(tmp_path / "f.json", (CONTEXT, [contrary])), Squad2Task())
@@ -157,11 +157,11 @@ def test_the_threshold_is_tuned_on_best_texts() -> None:
     examples = [example("q", "x y", "x", name="a"), example("q", "x y", name="b"), example("q", "x y", "y", name="c")]
     # The right answer to `c` is not given at the old threshold.
     answers = [answered(-3.0, "x"), answered(4.0, "", "y"), answered(2.0, "", "y")]
-    assert Squad2Task().tuned(examples, answers).null_threshold == 3.0
+    assert Squad2Task().calibrate(examples, answers).null_threshold == 3.0
     wrong = [answered(-3.0, "y"), answered(4.0, "y"), answered(2.0, "x")]
-    assert Squad2Task().tuned(examples, wrong).null_threshold == -4.0
-    assert Squad2Task().tuned(examples[:1], answers[:1]).null_threshold == -2.0
-    assert Squad1Task().tuned(examples, answers) == Squad1Task()
+    assert Squad2Task().calibrate(examples, wrong).null_threshold == -4.0
+    assert Squad2Task().calibrate(examples[:1], answers[:1]).null_threshold == -2.0
+    assert Squad1Task().calibrate(examples, answers) == Squad1Task()
 
 
 def test_files_of_answers(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_predictions_that_are_none(tmp_path: Path, content: str, message: str) -
 
 def test_judged_spans() -> None:
     examples = [example("who", "x y z", "y", "y z"), example("who", "x y z")]
-    first, second = Squad2Task().judged(examples, [SquadAnswer("y"), SquadAnswer("")])
+    first, second = Squad2Task().score_details(examples, [SquadAnswer("y"), SquadAnswer("")])
     assert [(span.start, span.end) for span in (*first.gold, *first.predicted)] == [(2, 3), (2, 5), (2, 3)]
     assert (first.heading, first.right, second.predicted, second.right) == ("who", 1.0, (), 1.0)
 
@@ -230,6 +230,6 @@ def test_missing_predictions_score_nothing(tmp_path: Path, capsys, caplog) -> No
 
 def test_a_file_that_is_read_twice_has_each_fault_once(tmp_path: Path) -> None:
     path = write_file(tmp_path / "f.json", (CONTEXT, [question("a", CONTEXT, "Bonn"), question("b", CONTEXT, "Bonn")]))
-    problems = Problems(skip=True)
-    assert [list(Squad1Task().read(path, problems)) for _ in range(2)] == [[], []]
-    assert [problem.place for problem in problems.found] == [f"{path}: id a", f"{path}: id b"]
+    input_errors = InputErrors(skip=True)
+    assert [list(Squad1Task().read(path, input_errors)) for _ in range(2)] == [[], []]
+    assert [problem.place for problem in input_errors.found] == [f"{path}: id a", f"{path}: id b"]

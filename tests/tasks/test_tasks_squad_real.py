@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import load_vocabulary
@@ -24,7 +24,7 @@ def test_figures_are_those_of_the_official_script(shared_data: Path, name: str) 
     pair, reference = next((key.split(" | "), value) for key, value in references.items() if f"| {name}" in key)
     tasks = [Squad2Task()] if name.startswith("v2.0") else [Squad1Task(), Squad2Task()]
     for task in tasks:
-        examples = list(task.read(shared_data / pair[0], Problems()))
+        examples = list(task.read(shared_data / pair[0], InputErrors()))
         figures = task.score(examples, task.read_answers(folder / pair[1], examples))
         assert figures == {key: reference[key] for key in figures}
         assert isinstance(task, Squad2Task) <= (set(figures) == set(reference))
@@ -39,7 +39,7 @@ def test_figures_are_those_of_the_official_script(shared_data: Path, name: str) 
 def test_scores_of_gold_tokens_give_gold_answers(shared_data: Path, name: str, vocabulary: str, most_lost: int) -> None:
     task = (Squad1Task if name.startswith("xquad") else Squad2Task)(max_answer_length=150, n_best=2)
     path = shared_data / f"vocab/bert-base-{vocabulary}-vocab.txt"
-    examples = list(task.read(shared_data / f"finetune/squad/{name}.json", Problems()))
+    examples = list(task.read(shared_data / f"finetune/squad/{name}.json", InputErrors()))
     windows = task.encode(examples, BertTokenizer(load_vocabulary(path), vocabulary == "uncased"), 384)
     outputs = {}
     for output, targets in windows.targets.items():

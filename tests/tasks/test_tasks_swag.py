@@ -14,10 +14,10 @@ from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.models import BertBackbone, save_preset
 from bert_tf.tasks.inference import outputs_of
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
 from bert_tf.tasks.rows import training_batches
-from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
+from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
 from bert_tf.tasks.swag.files import ChoiceExample
 from bert_tf.tasks.swag.task import ChoiceAnswer, SwagTask
 from bert_tf.text.tokenizer import BertTokenizer
@@ -37,7 +37,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def read(path: Path, task: SwagTask = SwagTask(), labelled: bool = True) -> list[ChoiceExample]:  # noqa: B008
-    return list(task.read(path, Problems(), labelled))
+    return list(task.read(path, InputErrors(), labelled))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -57,7 +57,7 @@ def test_columns_go_by_their_names(tmp_path):
     path = write(tmp_path, "two.csv", "label,ending1,sent2,ending0,sent1\n1,x,b,y,a\n")
     examples = read(path)
     assert examples == [ChoiceExample(f"{path}: line 2", 0, "a", "b", ("y", "x"), 1)]
-    assert SwagTask().fitted(examples).choices == 2
+    assert SwagTask().fit_labels(examples).choices == 2
 
 
 def test_the_official_test_file_has_no_label(tmp_path):
@@ -97,10 +97,10 @@ def test_bytes_that_are_no_text(tmp_path):
 
 def test_faulty_rows_are_skipped_and_counted(tmp_path):
     rows = [row(0, 7), row(1), row(2, sent1='"a" b'), row(3)]
-    problems = Problems(skip=True)
-    examples = list(SwagTask().read(write(tmp_path, "dev.csv", HEADER + "".join(rows)), problems))
+    input_errors = InputErrors(skip=True)
+    examples = list(SwagTask().read(write(tmp_path, "dev.csv", HEADER + "".join(rows)), input_errors))
     assert [example.place.rpartition(" ")[2] for example in examples] == ["3", "5"]
-    assert [problem.place.rpartition(" ")[2] for problem in problems.found] == ["2", "4"]
+    assert [problem.place.rpartition(" ")[2] for problem in input_errors.found] == ["2", "4"]
 
 
 def test_long_texts_are_read(tmp_path):
@@ -116,7 +116,7 @@ def test_other_files_must_have_the_endings_of_training(tmp_path):
     ):
         read(two, SwagTask(4))
     with pytest.raises(ValueError, match=r"two.csv: line 2: all training files must have the 4 endings of four.csv"):
-        SwagTask().refuse_where(four + read(two), Path("four.csv"))
+        SwagTask().validate_examples(four + read(two), Path("four.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +175,10 @@ def test_answers_and_figures():
     assert [answer.choice for answer in answers] == [1, 3, 0]
     np.testing.assert_allclose(answers[2].probabilities, [0.4, 0.2, 0.3, 0.1], rtol=1e-5)
     assert task.score(EXAMPLES, answers) == {"accuracy": 2 / 3}
-    judged = task.judged(EXAMPLES[:1], answers[:1])
+    scored = task.score_details(EXAMPLES[:1], answers[:1])
     names = ("ending0", "ending1", "ending2", "ending3")
     texts = (("sent1", "a b"), ("sent2", "c"), *zip(names, ("d", "e f", "g", "h"), strict=True))
-    assert judged == JudgedLabels(names, [JudgedLabel("f: line 2", texts, "ending1", answers[0].probabilities)])
+    assert scored == ScoredLabels(names, [ScoredLabel("f: line 2", texts, "ending1", answers[0].probabilities)])
     assert task_of(json.loads(json.dumps({"task": "swag", "max_sequence_length": 9, **task.description()}))) == (
         task,
         9,

@@ -17,7 +17,7 @@ from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS
 from bert_tf.tasks.classify import rows as rows_module
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask
 from bert_tf.tasks.classify.rows import TextExample, text_rows
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SINGLE_OUTPUT
 
@@ -44,7 +44,7 @@ def example(*texts: str | list[str], label: str | None = None) -> TextExample:
     return TextExample("f: line 2", tuple(" ".join(text) for text in texts), label)
 
 
-def tokens_of(rows: Encoded) -> list[list[str]]:
+def tokens_of(rows: EncodedRows) -> list[list[str]]:
     return [TOKENIZER.tokens(rows.token_ids[a:b]) for a, b in itertools.pairwise(rows.row_splits.tolist())]
 
 
@@ -151,8 +151,8 @@ def test_the_answer_is_the_mean_of_the_windows_probabilities() -> None:
 
 def test_labels_are_those_of_training_sorted() -> None:
     examples = [example("a", label=label) for label in "cab"]
-    assert Labels().fitted(examples).labels == ("a", "b", "c")
-    assert Labels(labels=("z", "a")).fitted(examples).labels == ("z", "a")
+    assert Labels().fit_labels(examples).labels == ("a", "b", "c")
+    assert Labels(labels=("z", "a")).fit_labels(examples).labels == ("z", "a")
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_labels_are_those_of_training_sorted() -> None:
 )
 def test_training_examples_that_are_of_no_use(task, labels: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        task.refuse_where([example("a", label=label) for label in labels], "f.tsv")
-    task.refuse_where([example("a", label=label) for label in "12"], "f.tsv")
+        task.validate_examples([example("a", label=label) for label in labels], "f.tsv")
+    task.validate_examples([example("a", label=label) for label in "12"], "f.tsv")
 
 
 def test_descriptions_give_back_the_task() -> None:
@@ -178,8 +178,8 @@ def test_descriptions_give_back_the_task() -> None:
 
 
 def test_answers_stand_beside_what_is_right() -> None:
-    judged = Labels(("a",), labels=("x", "y")).judged([example("q", label="y")], [LabelAnswer("x", (0.7, 0.3))])
-    (row,) = judged.rows
+    scored = Labels(("a",), labels=("x", "y")).score_details([example("q", label="y")], [LabelAnswer("x", (0.7, 0.3))])
+    (row,) = scored.rows
     assert (row.place, row.texts, row.gold, row.probabilities) == ("f: line 2", (("a", "q"),), "y", (0.7, 0.3))
-    (number,) = Numbers(("a",)).judged([example("q", label="2.5")], [NumberAnswer(2.0)]).rows
+    (number,) = Numbers(("a",)).score_details([example("q", label="2.5")], [NumberAnswer(2.0)]).rows
     assert (number.gold, number.predicted) == (2.5, 2.0)

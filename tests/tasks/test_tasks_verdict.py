@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.tasks.finetune.diagnostics import collapse
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.scored import Judged, JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers, JudgedSpans, Span
+from bert_tf.tasks.finetune.diagnostics import detect_collapse
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers, ScoredSpans, Span
 
 SPAN = (Span(0, 1, ""),)
 
 
-def labels(gold: str, *shares: float) -> JudgedLabels:
-    rows = [JudgedLabel("f: line 2", (), label, (share, 1 - share)) for label, share in zip(gold, shares, strict=True)]
-    return JudgedLabels(("a", "b"), rows)
+def labels(gold: str, *shares: float) -> ScoredLabels:
+    rows = [ScoredLabel("f: line 2", (), label, (share, 1 - share)) for label, share in zip(gold, shares, strict=True)]
+    return ScoredLabels(("a", "b"), rows)
 
 
-def numbers(*pairs: tuple[float, float]) -> JudgedNumbers:
-    return JudgedNumbers([JudgedNumber("f: line 2", (), gold, predicted) for gold, predicted in pairs])
+def numbers(*pairs: tuple[float, float]) -> ScoredNumbers:
+    return ScoredNumbers([ScoredNumber("f: line 2", (), gold, predicted) for gold, predicted in pairs])
 
 
-def spans(heading: str, *pairs: tuple[tuple, tuple]) -> list[JudgedSpans]:
-    return [JudgedSpans("id", heading, "text", gold, predicted, 0.0) for gold, predicted in pairs]
+def spans(heading: str, *pairs: tuple[tuple, tuple]) -> list[ScoredSpans]:
+    return [ScoredSpans("id", heading, "text", gold, predicted, 0.0) for gold, predicted in pairs]
 
 
 @pytest.mark.parametrize(
@@ -40,23 +40,23 @@ def spans(heading: str, *pairs: tuple[tuple, tuple]) -> list[JudgedSpans]:
         (spans("who?", (SPAN, SPAN), (SPAN, SPAN)), ""),
     ],
 )
-def test_collapse(judged: Judged, remark: str) -> None:
-    found = collapse(judged)
+def test_collapse(scored: Scored, remark: str) -> None:
+    found = detect_collapse(scored)
     assert remark in found
     assert bool(found) == bool(remark)
 
 
 def test_a_fault_is_refused() -> None:
-    problems = Problems()
+    input_errors = InputErrors()
     with pytest.raises(ValueError, match=r"^f\.tsv: line 3: must be so\. Received: x$"):
-        problems.add("f.tsv: line 3", "must be so. Received: x")
+        input_errors.add("f.tsv: line 3", "must be so. Received: x")
 
 
 def test_faults_are_listed_where_they_are_skipped(tmp_path: Path) -> None:
-    problems = Problems(skip=True)
-    problems.add("f.tsv: line 3", "must be so. Received: ä")
-    problems.add("f.tsv: line 5", "is empty.")
-    assert len(problems) == 2
-    problems.write(tmp_path / "skipped.tsv")
+    input_errors = InputErrors(skip=True)
+    input_errors.add("f.tsv: line 3", "must be so. Received: ä")
+    input_errors.add("f.tsv: line 5", "is empty.")
+    assert len(input_errors) == 2
+    input_errors.write(tmp_path / "skipped.tsv")
     listed = (tmp_path / "skipped.tsv").read_text("utf-8").splitlines()
     assert listed == ["f.tsv: line 3\tmust be so. Received: ä", "f.tsv: line 5\tis empty."]

@@ -10,8 +10,8 @@ import numpy as np
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertTokenClassifier
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.rows import Encoded
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.rows import EncodedRows
+from bert_tf.tasks.scored import ScoredSpans, Span
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT
 
 
@@ -36,12 +36,12 @@ class TokenTask(Task):
     def objective(self):
         return CLASSIFICATION
 
-    def read(self, path, problems, labelled=True):
+    def read(self, path, input_errors, labelled=True):
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             words, labels = zip(*(word.split("/") for word in line.split()), strict=True)
             yield Sentence(f"{path}: line {number}", words, labels)
 
-    def fitted(self, examples):
+    def fit_labels(self, examples):
         return replace(self, labels=tuple(sorted({label for example in examples for label in example.labels})))
 
     def encode(self, examples, tokenizer, length, labelled=True):
@@ -54,7 +54,7 @@ class TokenTask(Task):
             numbers = [[0, *(self.labels.index(label) for label in example.labels), 0] for example in examples]
             targets = {SINGLE_OUTPUT: np.concatenate(numbers).astype(np.int32)}
         weights = np.concatenate([[0, *np.ones(len(row) - 2), 0] for row in rows]).astype(np.float32)
-        return Encoded(
+        return EncodedRows(
             token_ids=np.concatenate(rows).astype(np.int32),
             row_splits=np.concatenate([[0], np.cumsum(lengths)]),
             first_lengths=lengths.astype(np.int32),
@@ -78,12 +78,12 @@ class TokenTask(Task):
         pairs = [pair for e, a in zip(examples, answers, strict=True) for pair in zip(e.labels, a, strict=True)]
         return {"accuracy": sum(gold == found for gold, found in pairs) / len(pairs)}
 
-    def judged(self, examples, answers):
+    def score_details(self, examples, answers):
         def spans(labels):
             return tuple(Span(place, place + 1, label) for place, label in enumerate(labels))
 
         return [
-            JudgedSpans(e.place, "", "x" * len(a), spans(e.labels), spans(a), 0.0)
+            ScoredSpans(e.place, "", "x" * len(a), spans(e.labels), spans(a), 0.0)
             for e, a in zip(examples, answers, strict=True)
         ]
 

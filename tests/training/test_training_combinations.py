@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.validation import refuse_unsupported
+from bert_tf.training.validation import validate_config
 
 TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}})}
 
@@ -42,7 +42,7 @@ TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "
 )
 def test_what_does_not_go_together(fields, environment, message):
     with pytest.raises(ConfigError, match=message):
-        refuse_unsupported(TrainingConfig(**fields), environment)
+        validate_config(TrainingConfig(**fields), environment)
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_what_does_not_go_together(fields, environment, message):
     ],
 )
 def test_what_does(fields, environment):
-    refuse_unsupported(TrainingConfig(**fields), environment)
+    validate_config(TrainingConfig(**fields), environment)

@@ -18,7 +18,7 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import MLM_LOGITS
 from bert_tf.training.fit import pretrain, weights_sha256
 from bert_tf.training.loop.checkpoints import TrainingError
-from bert_tf.training.loop.nan_recovery import Detours
+from bert_tf.training.loop.nan_recovery import NanRecovery
 
 
 def poisoned(*steps):
@@ -40,9 +40,9 @@ def without(*steps):
 @given(st.sets(st.integers(0, 12)), st.integers(0, 8))
 def test_batches_left_out(skipped, start):
     numbers = [number for number in range(30) if number not in skipped]
-    detours = Detours(sorted(skipped))
-    assert [detours.batch_of(step) for step in range(8)] == numbers[:8]
-    made = detours.around(lambda step: tf.data.Dataset.range(step, 30))(start)
+    recovery = NanRecovery(sorted(skipped))
+    assert [recovery.batch_of(step) for step in range(8)] == numbers[:8]
+    made = recovery.around(lambda step: tf.data.Dataset.range(step, 30))(start)
     assert list(made.as_numpy_iterator()) == numbers[start:]
 
 
@@ -116,4 +116,4 @@ def test_it_does_not_go_back_for_ever(tmp_path):
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "detours.json").write_text(content)
     with pytest.raises(ConfigError, match=r"detours.json: is damaged"):
-        Detours.load(tmp_path)
+        NanRecovery.load(tmp_path)

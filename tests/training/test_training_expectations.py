@@ -16,8 +16,8 @@ from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.reports.curves import Level, Series, line_chart
 from bert_tf.reports.training.page import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.baselines import Expectation, chance_figures, published_figures, remarks_on
-from bert_tf.training.evaluation.context import Evaluation, Sights
+from bert_tf.training.evaluation.baselines import Baseline, chance_figures, published_figures, remarks_on
+from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
 from bert_tf.training.fit import pretrain
 
 CHANCE = {"mlm_accuracy": 0.07, "mlm_loss": 6.0, "mlm_perplexity": 403.4, "nsp_accuracy": 0.52}
@@ -116,10 +116,10 @@ def test_nothing_is_said_where_nothing_is_known():
     assert remarks_on(FINE | {"nsp_accuracy": 1.0, "mlm_perplexity": 1.0}, {}, {}, True) == ()
 
 
-def sights():
+def evaluation_context():
     pieces = (*SPECIAL_TOKENS, *(f"w{number}" for number in range(45)))
     held_out = [batch(step, 8) for step in range(10_000, 10_003)]
-    return Sights(Vocabulary(pieces), lambda step, stop: chance_figures(held_out), (PUBLISHED, "a paper"), 3)
+    return EvaluationContext(Vocabulary(pieces), lambda step, stop: chance_figures(held_out), (PUBLISHED, "a paper"), 3)
 
 
 def train(output, config, at_step=None):
@@ -129,7 +129,7 @@ def train(output, config, at_step=None):
         config,
         output,
         validation=lambda _: dataset(8, 10_000, 10_003),
-        sights=sights(),
+        evaluation_context=evaluation_context(),
     )
 
 
@@ -169,7 +169,7 @@ def test_a_run_and_a_resumed_one_tell_what_to_expect(tmp_path, capfd):
 
 
 def test_the_page_shows_what_to_expect():
-    expected = Expectation(CHANCE, PUBLISHED, "a paper", ("something is odd",))
+    expected = Baseline(CHANCE, PUBLISHED, "a paper", ("something is odd",))
     records = [{"split": "train", "step": step, "mlm_accuracy": 0.1 * step, "learning_rate": 0.1} for step in (1, 2, 3)]
     text = page(records, {}, 10, Evaluation(FINE, expected))
     assert "<li>something is odd</li>" in text

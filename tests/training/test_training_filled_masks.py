@@ -12,7 +12,7 @@ from training_tiny_run import CONFIG, PREDICTIONS, VOCABULARY, batch, build_mode
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.reports.training.page import page, write_report
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.context import Evaluation, Sights
+from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
 from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown
 from bert_tf.training.fit import pretrain, weights_sha256
 
@@ -95,7 +95,7 @@ def vocabulary():
     return Vocabulary((*SPECIAL_TOKENS, *(f"w{number}" for number in range(VOCABULARY - len(SPECIAL_TOKENS)))))
 
 
-def train(output, sights):
+def train(output, evaluation_context):
     config = replace(CONFIG, evaluate_every=6, average=0.9)
     held_out = lambda _: dataset(8, 10_000, 10_003)  # noqa: E731
     return pretrain(
@@ -104,7 +104,7 @@ def train(output, sights):
         config,
         output,
         validation=held_out,
-        sights=sights,
+        evaluation_context=evaluation_context,
         on_finish=write_report,
     )
 
@@ -117,7 +117,7 @@ def test_a_run_shows_the_same_examples_at_every_evaluation_and_is_none_other(tmp
         return batch(10_000, 2)
 
     plain = train(tmp_path / "plain", None)
-    shown = train(tmp_path / "shown", Sights(vocabulary(), lambda step, stop: {}, ({}, ""), 0, examples))
+    shown = train(tmp_path / "shown", EvaluationContext(vocabulary(), lambda step, stop: {}, ({}, ""), 0, examples))
     assert weights_sha256(shown.model) == weights_sha256(plain.model)
     assert shown.evaluation == plain.evaluation
     assert asked == [5, 11]

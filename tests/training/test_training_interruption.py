@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from training_tiny_run import run
 
-from bert_tf.training.loop.preemption import Interruption
+from bert_tf.training.loop.preemption import PreemptionHandler
 
 SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 
@@ -64,11 +64,11 @@ def test_a_second_signal_while_later_data_do_not_come(tmp_path):
     ("mine", "others", "agreed"), [(True, False, True), (False, True, True), (False, False, False)]
 )
 def test_several_processes_stop_when_one_is_told(mine, others, agreed):
-    interruption = Interruption(lambda told: told or others)
-    interruption.signal = signal.SIGTERM if mine else None
-    assert not interruption, "nothing is agreed yet"
-    interruption.step_ended()
-    assert bool(interruption) is agreed
+    preemption = PreemptionHandler(lambda told: told or others)
+    preemption.signal = signal.SIGTERM if mine else None
+    assert not preemption, "nothing is agreed yet"
+    preemption.step_ended()
+    assert bool(preemption) is agreed
     if agreed:
         with pytest.raises(SystemExit, match="143"):
-            interruption.act()
+            preemption.act()

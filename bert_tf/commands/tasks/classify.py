@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
 # Of `models.text_classifier` and `tasks.labelled_text`, whose modules are heavy.
 POOLINGS = ("first", "mean", "max", "last")
@@ -65,18 +65,18 @@ def make_task(args: argparse.Namespace) -> Task:
     return RegressionTask(names, pooling, windows, label_column=args.label_column)
 
 
-def make_sources(args: argparse.Namespace) -> Sources:
+def make_sources(args: argparse.Namespace) -> TaskFiles:
     """Returns the files. Raises ValueError unless there is a folder, or both files."""
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
     if args.data is None:
         if args.train is None or args.dev is None:
             raise ValueError("files are given by `--data`, or by `--train` and `--dev`.")
-        return Sources(existing(args.train, "--train"), existing(args.dev, "--dev"))
+        return TaskFiles(existing(args.train, "--train"), existing(args.dev, "--dev"))
     if args.train is not None or args.dev is not None:
         raise ValueError("files are given by `--data`, or by `--train` and `--dev`. Received: both")
     existing(args.data, "--data")
-    return Sources(_only(args.data, "train"), _only(args.data, "dev"))
+    return TaskFiles(_only(args.data, "train"), _only(args.data, "dev"))
 
 
 def _only(folder: Path, name: str) -> Path:

@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +34,9 @@ def make_task(args: argparse.Namespace) -> Task:
     return task_class(args.task)()
 
 
-def make_sources(args: argparse.Namespace) -> Sources:
+def make_sources(args: argparse.Namespace) -> TaskFiles:
     """Returns the files. Raises ValueError for the diagnostic set, which has none to learn from."""
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
     if args.task == "ax":
         raise ValueError("the diagnostic set has no training examples: fine-tune mnli, and predict it with that preset")
@@ -45,4 +45,4 @@ def make_sources(args: argparse.Namespace) -> Sources:
         {"dev": "dev_matched.tsv", "mismatched": "dev_mismatched.tsv"} if args.task == "mnli" else {"dev": "dev.tsv"}
     )
     paths = {use: existing(args.data / name, "--data:") for use, name in ({"train": "train.tsv"} | files).items()}
-    return Sources(paths.pop("train"), paths.pop("dev"), further=paths)
+    return TaskFiles(paths.pop("train"), paths.pop("dev"), further=paths)

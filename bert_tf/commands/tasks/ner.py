@@ -10,7 +10,7 @@ from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +43,11 @@ def make_task(args: argparse.Namespace) -> Task:
     return NerTask(args.token_column, args.tag_column, args.document_context, args.scheme)
 
 
-def make_sources(args: argparse.Namespace) -> Sources:
+def make_sources(args: argparse.Namespace) -> TaskFiles:
     """Returns the files."""
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
     existing(args.train, "--train")
     existing(args.dev, "--dev")
     further = {"test": existing(args.test, "--test")} if args.test else {}
-    return Sources(args.train, args.dev, further=further)
+    return TaskFiles(args.train, args.dev, further=further)

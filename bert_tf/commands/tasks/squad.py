@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bert_tf.commands.arguments import existing
 
 if TYPE_CHECKING:
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
     from bert_tf.tasks.squad.task import Squad1Task
 
 # What a preset keeps of the command line.
@@ -48,10 +48,10 @@ def knobs(args: argparse.Namespace) -> dict[str, int]:
     return {name: getattr(args, name) for name in KNOBS if hasattr(args, name)}
 
 
-def make_sources(args: argparse.Namespace) -> Sources:
+def make_sources(args: argparse.Namespace) -> TaskFiles:
     """Returns the files."""
-    from bert_tf.tasks.finetune.run import Sources
+    from bert_tf.tasks.finetune.run import TaskFiles
 
     for path in (args.train, args.dev, *args.augment):
         existing(path, "the file")
-    return Sources(args.train, args.dev, augment=tuple(args.augment))
+    return TaskFiles(args.train, args.dev, augment=tuple(args.augment))

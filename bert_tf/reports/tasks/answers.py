@@ -14,12 +14,12 @@ from bert_tf.reports.parts import heading, metric_boxes, warning, write_page
 from bert_tf.reports.tasks.labels import label_sections
 from bert_tf.reports.tasks.numbers import number_sections
 from bert_tf.reports.tasks.spans import span_sections
-from bert_tf.tasks.scored import Judged, JudgedLabels, JudgedNumbers
+from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
 ANSWERS_NAME = "answers.html"
 
 
-def write_answers_page(path: Path, title: str, judged: Judged, metrics: Mapping[str, float], remark: str) -> None:
+def write_answers_page(path: Path, title: str, scored: Scored, metrics: Mapping[str, float], remark: str) -> None:
     """Writes the page, whole or not at all.
 
     Args:
@@ -29,19 +29,19 @@ def write_answers_page(path: Path, title: str, judged: Judged, metrics: Mapping[
         metrics: official figures by name.
         remark: what is wrong with the answers as a whole; empty where nothing is.
     """
-    rows = judged.rows if isinstance(judged, JudgedLabels | JudgedNumbers) else judged
+    rows = scored.rows if isinstance(scored, ScoredLabels | ScoredNumbers) else scored
     main = element("main")
     extended(main, heading("bert_tf answers", title, f"{len(rows):,} examples."))
     extended(main, warning(remark))
     if metrics:
         main.append(metric_boxes(metrics))
-    extended(main, _sections(judged))
+    extended(main, _sections(scored))
     write_page(path, f"Answers: {title}", main)
 
 
-def _sections(judged: Judged) -> Iterator[Element]:
-    if isinstance(judged, JudgedLabels):
-        return label_sections(judged)
-    if isinstance(judged, JudgedNumbers):
-        return number_sections(judged)
-    return span_sections(judged)
+def _sections(scored: Scored) -> Iterator[Element]:
+    if isinstance(scored, ScoredLabels):
+        return label_sections(scored)
+    if isinstance(scored, ScoredNumbers):
+        return number_sections(scored)
+    return span_sections(scored)

@@ -11,7 +11,7 @@ from bert_tf.reports.data.facts import plural
 from bert_tf.reports.html import Content, element
 from bert_tf.reports.tasks.span_outcomes import BOUNDS, FATES, INVENTED, MISSED, RIGHT, TYPE, Outcome
 from bert_tf.reports.text import Window, cut, is_shown, shown, windows
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.scored import ScoredSpans, Span
 
 _COLOURS = 8
 _LONGEST_TYPE = 24
@@ -52,7 +52,7 @@ class Entities:
             "ul", *(element("li", self._box(text, [one]), f" {words}") for one, words in samples), class_="legend"
         )
 
-    def article_parts(self, row: JudgedSpans, found: Sequence[Outcome]) -> Iterator[Element]:
+    def article_parts(self, row: ScoredSpans, found: Sequence[Outcome]) -> Iterator[Element]:
         """Yields the text with its entities, cut around those that are wrong where it is long, and counts."""
         # Wrong ones first: where there is no room for all, they are shown.
         spans = [(one.start, one.end) for one in sorted(found, key=lambda one: one.fate == RIGHT)]

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bert_tf.tasks.scored import JudgedLabel, JudgedLabels
+from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
 
 BINS = 10
 
@@ -77,7 +77,7 @@ class Calibration:
 class Mistake:
     """A row whose label is wrong: the one it was given, and the probabilities of both."""
 
-    row: JudgedLabel
+    row: ScoredLabel
     predicted: str
     predicted_probability: float
     gold_probability: float
@@ -90,16 +90,16 @@ class LabelFigures:
         judged: the answers. A right label that is none of `judged.labels` comes after these.
     """
 
-    def __init__(self, judged: JudgedLabels) -> None:
-        self._rows = judged.rows
-        known = set(judged.labels)
-        self.labels = (*judged.labels, *sorted({row.gold for row in judged.rows} - known))
+    def __init__(self, scored: ScoredLabels) -> None:
+        self._rows = scored.rows
+        known = set(scored.labels)
+        self.labels = (*scored.labels, *sorted({row.gold for row in scored.rows} - known))
         self._number = {label: number for number, label in enumerate(self.labels)}
-        probabilities = np.array([row.probabilities for row in judged.rows], np.float64)
+        probabilities = np.array([row.probabilities for row in scored.rows], np.float64)
         # A model that has diverged gives what is no number.
-        self._probabilities = np.nan_to_num(probabilities.reshape(len(judged.rows), len(judged.labels)))
+        self._probabilities = np.nan_to_num(probabilities.reshape(len(scored.rows), len(scored.labels)))
         self._predicted = self._probabilities.argmax(axis=1)
-        self._gold = np.array([self._number[row.gold] for row in judged.rows], np.int64)
+        self._gold = np.array([self._number[row.gold] for row in scored.rows], np.int64)
 
     @cached_property
     def confusion(self) -> np.ndarray:

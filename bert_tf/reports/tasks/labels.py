@@ -14,7 +14,7 @@ from bert_tf.reports.tasks.charts import heat_chart, reliability_chart
 from bert_tf.reports.tasks.label_metrics import Calibration, LabelFigures, Mistake, Scores
 from bert_tf.reports.tasks.sampling import SHOWN_WORST, worst
 from bert_tf.reports.text import NOTHING, WHOLE, cut, named
-from bert_tf.tasks.scored import JudgedLabels
+from bert_tf.tasks.scored import ScoredLabels
 
 # A matrix of more labels is drawn without numbers; of still more, the rarest are taken together.
 _MOST_IN_NUMBERS, _MOST_DRAWN, _MOST_LISTED = 12, 60, 300
@@ -28,10 +28,10 @@ _TEXTS, _LEAST = 2 * WHOLE, 240
 _MOST_TEXTS = 8
 
 
-def label_sections(judged: JudgedLabels) -> Iterator[Element]:
+def label_sections(scored: ScoredLabels) -> Iterator[Element]:
     """Yields what is to be said of labels."""
-    figures = LabelFigures(judged)
-    calibration = _calibration(figures.calibration(), 0.5 if len(judged.labels) == 2 else 0.0)
+    figures = LabelFigures(scored)
+    calibration = _calibration(figures.calibration(), 0.5 if len(scored.labels) == 2 else 0.0)
     yield element("h2", "What was taken for what, and how surely")
     matrix = list(_matrix(figures))
     if len(figures.labels) <= _MOST_BESIDE:
@@ -42,7 +42,7 @@ def label_sections(judged: JudgedLabels) -> Iterator[Element]:
         yield calibration
     yield element("h2", "By label")
     yield from _by_label(figures.scores())
-    yield from _errors(list(figures.mistakes()), len(judged.rows))
+    yield from _errors(list(figures.mistakes()), len(scored.rows))
 
 
 def _matrix(figures: LabelFigures) -> Iterator[Element]:

@@ -15,19 +15,19 @@ from bert_tf.reports.tasks.charts import MOST_DOTS, scatter_chart
 from bert_tf.reports.tasks.labels import shown_texts
 from bert_tf.reports.tasks.sampling import worst
 from bert_tf.reports.text import cut
-from bert_tf.tasks.scored import JudgedNumber, JudgedNumbers
+from bert_tf.tasks.scored import ScoredNumber, ScoredNumbers
 
 _BINS = 24
 
 
-def number_sections(judged: JudgedNumbers) -> Iterator[Element]:
+def number_sections(scored: ScoredNumbers) -> Iterator[Element]:
     """Yields what is to be said of numbers; one that is not finite is as wrong as can be, and not drawn."""
-    gold = np.array([row.gold for row in judged.rows], np.float64)
-    predicted = np.array([row.predicted for row in judged.rows], np.float64)
+    gold = np.array([row.gold for row in scored.rows], np.float64)
+    predicted = np.array([row.predicted for row in scored.rows], np.float64)
     there = np.isfinite(gold) & np.isfinite(predicted)
     yield element("h2", "Given and right")
     yield element("div", _scatter(gold[there], predicted[there]), _residuals((predicted - gold)[there]), class_="pair")
-    yield from _errors(judged.rows, gold, predicted)
+    yield from _errors(scored.rows, gold, predicted)
 
 
 def _scatter(gold: np.ndarray, predicted: np.ndarray) -> Element:
@@ -53,7 +53,7 @@ def _residuals(differences: np.ndarray) -> Element:
     return chart_card("Given less right", note, column_chart("Given less right", note, bars, ticks))
 
 
-def _errors(rows: Sequence[JudgedNumber], gold: np.ndarray, predicted: np.ndarray) -> Iterator[Element]:
+def _errors(rows: Sequence[ScoredNumber], gold: np.ndarray, predicted: np.ndarray) -> Iterator[Element]:
     both = np.concatenate([gold, predicted])
     finite = both[np.isfinite(both)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
@@ -67,22 +67,22 @@ def _errors(rows: Sequence[JudgedNumber], gold: np.ndarray, predicted: np.ndarra
     yield from bounded(chosen, lambda number, row: _error(number, row, low, high))
 
 
-def _error(number: int, row: JudgedNumber, low: float, high: float) -> Element:
+def _error(number: int, row: ScoredNumber, low: float, high: float) -> Element:
     header = element("header", element("b", f"{number}"), element("span", _in_words(row)),
                      element("bdi", cut(row.place, 120), class_="mono"))  # fmt: skip
     return element("article", header, *shown_texts(row.texts), *_scale(row, low, high), class_="card answer")
 
 
-def _distance(row: JudgedNumber) -> float:
+def _distance(row: ScoredNumber) -> float:
     distance = abs(row.predicted - row.gold)
     return distance if np.isfinite(distance) else np.inf
 
 
-def _in_words(row: JudgedNumber) -> str:
+def _in_words(row: ScoredNumber) -> str:
     return f"given {row.predicted:.4g}, right {row.gold:.4g}: {row.predicted - row.gold:+.3g}"
 
 
-def _scale(row: JudgedNumber, low: float, high: float) -> Iterator[Element]:
+def _scale(row: ScoredNumber, low: float, high: float) -> Iterator[Element]:
     """Yields both numbers on a line; nothing where one of them has no place there."""
     if not np.isfinite(_distance(row)) or low == high:
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bert_tf.reports.tasks.label_metrics import Scores
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.scored import ScoredSpans, Span
 
 RIGHT, TYPE, BOUNDS, MISSED, INVENTED = "right", "type", "bounds", "missed", "invented"
 # In the order in which pages show them.
@@ -43,7 +43,7 @@ class Outcome:
         return max(span.end for span in self.spans)
 
 
-def outcomes(row: JudgedSpans) -> list[Outcome]:
+def outcomes(row: ScoredSpans) -> list[Outcome]:
     """Returns what became of the spans of a text, in the order of the text; every span is in one outcome.
 
     A span found belongs to the right one of equal bounds, or else to the first that it overlaps and that has none yet.
@@ -60,7 +60,7 @@ def outcomes(row: JudgedSpans) -> list[Outcome]:
     return sorted(pairs, key=lambda pair: (pair.start, pair.end))
 
 
-def by_type(rows: Iterable[JudgedSpans]) -> list[Scores]:
+def by_type(rows: Iterable[ScoredSpans]) -> list[Scores]:
     """Returns how every type of span fares, the most frequent first; right is what equals a right span."""
     counts: dict[str, list[int]] = {}
     for row in rows:

@@ -17,7 +17,7 @@ from bert_tf.reports.tasks.labels import scores_table
 from bert_tf.reports.tasks.sampling import SHOWN_WORST, spread, worst
 from bert_tf.reports.tasks.span_outcomes import FATES, RIGHT, Outcome, by_type, outcomes
 from bert_tf.reports.text import WHOLE, Window, cut, is_shown, shown, windows
-from bert_tf.tasks.scored import JudgedSpans, Span
+from bert_tf.tasks.scored import ScoredSpans, Span
 
 _SHOWN_RIGHT = 25
 _MOST_TYPES = 40
@@ -31,7 +31,7 @@ _NO_ANSWER = "no answer"
 class _Example:
     """A text and, of entities, what became of them."""
 
-    row: JudgedSpans
+    row: ScoredSpans
     found: Sequence[Outcome]
 
     @property
@@ -40,7 +40,7 @@ class _Example:
         return -self.row.right, sum(one.fate != RIGHT for one in self.found)
 
 
-def span_sections(rows: Sequence[JudgedSpans]) -> Iterator[Element]:
+def span_sections(rows: Sequence[ScoredSpans]) -> Iterator[Element]:
     """Yields what is to be said of spans: as answers where the texts have headings, else as entities."""
     if any(row.heading for row in rows):
         yield element("h2", "How many are right")
@@ -60,11 +60,11 @@ def span_sections(rows: Sequence[JudgedSpans]) -> Iterator[Element]:
     )
 
 
-def _verdict(row: JudgedSpans) -> str:
+def _verdict(row: ScoredSpans) -> str:
     return RIGHT if row.right >= 1 else _PARTIAL if row.right > 0 else _WRONG
 
 
-def _verdicts(rows: Sequence[JudgedSpans]) -> Element:
+def _verdicts(rows: Sequence[ScoredSpans]) -> Element:
     kinds = (RIGHT, _PARTIAL, _WRONG)
     lines = []
     for name, has_answer in (("with an answer", True), ("without one", False)):
@@ -122,7 +122,7 @@ def _articles(examples: Sequence[_Example], parts: Callable[[_Example], Iterator
     return bounded(examples, lambda number, example: _article(number, example.row, parts(example)))
 
 
-def _article(number: int, row: JudgedSpans, parts: Iterator[Element]) -> Element:
+def _article(number: int, row: ScoredSpans, parts: Iterator[Element]) -> Element:
     kind = _verdict(row)
     pill = element("span", f"{kind} {row.right:.2f}" if kind == _PARTIAL else kind, class_=f"pill {kind}")
     header = element("header", element("b", f"{number}"), pill, element("bdi", cut(row.place, 120), class_="mono"))
@@ -165,7 +165,7 @@ def _answers(texts: Sequence[str]) -> Iterator[Content]:
         yield element("bdi", cut(text, _LONGEST_ANSWER))
 
 
-def _marked(row: JudgedSpans, kept: Sequence[Window]) -> Iterator[Content]:
+def _marked(row: ScoredSpans, kept: Sequence[Window]) -> Iterator[Content]:
     """Yields what is kept of a context, right answers and the one given marked."""
     for window in kept:
         if window.start:

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from bert_tf.reports.data.page import table_card, token_element
 from bert_tf.reports.html import Content, element, extended
 from bert_tf.text.vocabulary import CONTINUATION
-from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample, Filling
+from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample, MaskPrediction
 
 _COLUMNS = (
     ("Right piece", ""),
@@ -70,7 +70,7 @@ def _spelt(example: FilledExample, segment: int) -> Iterator[Content]:
         yield _filled(example, fillings[position]) if position in fillings else token_element(token)
 
 
-def _filled(example: FilledExample, filling: Filling) -> Element:
+def _filled(example: FilledExample, filling: MaskPrediction) -> Element:
     original = example.tokens[filling.position].original
     guess, probability = filling.guesses[0]
     above = f"{probability:.0%}" if example.is_right(filling) else _piece(original)
@@ -83,7 +83,7 @@ def _ruby(kind: str, text: str, above: str, title: str) -> Element:
     return element("ruby", *parts, class_=kind, title=title)
 
 
-def _cells(example: FilledExample, filling: Filling) -> Iterator[Content]:
+def _cells(example: FilledExample, filling: MaskPrediction) -> Iterator[Content]:
     original = example.tokens[filling.position].original
     sign = "✓" if example.is_right(filling) else "✗"
     yield element("span", f"{sign} {_piece(original)}", class_="right" if sign == "✓" else "wrong")

@@ -15,7 +15,7 @@ from bert_tf.reports.html import element, extended
 from bert_tf.reports.style import styled_page
 from bert_tf.reports.training.baselines import expectations
 from bert_tf.reports.training.examples import filled_examples
-from bert_tf.training.evaluation.baselines import Expectation
+from bert_tf.training.evaluation.baselines import Baseline
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
 
@@ -84,7 +84,7 @@ def page(
     extended(main, [element("dl", *_figures(records), class_="figures")])
     if evaluation:
         extended(main, expectations(evaluation))
-    expected = evaluation.expected if evaluation else Expectation()
+    expected = evaluation.expected if evaluation else Baseline()
     main.append(element("h2", "Curves"))
     main.append(element("p", "Lines: training, averaged from point to point. Dots: held out.", class_="note"))
     charts = [
@@ -115,7 +115,7 @@ def _figures(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
         yield element("div", element("dt", words), element("dd", value, class_="big"))
 
 
-def _charts(records: Sequence[Mapping[str, Any]], expected: Expectation) -> Iterator[tuple[Curve, Element]]:
+def _charts(records: Sequence[Mapping[str, Any]], expected: Baseline) -> Iterator[tuple[Curve, Element]]:
     for curve in _CURVES:
         series = []
         for split in (_TRAIN, _HELD_OUT):

@@ -18,8 +18,8 @@ from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertTextClassifier
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
-from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.tasks.scored import JudgedLabel, JudgedLabels, JudgedNumber, JudgedNumbers
+from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT, Objective
 
@@ -61,7 +61,7 @@ class TextsTask(Task[TextExample, TextAnswer]):
         """Whether the model reads [CLS] alone."""
         return self.pooling == "first"
 
-    def on_encoder(self, config: BertConfig) -> Self:
+    def adapt_to_encoder(self, config: BertConfig) -> Self:
         """Returns the task with the last token for the first, which knows nothing of a text read from left to right."""
         reads_on = config.attention == "left_to_right" and self.pooling == "first"
         return replace(self, pooling="last") if reads_on else self
@@ -72,7 +72,7 @@ class TextsTask(Task[TextExample, TextAnswer]):
 
     def encode(
         self, examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
-    ) -> Encoded:
+    ) -> EncodedRows:
         """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]` of every example, or of its windows."""
         rows = text_rows(examples, tokenizer, length, self.windows)
         if not labelled:
@@ -110,15 +110,15 @@ class TextTask(TextsTask[LabelAnswer]):
         """Softmax cross-entropy."""
         return CLASSIFICATION
 
-    def fitted(self, examples: Sequence[TextExample]) -> Self:
+    def fit_labels(self, examples: Sequence[TextExample]) -> Self:
         """Returns the task with the labels that occur, sorted, where it does not know them."""
         if self.labels:
             return self
         return replace(self, labels=tuple(sorted({str(example.label) for example in examples})))
 
-    def refuse_where(self, examples: Sequence[TextExample], path: Any) -> None:
+    def validate_examples(self, examples: Sequence[TextExample], path: Any) -> None:
         """Raises ValueError for training examples of fewer than two labels."""
-        super().refuse_where(examples, path)
+        super().validate_examples(examples, path)
         labels = sorted({str(example.label) for example in examples})
         if len(labels) < 2:
             raise ValueError(f"{path}: at least two labels are needed. Received: {', '.join(labels)}")
@@ -132,7 +132,7 @@ class TextTask(TextsTask[LabelAnswer]):
         """Returns a classifier of the labels."""
         return BertTextClassifier(backbone, len(self.labels), pooling=self.pooling)
 
-    def answers(self, examples: Sequence[TextExample], rows: Encoded, outputs: Arrays) -> list[LabelAnswer]:
+    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[LabelAnswer]:
         """Returns label and probabilities, the mean of those of the windows."""
         logits = outputs[SINGLE_OUTPUT]
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -140,13 +140,13 @@ class TextTask(TextsTask[LabelAnswer]):
         means = mean_of_windows(probabilities, rows, len(examples))
         return [LabelAnswer(self.labels[int(row.argmax())], tuple(row.tolist())) for row in means]
 
-    def judged(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> JudgedLabels:
+    def score_details(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> ScoredLabels:
         """Returns the probabilities beside the right labels."""
         rows = [
-            JudgedLabel(example.place, self.named_texts(example), str(example.label), answer.probabilities)
+            ScoredLabel(example.place, self.named_texts(example), str(example.label), answer.probabilities)
             for example, answer in zip(examples, answers, strict=True)
         ]
-        return JudgedLabels(self.labels, rows)
+        return ScoredLabels(self.labels, rows)
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,9 @@ class NumberTask(TextsTask[NumberAnswer]):
         """Squared error."""
         return REGRESSION
 
-    def refuse_where(self, examples: Sequence[TextExample], path: Any) -> None:
+    def validate_examples(self, examples: Sequence[TextExample], path: Any) -> None:
         """Raises ValueError for training examples that all have the same number."""
-        super().refuse_where(examples, path)
+        super().validate_examples(examples, path)
         numbers = set(right_numbers(examples))
         if len(numbers) < 2:
             raise ValueError(f"{path}: at least two different numbers are needed. Received: {numbers.pop()}")
@@ -173,17 +173,17 @@ class NumberTask(TextsTask[NumberAnswer]):
         """Returns a model of one output."""
         return BertTextClassifier(backbone, 1, pooling=self.pooling)
 
-    def answers(self, examples: Sequence[TextExample], rows: Encoded, outputs: Arrays) -> list[NumberAnswer]:
+    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
         """Returns the mean over the windows."""
         means = mean_of_windows(outputs[SINGLE_OUTPUT][:, 0], rows, len(examples))
         return [NumberAnswer(number) for number in means.tolist()]
 
-    def judged(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> JudgedNumbers:
+    def score_details(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> ScoredNumbers:
         """Returns the numbers beside the right ones."""
         gold = right_numbers(examples)
-        return JudgedNumbers(
+        return ScoredNumbers(
             [
-                JudgedNumber(example.place, self.named_texts(example), right, answer.number)
+                ScoredNumber(example.place, self.named_texts(example), right, answer.number)
                 for example, right, answer in zip(examples, gold, answers, strict=True)
             ]
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import parse_json
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 TSV, CSV, JSONL = ".tsv", ".csv", ".jsonl"
 SUFFIXES = (TSV, CSV, JSONL)
@@ -19,7 +19,7 @@ _LONGEST_CELL = 2**31 - 1
 Row = tuple[str, tuple[str, ...]]
 
 
-def read_rows(path: Path, columns: Sequence[str], problems: Problems) -> Iterator[Row]:
+def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
     """Reads a file of the form that its suffix says, line by line.
 
     .tsv: tab-separated with a header line; quotes are ordinary characters, as in GLUE's files. .csv: as RFC 4180 has
@@ -40,11 +40,11 @@ def read_rows(path: Path, columns: Sequence[str], problems: Problems) -> Iterato
     """
     if path.suffix not in SUFFIXES:
         raise ValueError(f"{path}: the name must end in {', '.join(SUFFIXES)}. Received: {path.suffix!r}")
-    rows = _objects(path, columns, problems) if path.suffix == JSONL else _cells(path, columns, problems)
+    rows = _objects(path, columns, input_errors) if path.suffix == JSONL else _cells(path, columns, input_errors)
     for place, row in rows:
         empty = [name for name, cell in zip(columns, row, strict=True) if not cell.strip()]
         if empty:
-            problems.add(place, f"`{empty[0]}` is empty.")
+            input_errors.add(place, f"`{empty[0]}` is empty.")
             continue
         yield place, row
 
@@ -63,7 +63,7 @@ def _decoded(path: Path, number: int, line: bytes) -> str:
         raise ValueError(f"{path}: line {number}: not UTF-8: {error}") from error
 
 
-def _cells(path: Path, columns: Sequence[str], problems: Problems) -> Iterator[Row]:
+def _cells(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
     """Yields the rows of a file with a header line."""
     numbered = _csv_rows(path) if path.suffix == CSV else _tsv_rows(path)
     _, header = next(numbered, (1, [""]))
@@ -72,7 +72,7 @@ def _cells(path: Path, columns: Sequence[str], problems: Problems) -> Iterator[R
     for line, cells in numbered:
         place = f"{path}: line {line}"
         if len(cells) != len(header):
-            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            input_errors.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
             continue
         yield place, tuple(cells[index] for index in indices)
     if line == 1:
@@ -108,7 +108,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield begin, cells
 
 
-def _objects(path: Path, keys: Sequence[str], problems: Problems) -> Iterator[Row]:
+def _objects(path: Path, keys: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
     """Yields the rows of JSON lines."""
     line = None
     for number, line in enumerate(lines_of(path), start=1):
@@ -116,14 +116,14 @@ def _objects(path: Path, keys: Sequence[str], problems: Problems) -> Iterator[Ro
         try:
             values = parse_json(line)
         except ValueError as error:
-            problems.add(place, f"not JSON: {error}")
+            input_errors.add(place, f"not JSON: {error}")
             continue
         if not isinstance(values, dict):
-            problems.add(place, f"must be a JSON object. Received: {line[:80]}")
+            input_errors.add(place, f"must be a JSON object. Received: {line[:80]}")
             continue
         faults = [_fault(values, key) for key in keys]
         if any(faults):
-            problems.add(place, next(filter(None, faults)))
+            input_errors.add(place, next(filter(None, faults)))
             continue
         yield place, tuple(_cell(values[key]) for key in keys)
     if line is None:

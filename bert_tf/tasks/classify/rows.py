@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 
@@ -35,7 +35,9 @@ class TextExample:
     key: str = ""
 
 
-def text_rows(examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, windows: bool = False) -> Encoded:
+def text_rows(
+    examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, windows: bool = False
+) -> EncodedRows:
     """Returns the rows of texts, without targets.
 
     Args:
@@ -59,7 +61,7 @@ def text_rows(examples: Sequence[TextExample], tokenizer: BertTokenizer, length:
     token_ids, lengths, first_lengths = (
         np.concatenate([np.zeros(0, np.int32), *arrays]) for arrays in zip(*parts, strict=True)
     )
-    return Encoded(
+    return EncodedRows(
         token_ids=token_ids,
         row_splits=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
         first_lengths=first_lengths,
@@ -68,7 +70,7 @@ def text_rows(examples: Sequence[TextExample], tokenizer: BertTokenizer, length:
     )
 
 
-def mean_of_windows(values: np.ndarray, rows: Encoded, examples: int) -> np.ndarray:
+def mean_of_windows(values: np.ndarray, rows: EncodedRows, examples: int) -> np.ndarray:
     """Returns for each example the mean of its rows' values: float64 (examples, ...) of (N, ...)."""
     sums = np.zeros((examples, *values.shape[1:]))
     np.add.at(sums, rows.examples, values)

@@ -18,8 +18,8 @@ from bert_tf.tasks import metrics
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.files import lines_of, read_rows
 from bert_tf.tasks.classify.rows import TextExample
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import Arrays, EncodedRows
 
 BALANCED = "balanced"
 PREDICTIONS_NAME = "predictions.jsonl"
@@ -44,18 +44,18 @@ class ClassifyTask(TextTask):
     class_weights: tuple[str, ...] = ()
     label_weights: tuple[float, ...] = ()
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
         """Reads rows; a label that `fitted` did not see is a fault."""
-        for example in _read(path, self.text_names, self.label_column, problems, labelled):
+        for example in _read(path, self.text_names, self.label_column, input_errors, labelled):
             if labelled and self.labels and example.label not in self.labels:
                 known = ", ".join(self.labels)
-                problems.add(example.place, f"label {example.label!r} never occurs in training; known: {known}")
+                input_errors.add(example.place, f"label {example.label!r} never occurs in training; known: {known}")
                 continue
             yield example
 
-    def fitted(self, examples: Sequence[TextExample]) -> Self:
+    def fit_labels(self, examples: Sequence[TextExample]) -> Self:
         """Returns the task with labels and weights. Raises ValueError for the weight of a label that never occurs."""
-        task = super().fitted(examples)
+        task = super().fit_labels(examples)
         if not self.class_weights:
             return task
         if self.class_weights == (BALANCED,):
@@ -121,15 +121,15 @@ class RegressionTask(NumberTask):
     mean: float = 0.0
     deviation: float = 1.0
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
         """Reads rows; what is no number is a fault."""
-        for example in _read(path, self.text_names, self.label_column, problems, labelled):
+        for example in _read(path, self.text_names, self.label_column, input_errors, labelled):
             if labelled and not _is_number(example.label):
-                problems.add(example.place, f"`{self.label_column}` must be a number. Received: {example.label!r}")
+                input_errors.add(example.place, f"`{self.label_column}` must be a number. Received: {example.label!r}")
                 continue
             yield example
 
-    def fitted(self, examples: Sequence[TextExample]) -> Self:
+    def fit_labels(self, examples: Sequence[TextExample]) -> Self:
         """Returns the task with mean and deviation."""
         numbers = right_numbers(examples)
         return replace(self, mean=float(np.mean(numbers)), deviation=float(np.std(numbers)))
@@ -139,7 +139,7 @@ class RegressionTask(NumberTask):
         numbers = np.array(right_numbers(examples))
         return ((numbers - self.mean) / self.deviation).astype(np.float32), None
 
-    def answers(self, examples: Sequence[TextExample], rows: Encoded, outputs: Arrays) -> list[NumberAnswer]:
+    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
         """Returns numbers as the files have them."""
         answers = super().answers(examples, rows, outputs)
         return [NumberAnswer(self.mean + self.deviation * answer.number) for answer in answers]
@@ -175,10 +175,10 @@ class RegressionTask(NumberTask):
 
 
 def _read(
-    path: Path, text_names: Sequence[str], label_column: str, problems: Problems, labelled: bool
+    path: Path, text_names: Sequence[str], label_column: str, input_errors: InputErrors, labelled: bool
 ) -> Iterator[TextExample]:
     columns = (*text_names, label_column) if labelled else tuple(text_names)
-    for place, cells in read_rows(path, columns, problems):
+    for place, cells in read_rows(path, columns, input_errors):
         yield TextExample(place, cells[: len(text_names)], cells[-1] if labelled else None)
 
 

@@ -30,8 +30,8 @@ from bert_tf.config import BertConfig, ConfigError, load_json, local_path, save_
 from bert_tf.config.base import read_json_object
 from bert_tf.data.atomic_files import only_writer, staged_file
 from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens
-from bert_tf.tasks.rows import Encoded
-from bert_tf.training.backends import Model, current_engine
+from bert_tf.tasks.rows import EncodedRows
+from bert_tf.training.backends import Model, current_backend
 
 MANIFEST_NAME, INDEX_NAME = "manifest.json", "index.jsonl"
 FORMAT_VERSION = 1
@@ -142,16 +142,16 @@ class Extraction:
     encoder: str
     config: BertConfig
 
-    def source(self, rows: Encoded) -> Source:
+    def source(self, rows: EncodedRows) -> Source:
         """Returns what features must be of to be these."""
         return Source(self.encoder, rows_fingerprint(rows), self.by_token)
 
-    def values(self, rows: Encoded) -> int:
+    def values(self, rows: EncodedRows) -> int:
         """Returns how many vectors a feature has."""
         return len(rows.token_ids) if self.by_token else len(rows)
 
 
-def extract(extraction: Extraction, rows: Encoded, directory: str | Path) -> FeatureFolder:
+def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) -> FeatureFolder:
     """Makes a folder hold the features of all rows; computes those alone that it does not hold yet.
 
     Broken off, it goes on where it was when it is called again with the same rows.
@@ -183,7 +183,7 @@ def extract(extraction: Extraction, rows: Encoded, directory: str | Path) -> Fea
     return FeatureFolder(directory)
 
 
-def rows_fingerprint(rows: Encoded) -> str:
+def rows_fingerprint(rows: EncodedRows) -> str:
     """Returns the SHA-256 of what a model reads of the rows."""
     digest = hashlib.sha256()
     for values in (rows.token_ids, rows.row_splits, rows.first_lengths):
@@ -191,7 +191,7 @@ def rows_fingerprint(rows: Encoded) -> str:
     return digest.hexdigest()
 
 
-def _there(extraction: Extraction, rows: Encoded, directory: Path) -> dict[str, int]:
+def _there(extraction: Extraction, rows: EncodedRows, directory: Path) -> dict[str, int]:
     """Returns the widths of the features that are there already."""
     if (directory / MANIFEST_NAME).is_file():
         manifest = FeatureFolder(directory).manifest
@@ -207,7 +207,7 @@ def _there(extraction: Extraction, rows: Encoded, directory: Path) -> dict[str, 
     return {}
 
 
-def _write(extraction: Extraction, names: Sequence[str], rows: Encoded, directory: Path) -> None:
+def _write(extraction: Extraction, names: Sequence[str], rows: EncodedRows, directory: Path) -> None:
     partial = directory / _PARTIAL
     note = {"source": to_dict(extraction.source(rows)), "names": list(names)}
     done = _done(partial, note, extraction, rows)
@@ -227,7 +227,7 @@ def _write(extraction: Extraction, names: Sequence[str], rows: Encoded, director
             array.flush()
         save_json(note | {"done": count}, partial / _NOTE)
 
-    _compute(current_engine().caller(extraction.build(names)), extraction, rows, arrays, done, keep)
+    _compute(current_backend().compile_predict(extraction.build(names)), extraction, rows, arrays, done, keep)
     for name, values in (("token_ids", rows.token_ids), ("row_splits", rows.row_splits)):
         with staged_file(directory / f"{name}.npy") as file:
             np.save(file, values.astype(np.int32 if name == "token_ids" else np.int64))
@@ -235,7 +235,7 @@ def _write(extraction: Extraction, names: Sequence[str], rows: Encoded, director
         (partial / f"{name}.npy").replace(directory / f"{name}.npy")
 
 
-def _done(partial: Path, note: Mapping[str, Any], extraction: Extraction, rows: Encoded) -> int:
+def _done(partial: Path, note: Mapping[str, Any], extraction: Extraction, rows: EncodedRows) -> int:
     """Returns the rows that a process broken off has written, the longest first; begins anew where there are none."""
     path = partial / _NOTE
     if path.is_file():
@@ -255,7 +255,7 @@ def _done(partial: Path, note: Mapping[str, Any], extraction: Extraction, rows: 
 def _compute(
     model: Model,
     extraction: Extraction,
-    rows: Encoded,
+    rows: EncodedRows,
     arrays: Mapping[str, np.ndarray],
     done: int,
     keep: Callable[[int], None],

@@ -13,7 +13,7 @@ from bert_tf.models import BertBackbone, BertFeatureTagger, BertProbe
 from bert_tf.models.bilstm_tagger import BILSTM_DIM
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.rows import with_pooled_features, with_token_features
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 # In a run's output, where no other folder is named.
@@ -51,7 +51,7 @@ class Features:
                 needed = "a linear classifier needs a task of one label, or one number, for whole texts"
             raise ConfigError(f"{needed}. Received: {task.name}")
 
-    def rows(self, rows: Encoded, backbone: BertBackbone, output: Path) -> Encoded:
+    def rows(self, rows: EncodedRows, backbone: BertBackbone, output: Path) -> EncodedRows:
         """Returns rows whose inputs are features, computed where they are not on disk yet.
 
         Raises:

@@ -17,8 +17,8 @@ from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract
 from bert_tf.tasks.features.lines import Window, encode_lines, read_lines
 from bert_tf.tasks.features.rows import token_extraction
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 
 
@@ -43,7 +43,7 @@ def embed_file(
     *,
     task: Task | None = None,
     length: int | None = None,
-    problems: Problems | None = None,
+    input_errors: InputErrors | None = None,
 ) -> Embedded:
     """Writes what some layers of an encoder give for every token of a file.
 
@@ -68,12 +68,12 @@ def embed_file(
     if length > positions:
         raise ValueError(f"`max_seq_length` must not exceed the model's {positions} positions. Received: {length}")
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
-    problems = Problems() if problems is None else problems
+    input_errors = InputErrors() if input_errors is None else input_errors
     windows: list[Window] | None = None
     if task is None:
-        examples: list[Any] = list(read_lines(path, problems))
+        examples: list[Any] = list(read_lines(path, input_errors))
     else:
-        examples = list(task.read(path, problems, labelled=False))
+        examples = list(task.read(path, input_errors, labelled=False))
     if not examples:
         raise ValueError(f"{path}: no texts.")
     if task is None:
@@ -88,7 +88,7 @@ def embed_file(
 
 
 def _write_index(
-    path: Path, rows: Encoded, examples: Sequence[Any], windows: Sequence[Window] | None, tokenizer: BertTokenizer
+    path: Path, rows: EncodedRows, examples: Sequence[Any], windows: Sequence[Window] | None, tokenizer: BertTokenizer
 ) -> None:
     """Writes a line a row: its example, the tokens it has among all, what they are, and what it holds of its text."""
     with staged_file(path) as file:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 
 
@@ -43,7 +43,7 @@ class Window:
     keep: tuple[int, int]
 
 
-def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
+def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
     """Reads a text a line; an empty one is a fault.
 
     Raises:
@@ -59,7 +59,7 @@ def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
             if text.strip():
                 yield Line(place, text)
             else:
-                problems.add(place, "a text must not be empty. Received: an empty line")
+                input_errors.add(place, "a text must not be empty. Received: an empty line")
 
 
 def windows(length: int, most: int) -> list[Window]:
@@ -80,7 +80,7 @@ def windows(length: int, most: int) -> list[Window]:
     ]
 
 
-def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -> tuple[Encoded, list[Window]]:
+def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -> tuple[EncodedRows, list[Window]]:
     """Returns rows of `[CLS] pieces [SEP]`, and what each holds of its text.
 
     Args:
@@ -104,7 +104,7 @@ def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -
             kept.append(window)
             examples.append(number)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    rows = Encoded(
+    rows = EncodedRows(
         token_ids=np.concatenate(tokens).astype(np.int32),
         row_splits=np.concatenate([[0], np.cumsum(lengths)]),
         first_lengths=lengths.astype(np.int32),

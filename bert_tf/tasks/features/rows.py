@@ -21,7 +21,7 @@ from bert_tf.data.schema import FEATURES, PADDING_MASK
 from bert_tf.models import BertBackbone
 from bert_tf.models.feature_models import pooled_features, token_features
 from bert_tf.tasks.features.cache import Extraction, extract
-from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.rows import Arrays, EncodedRows
 
 # Of these, outputs of layers do not depend on.
 _NO_MATTER = ("pooler", "dropout", "attention_dropout", "initializer_range", "mlm_activation", "mlm_layer_norm_epsilon")
@@ -29,7 +29,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class TokenFeatures(Encoded):
+class TokenFeatures(EncodedRows):
     """Rows whose inputs are features of their tokens.
 
     Args:
@@ -47,7 +47,7 @@ class TokenFeatures(Encoded):
 
 
 @dataclass(frozen=True)
-class PooledFeatures(Encoded):
+class PooledFeatures(EncodedRows):
     """Rows whose inputs are features of whole rows.
 
     Args:
@@ -66,7 +66,7 @@ class PooledFeatures(Encoded):
         return {FEATURES: np.concatenate([layer[rows] for layer in self.layers], axis=1)}
 
 
-def with_token_features(rows: Encoded, backbone: BertBackbone, chosen: Combination, root: Path) -> TokenFeatures:
+def with_token_features(rows: EncodedRows, backbone: BertBackbone, chosen: Combination, root: Path) -> TokenFeatures:
     """Returns rows with the features of their tokens, which are computed where they are not on disk yet.
 
     Args:
@@ -84,7 +84,7 @@ def with_token_features(rows: Encoded, backbone: BertBackbone, chosen: Combinati
 
 
 def with_pooled_features(
-    rows: Encoded, backbone: BertBackbone, chosen: Combination, pooling: str, root: Path
+    rows: EncodedRows, backbone: BertBackbone, chosen: Combination, pooling: str, root: Path
 ) -> PooledFeatures:
     """Returns rows with a vector each; arguments and errors are those of `with_token_features` and `BertProbe`."""
     extraction = pooled_extraction(backbone, chosen, pooling)
@@ -125,11 +125,11 @@ def encoder_fingerprint(backbone: BertBackbone) -> str:
     return digest.hexdigest()
 
 
-def _place(root: Path, extraction: Extraction, rows: Encoded) -> Path:
+def _place(root: Path, extraction: Extraction, rows: EncodedRows) -> Path:
     """Returns the folder of these features, named after what they are of."""
     source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
     return root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
 
 
-def _fields(rows: Encoded) -> dict:
-    return {field.name: getattr(rows, field.name) for field in dataclasses.fields(Encoded)}
+def _fields(rows: EncodedRows) -> dict:
+    return {field.name: getattr(rows, field.name) for field in dataclasses.fields(EncodedRows)}

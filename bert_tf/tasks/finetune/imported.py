@@ -25,7 +25,9 @@ HEADS: dict[str, tuple[type[Task], ...]] = {
 _UNNAMED = "LABEL_"
 
 
-def described(task: Task, head: Mapping[str, Any], config: BertConfig, labels: Sequence[str] = ()) -> dict[str, Any]:
+def task_json_for_head(
+    task: Task, head: Mapping[str, Any], config: BertConfig, labels: Sequence[str] = ()
+) -> dict[str, Any]:
     """Returns task.json of a converted model.
 
     Args:

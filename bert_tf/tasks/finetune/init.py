@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Start:
+class FinetuneInit:
     """What a run starts from.
 
     Args:
@@ -53,7 +53,7 @@ class Start:
 
     def adapted(self, task: Task, config: BertConfig) -> Task:
         """Returns the task as it is learnt on this encoder; final states and fixed features stay what they are."""
-        return task if self.bilstm_dim is not None or self.features else task.on_encoder(config)
+        return task if self.bilstm_dim is not None or self.features else task.adapt_to_encoder(config)
 
     def tokens(self, task: Task, positions: int) -> int:
         """Returns the tokens of a row for a model of `positions`. Raises ValueError where it has too few."""
@@ -66,7 +66,7 @@ class Start:
         return self.length
 
 
-def builder(task: Task, source: Preset, start: Start) -> Callable[[], keras.Model]:
+def builder(task: Task, source: Preset, start: FinetuneInit) -> Callable[[], keras.Model]:
     """Returns what builds the task's model on a copy of the encoder, pooler and frozen layers as they are to be."""
     encoder = encoder_of(source.model)
     # The final states of a BiLSTM are read in its place.

@@ -20,14 +20,14 @@ from bert_tf.reports.training.page import write_report
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.features.rows import PooledFeatures
-from bert_tf.tasks.finetune.diagnostics import collapse
-from bert_tf.tasks.finetune.init import Start, builder
+from bert_tf.tasks.finetune.diagnostics import detect_collapse
+from bert_tf.tasks.finetune.init import FinetuneInit, builder
 from bert_tf.tasks.inference import outputs_of
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.predictor import Answerer
-from bert_tf.tasks.rows import Encoded, batches_in_epoch, training_batches
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictor import TaskPredictor
+from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends import Model, current_engine
+from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.fit import TrainResult, check_output, finetune, weights_sha256
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ PROBLEMS_NAME = "skipped.tsv"
 
 
 @dataclass(frozen=True)
-class Sources:
+class TaskFiles:
     """Files of a task, each in the task's own format.
 
     Args:
@@ -89,16 +89,16 @@ class _Part:
     """Examples with their rows."""
 
     examples: Sequence[Any]
-    rows: Encoded
+    rows: EncodedRows
 
 
 def finetune_task(
     task: Task,
-    sources: Sources,
-    start: Start,
+    sources: TaskFiles,
+    start: FinetuneInit,
     config: TrainingConfig,
     output: str | Path,
-    problems: Problems | None = None,
+    input_errors: InputErrors | None = None,
 ) -> Finetuned:
     """Fine-tunes an encoder on a task.
 
@@ -121,43 +121,43 @@ def finetune_task(
     if config.strategy == "multi_worker":
         raise ConfigError("fine-tuning takes one process: `training.strategy` must not be multi_worker.")
     output = local_path(output)
-    problems = Problems() if problems is None else problems
+    input_errors = InputErrors() if input_errors is None else input_errors
     if sources.augment:
-        start = _augmented(task, sources, start, config, output / AUGMENT_NAME, problems)
+        start = _augmented(task, sources, start, config, output / AUGMENT_NAME, input_errors)
     source = load_preset(start.preset)
     # In a preset that was trained on features it is frozen.
     encoder_of(source.model).trainable = True
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
     length = start.tokens(task, source.config.max_sequence_length)
-    examples = [example for path in sources.training for example in task.read(path, problems)]
-    task.refuse_where(examples, local_path(sources.train))
-    task = start.adapted(task, source.config).fitted(examples)
+    examples = [example for path in sources.training for example in task.read(path, input_errors)]
+    task.validate_examples(examples, local_path(sources.train))
+    task = start.adapted(task, source.config).fit_labels(examples)
     train = _encoded(task, examples, tokenizer, length)
-    dev = _part(task, local_path(sources.dev), tokenizer, length, problems)
+    dev = _part(task, local_path(sources.dev), tokenizer, length, input_errors)
     # Read before there is anything to lose.
-    further = {name: _examples(task, local_path(path), problems) for name, path in sources.further.items()}
+    further = {name: _examples(task, local_path(path), input_errors) for name, path in sources.further.items()}
     if start.features:
         check_output(output)
         train, dev = _on_features(task, start.features, source, train, dev, output)
     best = _Best(task, dev, source, length, config.patience > 0, output / RUN_PRESET_NAME)
     result = _trained(best, task, source, start, train, config, output)
-    return _finish(best, further, result, output, problems)
+    return _finish(best, further, result, output, input_errors)
 
 
 def _augmented(
-    task: Task, sources: Sources, start: Start, config: TrainingConfig, output: Path, problems: Problems
-) -> Start:
+    task: Task, sources: TaskFiles, start: FinetuneInit, config: TrainingConfig, output: Path, input_errors: InputErrors
+) -> FinetuneInit:
     """Fine-tunes on the files of `augment`, and returns a start from the result."""
     if start.features and start.features.pooling:
         raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
-    first = Sources(sources.augment[0], sources.dev, more_train=sources.augment[1:])
-    finetune_task(task, first, start, config, output, problems)
+    first = TaskFiles(sources.augment[0], sources.dev, more_train=sources.augment[1:])
+    finetune_task(task, first, start, config, output, input_errors)
     return replace(start, preset=output, from_scratch=False, keep_head=True)
 
 
 def _on_features(
-    task: Task, features: Features, source: Preset, train: Encoded, dev: _Part, output: Path
-) -> tuple[Encoded, _Part]:
+    task: Task, features: Features, source: Preset, train: EncodedRows, dev: _Part, output: Path
+) -> tuple[EncodedRows, _Part]:
     """Returns training and development rows as features."""
     features.check(task)
     encoder = encoder_of(source.model)
@@ -166,7 +166,13 @@ def _on_features(
 
 
 def _trained(
-    best: _Best, task: Task, source: Preset, start: Start, train: Encoded, config: TrainingConfig, output: Path
+    best: _Best,
+    task: Task,
+    source: Preset,
+    start: FinetuneInit,
+    train: EncodedRows,
+    config: TrainingConfig,
+    output: Path,
 ) -> TrainResult:
     build = best.building(builder(task, source, start))
     if isinstance(train, PooledFeatures):
@@ -187,7 +193,7 @@ def _trained(
     )
 
 
-def _identity(task: Task, source: Preset, start: Start) -> dict[str, Any]:
+def _identity(task: Task, source: Preset, start: FinetuneInit) -> dict[str, Any]:
     """Returns what a run depends on beside its data and its configuration."""
     optional = {
         "features": to_dict(replace(start.features, folder=None)) if start.features else None,
@@ -203,17 +209,17 @@ def _identity(task: Task, source: Preset, start: Start) -> dict[str, Any]:
     }
 
 
-def _part(task: Task, path: Path, tokenizer: BertTokenizer, length: int, problems: Problems) -> _Part:
-    examples = _examples(task, path, problems)
+def _part(task: Task, path: Path, tokenizer: BertTokenizer, length: int, input_errors: InputErrors) -> _Part:
+    examples = _examples(task, path, input_errors)
     return _Part(examples, _encoded(task, examples, tokenizer, length))
 
 
-def _encoded(task: Task, examples: Sequence[Any], tokenizer: BertTokenizer, length: int) -> Encoded:
-    return replace(task.encode(examples, tokenizer, length), most_widths=current_engine().most_widths)
+def _encoded(task: Task, examples: Sequence[Any], tokenizer: BertTokenizer, length: int) -> EncodedRows:
+    return replace(task.encode(examples, tokenizer, length), most_widths=current_backend().most_widths)
 
 
-def _examples(task: Task, path: Path, problems: Problems) -> list[Any]:
-    examples = list(task.read(path, problems))
+def _examples(task: Task, path: Path, input_errors: InputErrors) -> list[Any]:
+    examples = list(task.read(path, input_errors))
     if not examples:
         raise ValueError(f"{path}: no examples.")
     return examples
@@ -263,13 +269,13 @@ class _Best:
         if self._measured and kept and self._measured[0] == kept["step"]:
             return self._measured[1:]
         # Kept by a process that was broken off later.
-        answerer = Answerer(self._preset)
+        answerer = TaskPredictor(self._preset)
         return answerer.task, answerer.answers(self._dev.examples)
 
     def _answered(self, model: Model) -> tuple[Task, list[Any]]:
         outputs = outputs_of(model, self._dev.rows, self._source.config, self._task.by_token)
         answers = self._task.answers(self._dev.examples, self._dev.rows, outputs)
-        task = self._task.tuned(self._dev.examples, answers)
+        task = self._task.calibrate(self._dev.examples, answers)
         return task, answers if task == self._task else task.answers(self._dev.examples, self._dev.rows, outputs)
 
     def _kept(self) -> dict[str, Any] | None:
@@ -289,7 +295,7 @@ class _Best:
 
 
 def _finish(
-    best: _Best, further: Mapping[str, Sequence[Any]], result: TrainResult, output: Path, problems: Problems
+    best: _Best, further: Mapping[str, Sequence[Any]], result: TrainResult, output: Path, input_errors: InputErrors
 ) -> Finetuned:
     """Writes predictions and figures of the development set, and what is said of the run."""
     task, answers = best.answers()
@@ -299,17 +305,17 @@ def _finish(
     task.write(folder / task.predictions_name, iter([(examples, answers)]))
     official = task.score(examples, answers)
     metrics = official | _further(further, output)
-    judged = task.judged(examples, answers)
-    remark = collapse(judged)
+    scored = task.score_details(examples, answers)
+    remark = detect_collapse(scored)
     if remark:
         logger.warning("%s: %s", output, remark)
-    if len(problems):
-        problems.write(output / PROBLEMS_NAME)
-    summary = {"metrics": metrics, "dev_examples": len(examples), "remark": remark, "skipped": len(problems)}
+    if len(input_errors):
+        input_errors.write(output / PROBLEMS_NAME)
+    summary = {"metrics": metrics, "dev_examples": len(examples), "remark": remark, "skipped": len(input_errors)}
     save_json(
         {"task": task.name, "step": result.step, "seconds": round(result.seconds, 1), **summary}, output / RESULT_NAME
     )
-    write_answers_page(folder / ANSWERS_NAME, f"{task.name} on the development set", judged, official, remark)
+    write_answers_page(folder / ANSWERS_NAME, f"{task.name} on the development set", scored, official, remark)
     print(f"answers to look at: {folder / ANSWERS_NAME}", file=sys.stderr)
     print(f"{output}: {metrics}", file=sys.stderr)
     return Finetuned(output / RUN_PRESET_NAME, metrics, len(examples), remark, result.step, result.seconds)
@@ -320,7 +326,7 @@ def _further(further: Mapping[str, Sequence[Any]], output: Path) -> dict[str, fl
     metrics: dict[str, float] = {}
     if not further:
         return metrics
-    answerer = Answerer(output / RUN_PRESET_NAME)
+    answerer = TaskPredictor(output / RUN_PRESET_NAME)
     task = answerer.task
     for name, examples in further.items():
         answers = answerer.answers(examples)

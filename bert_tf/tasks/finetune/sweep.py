@@ -19,10 +19,10 @@ from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
 from bert_tf.reports.tasks.sweep import write_results
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.finetune.init import Start
+from bert_tf.tasks.finetune.init import FinetuneInit
 from bert_tf.tasks.finetune.results import RunRow
-from bert_tf.tasks.finetune.run import Finetuned, Sources, finetune_task
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.finetune.run import Finetuned, TaskFiles, finetune_task
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.training.fit import CHECKPOINTS_NAME
 from bert_tf.training.loop.checkpoints import TrainingError
 
@@ -92,7 +92,12 @@ class Outcome:
 
 
 def finetune_trials(
-    task: Task, sources: Sources, start: Start, runs: Sequence[Trial], output: str | Path, problems: Problems
+    task: Task,
+    sources: TaskFiles,
+    start: FinetuneInit,
+    runs: Sequence[Trial],
+    output: str | Path,
+    input_errors: InputErrors,
 ) -> tuple[Trial, Finetuned, list[Outcome]]:
     """Makes several runs; the best one's preset goes to `output/preset`, a table and a page of all beside it.
 
@@ -123,7 +128,9 @@ def finetune_trials(
         print(f"\nrun {number} of {len(runs)}: {trial.name}{left}", file=sys.stderr, flush=True)
         settings = {"task": {"name": task.name, **task.description()}, "training": to_dict(trial.config), **files}
         try:
-            result = _former(folder, settings) or finetune_task(task, sources, start, trial.config, folder, problems)
+            result = _former(folder, settings) or finetune_task(
+                task, sources, start, trial.config, folder, input_errors
+            )
             save_json({"settings": settings, "result": _plain(result)}, folder / TRIAL_NAME)
             shutil.rmtree(folder / CHECKPOINTS_NAME, ignore_errors=True)
             outcomes.append(Outcome(trial, result))
@@ -175,7 +182,7 @@ def _plain(result: Finetuned) -> dict[str, Any]:
     return {**vars(result), "preset": RUN_PRESET_NAME}
 
 
-def _fingerprints(sources: Sources, start: Start) -> dict[str, Any]:
+def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     """Returns what identifies the files that runs depend on, and how they start."""
     directory = preset_directory(start.preset)
     paths = [Path(path) for path in (*sources.training, sources.dev, *sources.further.values(), *sources.augment)]

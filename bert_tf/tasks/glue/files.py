@@ -14,7 +14,7 @@ from typing import TypeVar
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.tasks.classify.files import lines_of
 from bert_tf.tasks.classify.rows import TextExample
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 PREDICTIONS_HEADER = ("index", "prediction")
 
@@ -39,7 +39,7 @@ class Layout:
 
 
 def read_glue(
-    path: Path, layout: Layout, texts: Sequence[str], problems: Problems, labelled: bool
+    path: Path, layout: Layout, texts: Sequence[str], input_errors: InputErrors, labelled: bool
 ) -> Iterator[TextExample]:
     """Reads examples; labels as they stand in the file, None where not `labelled`.
 
@@ -68,13 +68,13 @@ def read_glue(
     for line, text in lines:
         place, cells = f"{path}: line {line}", text.split("\t")
         if len(cells) != len(header):
-            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            input_errors.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
             continue
         row = dict(zip(header, cells, strict=True))
         key = row.get(layout.key, str(line - before))
         fault = _fault(row, wanted, key, seen)
         if fault:
-            problems.add(place, fault)
+            input_errors.add(place, fault)
             continue
         seen[key] = line
         yield TextExample(place, tuple(row[name] for name in texts), row[layout.label] if labelled else None, key)

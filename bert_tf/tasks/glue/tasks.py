@@ -17,8 +17,8 @@ from bert_tf.tasks import metrics as figures
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import Arrays, EncodedRows
 
 _BINARY = ("0", "1")
 # What the file of the diagnostic set with labels calls its columns.
@@ -33,11 +33,11 @@ class GlueTask(TextTask):
     metric: ClassVar[str] = "accuracy"
     layout: ClassVar[Layout] = Layout()
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
         """Reads rows; a label that the task does not have is a fault."""
-        for example in read_glue(path, self.layout, self.text_names, problems, labelled):
+        for example in read_glue(path, self.layout, self.text_names, input_errors, labelled):
             if labelled and example.label not in self.labels:
-                problems.add(example.place, _label_rule(self.labels, str(example.label)))
+                input_errors.add(example.place, _label_rule(self.labels, str(example.label)))
                 continue
             yield example
 
@@ -193,18 +193,18 @@ class StsbTask(NumberTask):
 
     text_names: tuple[str, ...] = ("sentence1", "sentence2")
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[TextExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
         """Reads rows; what is no number from 0 to 5 is a fault."""
-        for example in read_glue(path, self.layout, self.text_names, problems, labelled):
+        for example in read_glue(path, self.layout, self.text_names, input_errors, labelled):
             try:
                 if labelled:
                     self.answer_of(str(example.label))
             except ValueError as error:
-                problems.add(example.place, str(error))
+                input_errors.add(example.place, str(error))
                 continue
             yield example
 
-    def answers(self, examples: Sequence[TextExample], rows: Encoded, outputs: Arrays) -> list[NumberAnswer]:
+    def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
         """Returns numbers as the leaderboard gets them: from 0 to 5, with three decimals."""
         numbers = [answer.number for answer in super().answers(examples, rows, outputs)]
         return [NumberAnswer(number) for number in np.clip(numbers, self.least, self.most).round(3).tolist()]

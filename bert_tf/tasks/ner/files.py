@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.tags import OUTSIDE, is_tag
 
 DOCUMENT_START = "-DOCSTART-"
@@ -148,7 +148,7 @@ def cells_of(line: str, separator: str) -> list[str]:
     return re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def read_columns(path: Path, columns: Columns, problems: Problems, labelled: bool) -> Iterator[Sentence]:
+def read_columns(path: Path, columns: Columns, input_errors: InputErrors, labelled: bool) -> Iterator[Sentence]:
     """Reads sentences, one by one.
 
     Args:
@@ -172,7 +172,7 @@ def read_columns(path: Path, columns: Columns, problems: Problems, labelled: boo
     gap: list[str] = []
     for between, rows in _blocks(path, layout, labelled):
         gap += between
-        sentence = _sentence(path, layout, rows, tuple(gap), problems, labelled) if rows else None
+        sentence = _sentence(path, layout, rows, tuple(gap), input_errors, labelled) if rows else None
         if sentence is None:
             continue
         if held:
@@ -203,7 +203,7 @@ def _sentence(
     layout: _Layout,
     rows: Sequence[tuple[int, list[str]]],
     before: tuple[str, ...],
-    problems: Problems,
+    input_errors: InputErrors,
     labelled: bool,
 ) -> Sentence | None:
     """Returns the sentence of some lines; None where one of them is faulty."""
@@ -212,10 +212,10 @@ def _sentence(
         place = f"{path}: line {number}"
         if len(cells) != layout.width:
             faults += 1
-            problems.add(place, f"expected {layout.width} columns, as in line {layout.first}. Received: {cells}")
+            input_errors.add(place, f"expected {layout.width} columns, as in line {layout.first}. Received: {cells}")
         elif labelled and layout.tag is not None and not is_tag(cells[layout.tag]):
             faults += 1
-            problems.add(
+            input_errors.add(
                 place,
                 f"column {layout.tag}, counted from 0, must be a tag: O, or B-, I-, E- or S- with a type. "
                 f"Received: {cells[layout.tag]!r}",

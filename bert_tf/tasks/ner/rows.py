@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.tasks.ner.files import Sentence
-from bert_tf.tasks.rows import Encoded
+from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SINGLE_OUTPUT
 
@@ -45,7 +45,7 @@ class _Pieces:
 
 def word_rows(
     sentences: Sequence[Sentence], tokenizer: BertTokenizer, length: int, targets: np.ndarray | None = None
-) -> Encoded:
+) -> EncodedRows:
     """Returns `[CLS] words [SEP]` of every sentence, filled up with the words around it in its document.
 
     A sentence that is too long gives several rows. The first piece of a word stands for it: it alone has weight, in one
@@ -79,7 +79,7 @@ def word_rows(
     if targets is not None:
         given[SINGLE_OUTPUT] = np.zeros(len(token_ids), np.int32)
         given[SINGLE_OUTPUT][weights > 0] = targets
-    return Encoded(
+    return EncodedRows(
         token_ids=token_ids,
         row_splits=row_splits,
         first_lengths=np.diff(row_splits).astype(np.int32),

@@ -14,14 +14,14 @@ import numpy as np
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Columns, Sentence, read_columns
 from bert_tf.tasks.ner.metric import entity_scores
 from bert_tf.tasks.ner.predictions import read_tags
 from bert_tf.tasks.ner.rows import word_rows
 from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, scheme_of, tags_of, type_of
-from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.tasks.scored import Judged, JudgedSpans, Span
+from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
@@ -71,36 +71,36 @@ class NerTask(Task[Sentence, Tags]):
         """The types of entities that the model knows."""
         return frozenset(type_of(label) for label in self.labels) - {""}
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[Sentence]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[Sentence]:
         """Reads sentences; one with a type that `fitted` did not see is a fault.
 
-        Tags that break the scheme are read as conlleval reads them; `refuse_where` refuses them in training files.
+        Tags that break the scheme are read as conlleval reads them; `validate_examples` refuses them in training files.
         """
-        sentences = read_columns(path, Columns(self.token_column, self.tag_column), problems, labelled)
+        sentences = read_columns(path, Columns(self.token_column, self.tag_column), input_errors, labelled)
         if self.labels:
-            sentences = (sentence for sentence in sentences if self._is_known(sentence, problems))
+            sentences = (sentence for sentence in sentences if self._is_known(sentence, input_errors))
         return _in_documents(sentences) if self.document_context else sentences
 
-    def _is_known(self, sentence: Sentence, problems: Problems) -> bool:
+    def _is_known(self, sentence: Sentence, input_errors: InputErrors) -> bool:
         """Tells whether the types of a sentence are known, and adds a problem where one is not."""
         for number, tag in enumerate(sentence.tags):
             if tag != OUTSIDE and type_of(tag) not in self.types:
                 known = ", ".join(sorted(self.types))
-                problems.add(
+                input_errors.add(
                     sentence.place_of(number), f"type {type_of(tag)!r} never occurs in training; known: {known}"
                 )
                 return False
         return True
 
-    def refuse_where(self, examples: Sequence[Sentence], path: Path) -> None:
+    def validate_examples(self, examples: Sequence[Sentence], path: Path) -> None:
         """Raises ValueError where there is no entity, or tags are of several schemes and none was said."""
-        super().refuse_where(examples, path)
+        super().validate_examples(examples, path)
         if not any(tag != OUTSIDE for sentence in examples for tag in sentence.tags):
             raise ValueError(f"{path}: at least one entity is needed. Received: {OUTSIDE} for every word")
         if not self.scheme:
             _scheme(examples)
 
-    def fitted(self, examples: Sequence[Sentence]) -> Self:
+    def fit_labels(self, examples: Sequence[Sentence]) -> Self:
         """Returns the task with scheme and types, and says the scheme on stderr where the user did not."""
         if self.labels:
             return self
@@ -113,7 +113,7 @@ class NerTask(Task[Sentence, Tags]):
 
     def encode(
         self, examples: Sequence[Sentence], tokenizer: BertTokenizer, length: int, labelled: bool = True
-    ) -> Encoded:
+    ) -> EncodedRows:
         """Returns the rows of `word_rows`; targets are the classes of the words' first pieces."""
         targets = None
         if labelled:
@@ -126,7 +126,7 @@ class NerTask(Task[Sentence, Tags]):
         """Returns a classifier of tokens."""
         return BertTokenClassifier(backbone, len(self.labels))
 
-    def answers(self, examples: Sequence[Sentence], rows: Encoded, outputs: Arrays) -> list[Tags]:
+    def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[Tags]:
         """Returns the most probable class of every word, one by one as in the paper, as tags of the scheme."""
         is_word = rows.weights[SINGLE_OUTPUT] > 0
         classes = iter(outputs[SINGLE_OUTPUT][is_word].argmax(axis=-1).tolist())
@@ -136,9 +136,9 @@ class NerTask(Task[Sentence, Tags]):
         """Returns `entity_scores`."""
         return entity_scores([sentence.tags for sentence in examples], answers)
 
-    def judged(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> Judged:
+    def score_details(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> Scored:
         """Returns the entities in every sentence's words with spaces between; `right` is the F1 of the sentence."""
-        return [_judged(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
+        return [_scored(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[Tags]]]) -> None:
         """Writes the lines of the file with the predicted tag in a last column, after the right one where there is any.
@@ -184,7 +184,7 @@ def _document(sentences: Sequence[Sentence]) -> Iterator[Sentence]:
         yield replace(sentence, document=words, number=number)
 
 
-def _judged(sentence: Sentence, tags: Tags) -> JudgedSpans:
+def _scored(sentence: Sentence, tags: Tags) -> ScoredSpans:
     gold, predicted = entities(sentence.tags), entities(tags)
     begins = np.cumsum([0, *(len(word) + 1 for word in sentence.words)]).tolist()
     gold_spans, predicted_spans = (
@@ -193,4 +193,4 @@ def _judged(sentence: Sentence, tags: Tags) -> JudgedSpans:
     )
     all_of_both = len(gold) + len(predicted)
     right = 2 * len(set(gold) & set(predicted)) / all_of_both if all_of_both else 1.0
-    return JudgedSpans(sentence.place, "", " ".join(sentence.words), gold_spans, predicted_spans, right)
+    return ScoredSpans(sentence.place, "", " ".join(sentence.words), gold_spans, predicted_spans, right)

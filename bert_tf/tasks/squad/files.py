@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import parse_json
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 # Characters of a context that a message shows.
 _SHOWN = 40
@@ -80,7 +80,9 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_squad(path: Path, problems: Problems, labelled: bool, may_be_impossible: bool) -> Iterator[SquadExample]:
+def read_squad(
+    path: Path, input_errors: InputErrors, labelled: bool, may_be_impossible: bool
+) -> Iterator[SquadExample]:
     """Reads questions in the order of the file.
 
     Args:
@@ -96,11 +98,11 @@ def read_squad(path: Path, problems: Problems, labelled: bool, may_be_impossible
     if not isinstance(articles, list):
         raise ValueError(f"{path}: must have a list `data`, as SQuAD's files do. Received: {_shown(articles)}")
     seen: set[str] = set()
-    for place, paragraph in _paragraphs(path, articles, problems):
+    for place, paragraph in _paragraphs(path, articles, input_errors):
         try:
             context, questions = _text(paragraph, "context"), _list(paragraph, "qas")
         except _FaultError as fault:
-            problems.add(place, str(fault))
+            input_errors.add(place, str(fault))
             continue
         for number, question in enumerate(questions):
             at = f"{place}.qas[{number}]"
@@ -113,10 +115,10 @@ def read_squad(path: Path, problems: Problems, labelled: bool, may_be_impossible
                 answers = _answers(question, context, may_be_impossible) if labelled else ()
                 yield SquadExample(at, name, _text(question, "question"), context, answers)
             except _FaultError as fault:
-                problems.add(at, str(fault))
+                input_errors.add(at, str(fault))
 
 
-def _paragraphs(path: Path, articles: list[Any], problems: Problems) -> Iterator[tuple[str, Any]]:
+def _paragraphs(path: Path, articles: list[Any], input_errors: InputErrors) -> Iterator[tuple[str, Any]]:
     """Yields all paragraphs with their places."""
     for number, article in enumerate(articles):
         place = f"{path}: data[{number}]"
@@ -124,7 +126,7 @@ def _paragraphs(path: Path, articles: list[Any], problems: Problems) -> Iterator
             for index, paragraph in enumerate(_list(article, "paragraphs")):
                 yield f"{place}.paragraphs[{index}]", paragraph
         except _FaultError as fault:
-            problems.add(place, str(fault))
+            input_errors.add(place, str(fault))
 
 
 def _answers(question: Mapping[str, Any], context: str, may_be_impossible: bool) -> tuple[GoldSpan, ...]:

@@ -13,9 +13,9 @@ import keras
 
 from bert_tf.models import BertBackbone, BertSpanPredictor
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.tasks.scored import Judged, JudgedSpans, Span
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
 from bert_tf.tasks.squad.files import SquadExample, read_json_object, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, figures_v1, figures_v2, points_v1, points_v2
@@ -70,13 +70,13 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """Of null odds, above which there is no answer."""
         return float("inf")
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[SquadExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[SquadExample]:
         """Reads questions; an answer that its context does not have at its offset is a fault."""
-        return read_squad(path, problems, labelled, self.may_be_impossible)
+        return read_squad(path, input_errors, labelled, self.may_be_impossible)
 
     def encode(
         self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
-    ) -> Encoded:
+    ) -> EncodedRows:
         """Returns the windows of every question.
 
         Raises:
@@ -100,7 +100,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """Returns a model of where answers start and end."""
         return BertSpanPredictor(backbone)
 
-    def answers(self, examples: Sequence[SquadExample], rows: Encoded, outputs: Arrays) -> list[SquadAnswer]:
+    def answers(self, examples: Sequence[SquadExample], rows: EncodedRows, outputs: Arrays) -> list[SquadAnswer]:
         """Returns the best span of each context, the n best ones, and for squad2 null odds."""
         if not isinstance(rows, Windows):
             raise TypeError(f"`rows` must be what `encode` returns. Received: {type(rows).__name__}")
@@ -128,16 +128,16 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """Returns `exact` and `f1` of evaluate-v1.1.py, in percent, and `missing` where there are such predictions."""
         return figures_v1(self.all_points(examples, answers)) | missing(examples, answers)
 
-    def judged(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Judged:
+    def score_details(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Scored:
         """Returns spans of the contexts; what is right is the F1."""
-        return [self._judged(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        return [self._scored(example, answer) for example, answer in zip(examples, answers, strict=True)]
 
-    def _judged(self, example: SquadExample, answer: SquadAnswer) -> JudgedSpans:
+    def _scored(self, example: SquadExample, answer: SquadAnswer) -> ScoredSpans:
         text = answer.text or ""
         # A file of predictions has no offsets; a text that the context lacks is a span of nothing.
         start = answer.start if answer.start >= 0 else example.context.find(text)
         limit = start + len(text) if start >= 0 else 0
-        return JudgedSpans(
+        return ScoredSpans(
             place=example.place,
             heading=example.question,
             text=example.context,
@@ -204,15 +204,15 @@ class Squad2Task(Squad1Task):
         """Of null odds, above which there is no answer."""
         return self.null_threshold
 
-    def refuse_where(self, examples: Sequence[SquadExample], path: Path) -> None:
+    def validate_examples(self, examples: Sequence[SquadExample], path: Path) -> None:
         """Raises ValueError where no question has an answer; warns where all have one, as in SQuAD 1.1."""
-        super().refuse_where(examples, path)
+        super().validate_examples(examples, path)
         if not any(example.answers for example in examples):
             raise ValueError(f"{path}: at least one question must have an answer. Received: {len(examples)} without")
         if all(example.answers for example in examples):
             logger.warning("%s: every question has an answer; squad2 does not learn from it when there is none", path)
 
-    def tuned(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Self:
+    def calibrate(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Self:
         """Returns the task with the threshold of the best F1, as evaluate-v2.0.py finds it.
 
         It lies in the middle between the null odds of the last answer that is kept and the first that is not, so that

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
-from bert_tf.tasks.rows import Arrays, Encoded
+from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 from bert_tf.text.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ def _no_tokens() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Windows(Encoded):
+class Windows(EncodedRows):
     """Rows of word pieces that are windows of contexts; those of a question stand together, in order.
 
     Args:

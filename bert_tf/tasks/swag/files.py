@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bert_tf.tasks.input_errors import Problems
+from bert_tf.tasks.input_errors import InputErrors
 
 CONTEXT, START, LABEL = "sent1", "sent2", "label"
 # Of predictions, as the program of SWAG's authors writes them (rowanz/swagaf, csv_predict.py): the index has no name.
@@ -44,7 +44,7 @@ def ending_columns(header: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for number, name in enumerate(names) if set(names[: number + 1]) <= set(header))
 
 
-def read_choices(path: Path, problems: Problems, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
+def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
     """Reads rows, one by one.
 
     Args:
@@ -57,7 +57,7 @@ def read_choices(path: Path, problems: Problems, labelled: bool, choices: int = 
         ValueError: naming file and line, for an empty file, a missing column, fewer than two endings or another number
             than `choices`, bytes that are not UTF-8, and what `problems` does not skip.
     """
-    rows = _rows(path, problems)
+    rows = _rows(path, input_errors)
     _, header = next(rows, (1, []))
     endings = ending_columns(header)
     wanted = (CONTEXT, START, *(endings or (f"{_ENDING}0",)), *([LABEL] if labelled else []))
@@ -70,12 +70,12 @@ def read_choices(path: Path, problems: Problems, labelled: bool, choices: int = 
     for number, (line, cells) in enumerate(rows):
         place = f"{path}: line {line}"
         if len(cells) != len(header):
-            problems.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
+            input_errors.add(place, f"expected {len(header)} columns. Received: {len(cells)}")
             continue
         row = dict(zip(header, cells, strict=True))
         fault = _fault(row, endings, labelled)
         if fault:
-            problems.add(place, fault)
+            input_errors.add(place, fault)
             continue
         texts = tuple(row[name] for name in endings)
         label = int(row[LABEL]) if labelled else None
@@ -92,7 +92,7 @@ def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]
     Raises:
         ValueError: naming file and line, for a prediction that is missing, double, of no example, or of no ending.
     """
-    rows = _rows(path, Problems())
+    rows = _rows(path, InputErrors())
     _, header = next(rows, (1, []))
     if PREDICTION not in header:
         raise ValueError(f"{path}: line 1: no column `{PREDICTION}`. Received: {header}")
@@ -128,7 +128,7 @@ def _fault(row: dict[str, str], endings: Sequence[str], labelled: bool) -> str:
     return ""
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, input_errors: InputErrors) -> Iterator[tuple[int, list[str]]]:
     """Yields the number of its first line, and the cells, of every row that is not blank; a cell may hold lines."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -140,7 +140,7 @@ def _rows(path: Path, problems: Problems) -> Iterator[tuple[int, list[str]]]:
             except StopIteration:
                 return
             except csv.Error as error:
-                problems.add(f"{path}: line {line}", f"quotes must enclose whole cells and be closed: {error}.")
+                input_errors.add(f"{path}: line {line}", f"quotes must enclose whole cells and be closed: {error}.")
                 continue
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}: not UTF-8, after line {line - 1}: {error}") from error

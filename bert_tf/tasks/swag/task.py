@@ -15,9 +15,9 @@ from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertBackbone, BertMultipleChoice
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, text_rows
-from bert_tf.tasks.input_errors import Problems
-from bert_tf.tasks.rows import Arrays, Encoded
-from bert_tf.tasks.scored import Judged, JudgedLabel, JudgedLabels
+from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels
 from bert_tf.tasks.swag.files import CONTEXT, PREDICTION, START, ChoiceExample, read_choices, read_predictions
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
@@ -50,17 +50,17 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         """Softmax cross-entropy over the endings."""
         return CLASSIFICATION
 
-    def read(self, path: Path, problems: Problems, labelled: bool = True) -> Iterator[ChoiceExample]:
+    def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[ChoiceExample]:
         """Reads rows, each with as many endings as the header names; of a fitted task, with as many as in training."""
-        return read_choices(path, problems, labelled, self.choices)
+        return read_choices(path, input_errors, labelled, self.choices)
 
-    def fitted(self, examples: Sequence[ChoiceExample]) -> Self:
+    def fit_labels(self, examples: Sequence[ChoiceExample]) -> Self:
         """Returns the task with the number of endings."""
         return replace(self, choices=len(examples[0].endings))
 
-    def refuse_where(self, examples: Sequence[ChoiceExample], path: Path) -> None:
+    def validate_examples(self, examples: Sequence[ChoiceExample], path: Path) -> None:
         """Raises ValueError where the training files have different numbers of endings."""
-        super().refuse_where(examples, path)
+        super().validate_examples(examples, path)
         for example in examples:
             if len(example.endings) != len(examples[0].endings):
                 raise ValueError(
@@ -70,7 +70,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
 
     def encode(
         self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
-    ) -> Encoded:
+    ) -> EncodedRows:
         """Returns a pair for every ending; where it is too long, the longer side is cut at its end."""
         pairs = [
             (example.context, f"{example.start} {ending}".strip()) for example in examples for ending in example.endings
@@ -84,7 +84,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         """Returns a model that scores every ending."""
         return BertMultipleChoice(backbone)
 
-    def answers(self, examples: Sequence[ChoiceExample], rows: Encoded, outputs: Arrays) -> list[ChoiceAnswer]:
+    def answers(self, examples: Sequence[ChoiceExample], rows: EncodedRows, outputs: Arrays) -> list[ChoiceAnswer]:
         """Returns the most probable ending, and the probabilities."""
         logits = outputs[SINGLE_OUTPUT]
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -96,14 +96,14 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         right = sum(answer.choice == example.label for example, answer in zip(examples, answers, strict=True))
         return {"accuracy": right / len(examples)}
 
-    def judged(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Judged:
+    def score_details(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Scored:
         """Returns the probabilities of the endings, by the names of their columns."""
         names = tuple(f"ending{number}" for number in range(self.choices))
         rows = []
         for example, answer in zip(examples, answers, strict=True):
             texts = ((CONTEXT, example.context), (START, example.start), *zip(names, example.endings, strict=True))
-            rows.append(JudgedLabel(example.place, texts, f"ending{example.label}", answer.probabilities))
-        return JudgedLabels(names, rows)
+            rows.append(ScoredLabel(example.place, texts, f"ending{example.label}", answer.probabilities))
+        return ScoredLabels(names, rows)
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[ChoiceExample], Sequence[ChoiceAnswer]]]) -> None:
         """Writes CSV with each row's index, without a name, and `pred`, the number of the ending.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import keras
 
 from bert_tf.config import ConfigError
-from bert_tf.training.backends.base import Engine, Model, precision_scope
+from bert_tf.training.backends.base import Backend, Model, precision_scope
 
 __all__ = ["Engine", "Model", "current_engine", "precision_scope"]
 
 
-def current_engine() -> Engine:
+def current_backend() -> Backend:
     """Returns the engine of Keras's backend.
 
     Raises:
@@ -18,11 +18,11 @@ def current_engine() -> Engine:
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":
-        from bert_tf.training.backends.tensorflow import TensorFlowEngine
+        from bert_tf.training.backends.tensorflow import TensorFlowBackend
 
-        return TensorFlowEngine()
+        return TensorFlowBackend()
     if backend == "jax":
-        from bert_tf.training.backends.jax import JaxEngine
+        from bert_tf.training.backends.jax import JaxBackend
 
-        return JaxEngine()
+        return JaxBackend()
     raise ConfigError(f"training runs on the Keras backends tensorflow and jax. Received: {backend}")

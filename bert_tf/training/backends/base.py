@@ -23,7 +23,7 @@ Model = Callable[[Mapping[str, np.ndarray]], Any]
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
-class Engine(ABC):
+class Backend(ABC):
     """A backend, as one run uses it."""
 
     is_chief: bool = True
@@ -36,7 +36,7 @@ class Engine(ABC):
     """Lengths of rows that the batches of a task may have, for little padding."""
 
     @abstractmethod
-    def building(self, config: TrainingConfig) -> AbstractContextManager[None]:
+    def build_scope(self, config: TrainingConfig) -> AbstractContextManager[None]:
         """Enters the scope in which model, optimizer and metrics of the run must be built, once.
 
         Args:
@@ -47,7 +47,7 @@ class Engine(ABC):
             TrainingError: where other processes of the run do not answer.
         """
 
-    def running(self) -> AbstractContextManager[None]:
+    def run_scope(self) -> AbstractContextManager[None]:
         """Enters the scope in which the model is trained and evaluated."""
         return nullcontext()
 
@@ -60,7 +60,7 @@ class Engine(ABC):
         """Returns what `fit` and `evaluate` take in the place of a dataset of global batches."""
 
     @abstractmethod
-    def caller(self, model: keras.Model) -> Model:
+    def compile_predict(self, model: keras.Model) -> Model:
         """Returns `model` as a compiled function that reads the variables anew at each call.
 
         It takes int32 arrays by input name, and gives numpy arrays in the structure of the model's output.
@@ -87,7 +87,7 @@ class Engine(ABC):
         """Returns the value of a variable, in memory that is free again with the array."""
         return keras.ops.convert_to_numpy(variable)
 
-    def vote(self) -> Callable[[bool], bool] | None:
+    def any_worker(self) -> Callable[[bool], bool] | None:
         """Returns what tells each process of a run whether any of them says yes; `None` for a run of one process."""
         return None
 
@@ -101,7 +101,7 @@ class Engine(ABC):
             TrainingError: where they read different checkpoints, as without a common file system.
         """
 
-    def lost_workers_told(self, step: Callable[[], int]) -> AbstractContextManager[None]:
+    def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises a TrainingError where another process of the run has ended; `step` gives the finished steps."""
         return nullcontext()
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.data.input.batches import Batches, Dataset
-from bert_tf.training.backends.base import Engine, Model
+from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.backends.jax_steps import JaxTrainingModel
 from bert_tf.training.losses import Objective
 from bert_tf.training.validation import check_batch
 
 
-class JaxEngine(Engine):
+class JaxBackend(Backend):
     """JAX on one device, or on several of one process under Keras's data parallelism."""
 
     compiles_each_shape = True
@@ -28,17 +28,17 @@ class JaxEngine(Engine):
         self._distribution: keras.distribution.Distribution | None = None
 
     @contextlib.contextmanager
-    def building(self, config: TrainingConfig) -> Iterator[None]:
+    def build_scope(self, config: TrainingConfig) -> Iterator[None]:
         """Enters the scope of the devices; `mirrored` takes `num_replicas` of them, or all."""
         devices = _replica_devices(config.num_replicas) if config.strategy == "mirrored" else []
         check_batch(config, max(1, len(devices)))
         if devices:
             self._distribution = keras.distribution.DataParallel(devices=devices)
-        with self.running():
+        with self.run_scope():
             yield
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def run_scope(self) -> Iterator[None]:
         """Enters the scope of the devices again."""
         with self._distribution.scope() if self._distribution else contextlib.nullcontext():
             yield
@@ -51,7 +51,7 @@ class JaxEngine(Engine):
         """Returns a dataset of tf.data as it is, and of others the generator that Keras asks for."""
         return (batch for batch in dataset) if isinstance(dataset, Batches) else dataset
 
-    def caller(self, model: keras.Model) -> Model:
+    def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model compiled, once for every shape of batches."""
 
         def values(trainable: Any, others: Any, inputs: Any) -> Any:

@@ -12,22 +12,22 @@ import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.batches import Dataset
-from bert_tf.training.backends.base import Engine, Model
+from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
-from bert_tf.training.distributed.collectives import check_same_step, vote
+from bert_tf.training.distributed.collectives import any_worker, check_same_step
 from bert_tf.training.distributed.strategies import strategy_scope
-from bert_tf.training.distributed.workers import is_chief, lost_workers_told, spread
+from bert_tf.training.distributed.workers import is_chief, raise_on_lost_worker, spread
 from bert_tf.training.losses import Objective
 
 
-class TensorFlowEngine(Engine):
+class TensorFlowBackend(Backend):
     """TensorFlow under a `tf.distribute` strategy."""
 
     def __init__(self) -> None:
         self._strategy = tf.distribute.get_strategy()
 
     @contextlib.contextmanager
-    def building(self, config: TrainingConfig) -> Iterator[None]:
+    def build_scope(self, config: TrainingConfig) -> Iterator[None]:
         """Enters the scope of the strategy."""
         with strategy_scope(config) as strategy:
             self._strategy = strategy
@@ -42,7 +42,7 @@ class TensorFlowEngine(Engine):
         """Returns the dataset, spread over the workers where there are several."""
         return spread(dataset, self._strategy)
 
-    def caller(self, model: keras.Model) -> Model:
+    def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model in a graph that takes batches of any size."""
         specification = {
             name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype, name=name)
@@ -61,14 +61,14 @@ class TensorFlowEngine(Engine):
         """The replicas of all processes."""
         return self._strategy.num_replicas_in_sync
 
-    def vote(self) -> Callable[[bool], bool] | None:
+    def any_worker(self) -> Callable[[bool], bool] | None:
         """Returns the vote of the workers, where there are several."""
-        return vote(self._strategy)
+        return any_worker(self._strategy)
 
     def check_same_step(self, step: int) -> None:
         """Compares the steps of all workers."""
         check_same_step(self._strategy, step)
 
-    def lost_workers_told(self, step: Callable[[], int]) -> AbstractContextManager[None]:
+    def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Tells of a worker that was lost."""
-        return lost_workers_told(self._strategy, step)
+        return raise_on_lost_worker(self._strategy, step)

@@ -11,7 +11,7 @@ from bert_tf.training.distributed.workers import is_one_of_several
 from bert_tf.training.loop.checkpoints import TrainingError
 
 
-def vote(strategy: tf.distribute.Strategy) -> Callable[[bool], bool] | None:
+def any_worker(strategy: tf.distribute.Strategy) -> Callable[[bool], bool] | None:
     """Returns what tells each process of a run whether any of them says yes; `None` for a run of one process.
 
     All of them must call it equally often, at the same moments.

@@ -13,7 +13,7 @@ from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.distributed.rendezvous import rendezvous
 from bert_tf.training.distributed.tf_config import Cluster
 from bert_tf.training.distributed.tpu import tpu_strategy
-from bert_tf.training.validation import check_batch, refuse_unsupported
+from bert_tf.training.validation import check_batch, validate_config
 
 
 @contextlib.contextmanager
@@ -32,12 +32,12 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
         The strategy; TensorFlow's default one for `none`.
 
     Raises:
-        ConfigError: for settings that do not go together (`refuse_unsupported`), when there are fewer devices than
+        ConfigError: for settings that do not go together (`validate_config`), when there are fewer devices than
             replicas, when TensorFlow has started already and the CPU can no longer be split, or when the batch does
             not divide by the replicas.
         TrainingError: when other workers do not answer.
     """
-    refuse_unsupported(config)
+    validate_config(config)
     if config.strategy == "none":
         yield tf.distribute.get_strategy()
         return

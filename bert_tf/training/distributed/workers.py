@@ -34,7 +34,7 @@ def is_one_of_several(strategy: tf.distribute.Strategy) -> bool:
 
 
 @contextlib.contextmanager
-def lost_workers_told(strategy: tf.distribute.Strategy, step: Callable[[], int]) -> Iterator[None]:
+def raise_on_lost_worker(strategy: tf.distribute.Strategy, step: Callable[[], int]) -> Iterator[None]:
     """Raises a TrainingError where TensorFlow finds that another process of the run has ended.
 
     Args:

@@ -32,7 +32,7 @@ _ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
-class Expectation:
+class Baseline:
     """What to expect of the figures of an evaluation.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bert_tf.text.vocabulary import Vocabulary
-from bert_tf.training.evaluation.baselines import Expectation, remarks_on
+from bert_tf.training.evaluation.baselines import Baseline, remarks_on
 from bert_tf.training.evaluation.mask_samples import Batch, FilledExample, Model, fill_masks
 
 
@@ -21,12 +21,12 @@ class Evaluation:
     """
 
     figures: dict[str, float]
-    expected: Expectation = field(default_factory=Expectation)
+    expected: Baseline = field(default_factory=Baseline)
     filled: tuple[FilledExample, ...] = ()
 
 
 @dataclass(frozen=True)
-class Sights:
+class EvaluationContext:
     """What to show beside the figures of every evaluation.
 
     Args:
@@ -62,4 +62,4 @@ class Sights:
         published = {name: value for name, value in published.items() if name in figures}
         remarks = remarks_on(figures, chance, published, warmed_up=batch >= self.warmup_steps)
         filled = fill_masks(model, self.examples(batch), self.vocabulary) if self.examples else ()
-        return Evaluation(figures, Expectation(chance, published, source, remarks), filled)
+        return Evaluation(figures, Baseline(chance, published, source, remarks), filled)

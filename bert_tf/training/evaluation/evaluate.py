@@ -11,9 +11,9 @@ import keras
 
 from bert_tf.data.input.batches import Dataset
 from bert_tf.data.schema import MASK_POSITIONS
-from bert_tf.training.backends import Model, current_engine
-from bert_tf.training.evaluation.context import Evaluation, Sights
-from bert_tf.training.loop.preemption import Interruption
+from bert_tf.training.backends import Model, current_backend
+from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
+from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.losses import PRETRAINING, Objective, TrainingModel
 from bert_tf.training.optim.build import averaged_weights
 
@@ -22,8 +22,8 @@ def evaluator(
     training: TrainingModel,
     model: keras.Model,
     validation: Callable[[int], Any] | None,
-    interruption: Interruption,
-    sights: Sights | None,
+    preemption: PreemptionHandler,
+    evaluation_context: EvaluationContext | None,
 ) -> Callable[[int], Evaluation] | None:
     """Returns what evaluates after the training batch of a number, None where there is nothing to evaluate on.
 
@@ -41,10 +41,10 @@ def evaluator(
     def evaluation(batch: int) -> Evaluation:
         dataset = make(batch)
         with averaged_weights(training.optimizer, training.trainable_variables):
-            figures = evaluate(training, dataset, interruption)
-            if sights is None:
+            figures = evaluate(training, dataset, preemption)
+            if evaluation_context is None:
                 return Evaluation(figures)
-            return sights.of(model, batch, figures, lambda: bool(interruption))
+            return evaluation_context.of(model, batch, figures, lambda: bool(preemption))
 
     return evaluation
 
@@ -67,7 +67,7 @@ def measuring(
     return evaluation
 
 
-def is_enough(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
+def early_stopping(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
     """Tells whether the last `patience` evaluations, if that is not 0, were no better than the best one before."""
     if not 0 < patience < len(history):
         return False
@@ -75,12 +75,12 @@ def is_enough(history: Sequence[Mapping[str, float]], metric: str, patience: int
     return max(values[-patience:]) <= max(values[:-patience])
 
 
-def evaluate(training: TrainingModel, dataset: Any, interruption: Interruption) -> dict[str, float]:
+def evaluate(training: TrainingModel, dataset: Any, preemption: PreemptionHandler) -> dict[str, float]:
     """Returns the figures on a dataset that ends, or on the first part of it where it is interrupted."""
 
     def give_way(batch: int, logs: Any) -> None:
-        interruption.ask()
-        training.stop_evaluating = bool(interruption)
+        preemption.ask()
+        training.stop_evaluating = bool(preemption)
 
     watch = keras.callbacks.LambdaCallback(on_test_batch_end=give_way)
     with warnings.catch_warnings():
@@ -104,10 +104,10 @@ def evaluate_pretraining(model: keras.Model, dataset: Dataset) -> dict[str, floa
         `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted
         means over all batches, of the outputs that there are.
     """
-    engine = current_engine()
-    training = engine.training_model(*_as_far_as_it_goes(model))
+    backend = current_backend()
+    training = backend.training_model(*_as_far_as_it_goes(model))
     training.compile()
-    return evaluate(training, engine.batches(dataset), Interruption())
+    return evaluate(training, backend.batches(dataset), PreemptionHandler())
 
 
 def _as_far_as_it_goes(model: keras.Model) -> tuple[keras.Model, Objective]:

@@ -32,7 +32,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 @dataclass(frozen=True)
-class Filling:
+class MaskPrediction:
     """What a model says to one mask.
 
     Args:
@@ -56,9 +56,9 @@ class FilledExample:
     """
 
     tokens: tuple[Token, ...]
-    fillings: tuple[Filling, ...]
+    fillings: tuple[MaskPrediction, ...]
 
-    def is_right(self, filling: Filling) -> bool:
+    def is_right(self, filling: MaskPrediction) -> bool:
         """Whether the likeliest piece is the right one."""
         return filling.guesses[0][0] == self.tokens[filling.position].original
 
@@ -120,7 +120,7 @@ def _filled(
         for at in range(length)
     )
     fillings = (
-        Filling(
+        MaskPrediction(
             int(inputs[MASK_POSITIONS][mask]),
             float(probabilities[mask, targets[mask]]),
             tuple(_top(probabilities[mask], vocabulary)),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_tf.training.evaluation.baselines import Expectation
+from bert_tf.training.evaluation.baselines import Baseline
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
 from bert_tf.training.logging.event_files import EVENT_FILES, EventFile
@@ -65,7 +65,7 @@ class RunLog:
             staging.write_text("".join(json.dumps(record) + "\n" for record in self.records), encoding="utf-8")
             staging.replace(self._path)
 
-    def write(self, split: str, step: int, figures: Mapping[str, float], expected: Expectation | None = None) -> None:
+    def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
         """Records the figures of `split` at `step`.
 
         Args:
@@ -74,7 +74,7 @@ class RunLog:
             figures: name to value; `eta_seconds` is shown, not kept.
             expected: what to expect of them; recorded beside them.
         """
-        expected = expected or Expectation()
+        expected = expected or Baseline()
         kept = {name: value for name, value in figures.items() if name != "eta_seconds"}
         record = {"split": split, "step": step} | kept | _beside(expected)
         self.records.append(record)
@@ -155,13 +155,13 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _beside(expected: Expectation) -> dict[str, Any]:
+def _beside(expected: Baseline) -> dict[str, Any]:
     """Returns what is recorded beside figures, without what is empty."""
     parts = {"chance": dict(expected.chance), "published": dict(expected.published), "remarks": list(expected.remarks)}
     return {name: part for name, part in parts.items() if part}
 
 
-def _shown(name: str, value: float, expected: Expectation) -> str:
+def _shown(name: str, value: float, expected: Baseline) -> str:
     """Returns a figure in words, what is to be expected of it in brackets."""
     parts = (("chance", expected.chance.get(name)), ("published", expected.published.get(name)))
     beside = ", ".join(f"{word} {_number(number)}" for word, number in parts if number is not None)

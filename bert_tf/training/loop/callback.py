@@ -14,7 +14,7 @@ import keras
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
-from bert_tf.training.loop.preemption import Interruption
+from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.optim.build import last_rate
 
@@ -28,7 +28,7 @@ class Intervals:
     evaluate: int
 
 
-class StepEvents(keras.callbacks.Callback):
+class TrainingCallback(keras.callbacks.Callback):
     """Counts the steps of a run and does what is due after each.
 
     The metrics are averaged from one event to the next (of any kind), so that a run resumed at a checkpoint
@@ -59,7 +59,7 @@ class StepEvents(keras.callbacks.Callback):
         intervals: Intervals,
         start_step: int,
         total_steps: int,
-        interruption: Interruption,
+        preemption: PreemptionHandler,
         progress: dict[str, float],
         share_of_peak: Callable[[int, float, float], float] | None = None,
         enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False,
@@ -75,7 +75,7 @@ class StepEvents(keras.callbacks.Callback):
         self._intervals = intervals
         self._start_step = start_step
         self._total_steps = total_steps
-        self._interruption = interruption
+        self._interruption = preemption
         self._speed = _Speed()
         self._untimed_tokens = 0.0
         self._interval_steps = 0
@@ -83,7 +83,7 @@ class StepEvents(keras.callbacks.Callback):
         self._enough = enough
 
     @property
-    def has_enough(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether the evaluations so far end the run early; a function of its history alone."""
         return self._enough([record for record in self.log.records if record["split"] == "validation"])
 
@@ -134,7 +134,7 @@ class StepEvents(keras.callbacks.Callback):
             self.log.write_evaluation(self.step, evaluation)
 
     def _end_early(self) -> None:
-        if self.step < self._total_steps and self.has_enough:
+        if self.step < self._total_steps and self.should_stop:
             if not self._store.path(self.step).exists():
                 self._store.save(self.step, self.progress)
             print(f"ends after step {self.step} of {self._total_steps}: no better for a while", file=sys.stderr)

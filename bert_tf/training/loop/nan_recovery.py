@@ -11,13 +11,13 @@ from bert_tf.config import ConfigError
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.data.input.batches import Dataset
 
-DETOURS_NAME = "detours.json"
+RECOVERY_NAME = "detours.json"
 # A run that needs more has another fault.
 MOST = 10
 
 
 @dataclass(frozen=True)
-class Detours:
+class NanRecovery:
     """A function of which the order of the data and the rates are: a resumed run takes the same ones.
 
     Args:
@@ -32,13 +32,13 @@ class Detours:
         return len(self.skipped) + len(self.halved)
 
     @classmethod
-    def load(cls, output: Path) -> Detours:
+    def load(cls, output: Path) -> NanRecovery:
         """Reads those of the run in `output`; none where there is no file.
 
         Raises:
             ConfigError: for a file that is none of ours.
         """
-        path = output / DETOURS_NAME
+        path = output / RECOVERY_NAME
         if not path.exists():
             return cls()
         try:
@@ -51,14 +51,14 @@ class Detours:
 
     def save(self, output: Path) -> None:
         """Writes them into the run's `output`, whole or not at all."""
-        with staged_file(output / DETOURS_NAME) as file:
+        with staged_file(output / RECOVERY_NAME) as file:
             file.write(json.dumps(asdict(self)).encode())
 
-    def skip(self, step: int) -> Detours:
+    def skip(self, step: int) -> NanRecovery:
         """Returns these and one more: the batch that the step after `step` finished ones took is left out."""
         return replace(self, skipped=sorted([*self.skipped, self.batch_of(step)]))
 
-    def halve(self, step: int) -> Detours:
+    def halve(self, step: int) -> NanRecovery:
         """Returns these and one more: after `step` finished steps the rate is halved."""
         return replace(self, halved=sorted([*self.halved, step]))
 

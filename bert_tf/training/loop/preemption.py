@@ -17,16 +17,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 5.0
 
 
-class Interruption:
+class PreemptionHandler:
     """Whether a signal asked the run to stop.
 
     Args:
         vote: tells each process of a run whether any of them says yes, see `agreement.vote`; `None` where there is one.
     """
 
-    def __init__(self, vote: Callable[[bool], bool] | None = None) -> None:
+    def __init__(self, any_worker: Callable[[bool], bool] | None = None) -> None:
         self.signal: int | None = None
-        self._vote = vote
+        self._vote = any_worker
         self._agreed = False
         self._has_steps = False
         self._noted = threading.Event()

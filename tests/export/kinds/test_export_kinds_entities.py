@@ -17,7 +17,7 @@ from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertTokenClassifier, load_preset, save_preset
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.tags import entities
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "ran", "u", "n", "e", ".", ",", "-", "猫")
@@ -51,7 +51,7 @@ def test_tags_of_spaced_words_are_those_of_the_task(scheme: str, tmp_path: Path)
     # A word with a space within is several here.
     rows = [tuple(" ".join(row).split()) for row in drawn(seed=1)]
     sentences = [Sentence(Path("f"), 1, row, (), row, " ", document=(row,)) for row in rows]
-    expected = Answerer(preset).answers([sentence for sentence in sentences if sentence.words])
+    expected = TaskPredictor(preset).answers([sentence for sentence in sentences if sentence.words])
     signatures = signatures_of(load_preset(preset))
     texts = ["  ".join(row) for row in rows]
     endpoint = signatures.endpoints["words"]

@@ -15,7 +15,7 @@ from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds import span_windows
 from bert_tf.export.kinds.spans import SpanSignatures
 from bert_tf.models import BertBackbone, BertSpanPredictor, load_preset, save_preset
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.squad import windows as squad_windows
 from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.text.tokenizer import BertTokenizer
@@ -83,7 +83,7 @@ def test_answers_are_those_of_the_task(task: dict[str, Any], tmp_path: Path) -> 
     preset = saved(tmp_path / "preset", **task)
     rows = drawn(30, seed=1)
     examples = [SquadExample("f", str(n), question, context, ()) for n, (question, context) in enumerate(rows)]
-    expected = Answerer(preset).answers(examples)
+    expected = TaskPredictor(preset).answers(examples)
     found = Predictor(preset)(*zip(*rows, strict=True))
     for (_, context), answer, served in zip(rows, expected, found, strict=True):
         assert served["answer"] == answer.text

@@ -16,7 +16,7 @@ from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertMultipleChoice, BertTextClassifier, load_preset, save_preset
 from bert_tf.tasks.classify.rows import TextExample
-from bert_tf.tasks.predictor import Answerer
+from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.swag.files import ChoiceExample
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -70,7 +70,7 @@ def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Pat
         text_names=["a", "b"][:columns],
     )  # fmt: skip
     rows = drawn(columns, seed=columns)
-    expected = Answerer(preset).answers([TextExample("f", row) for row in rows])
+    expected = TaskPredictor(preset).answers([TextExample("f", row) for row in rows])
     found = Predictor(preset)(*zip(*rows, strict=True))
     for answer, served in zip(expected, found, strict=True):
         assert served["label"] == answer.label
@@ -81,7 +81,7 @@ def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Pat
 def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> None:
     preset = classifier(tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"])
     rows = drawn(2, seed=3)
-    expected = [answer.number for answer in Answerer(preset).answers([TextExample("f", row) for row in rows])]
+    expected = [answer.number for answer in TaskPredictor(preset).answers([TextExample("f", row) for row in rows])]
     np.testing.assert_allclose(
         [row["number"] for row in Predictor(preset)(*zip(*rows, strict=True))], expected, atol=1e-5
     )
@@ -113,7 +113,7 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     save_preset(BertMultipleChoice(BertBackbone(CONFIG)), preset, VOCABULARY, True, description)
     rows = drawn(6, seed=4)[1:]
     examples = [ChoiceExample("f", n, row[0], row[1], row[2:]) for n, row in enumerate(rows)]
-    expected = Answerer(preset).answers(examples)
+    expected = TaskPredictor(preset).answers(examples)
     signatures = signatures_of(load_preset(preset))
     texts = [row[0] for row in rows]
     choices = [[f"{row[1]} {ending}".strip() for ending in row[2:]] for row in rows]
