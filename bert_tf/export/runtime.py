@@ -18,6 +18,7 @@ from pathlib import Path
 # TensorFlow goes on without those of them that cannot be imported.
 _NOT_NEEDED = ("keras", "jax")
 _ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
+_SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
 _FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
@@ -28,6 +29,15 @@ def prefer_onednn() -> None:
     kernels, laid out as `layers.inference` says, it is faster on others, too.
     """
     os.environ.setdefault(_ONEDNN, "1")
+
+
+def use_system_allocator() -> None:
+    """Lets TensorFlow allocate large buffers by malloc when it is imported afterwards, unless the environment decides.
+
+    With oneDNN it otherwise keeps them in a pool that doubles when a buffer does not fit and never shrinks. A server
+    that loads a version beside another one then keeps the memory of both.
+    """
+    os.environ.setdefault(_SYSTEM_ALLOCATOR, "1")
 
 
 def keep_packed_weights() -> None:

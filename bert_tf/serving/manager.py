@@ -328,9 +328,12 @@ class ModelManager:
         except Exception as error:
             state = START if isinstance(error, IncompleteVersionError) else END
             self._failed(model, VersionState(number, state, str(error)), folder, before)
+            served = False
         else:
-            self._loaded(model, number, Serving(folder, loaded), before)
+            served = self._loaded(model, number, Serving(folder, loaded), before)
             del loaded
+        if not served:
+            release_memory()
         self._scan(model)
 
     def _loading(self, model: ModelVersions, number: int, folder: Path) -> None:
@@ -352,28 +355,30 @@ class ModelManager:
             logger.error("version %d of %s cannot be served: %s", state.version, model.name, state.error)
         elif news:
             logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
-        if state.state == END or signature is None:
-            # What was loaded of it.
-            release_memory()
 
-    def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> None:
-        """Puts a version into service, unless its files have changed meanwhile or nobody wants it any more."""
+    def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> bool:
+        """Puts a version into service, unless its files have changed meanwhile or nobody wants it any more.
+
+        Returns:
+            True if it is in service.
+        """
         if folder_signature(serving.folder) != before:
             serving.loaded.close()
             error = f"{serving.folder}: its files changed while it was loaded"
             self._failed(model, VersionState(number, END, error), serving.folder, before)
-            return
+            return False
         with self._lock:
             dropped = model.dropped.is_set()
             replaced = None if dropped else model.serve(number, serving)
         if dropped:
             serving.loaded.close()
-            return
+            return False
         logger.info("serving version %d of %s", number, model.name)
         if replaced:
             holder = [replaced.loaded]
             del replaced
             self._start(self._unloader, model, close_version, holder)
+        return True
 
     def _unload_version(self, model: ModelVersions, number: int, holder: list[LoadedVersion]) -> None:
         close_version(holder)

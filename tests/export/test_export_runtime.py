@@ -108,6 +108,13 @@ def test_products_activations_and_residuals_are_fused(
     assert fused["BiasAdd", "Add"] == layers
 
 
+def test_a_server_returns_large_buffers_unless_the_environment_says_otherwise() -> None:
+    name = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
+    program = f"import os, bert_tf.export.serving.server; print(os.environ[{name!r}])"
+    values = [ran(environment, "-c", program).stdout.strip() for environment in ({}, {name: "0"})]
+    assert values == ["1", "0"]
+
+
 @pytest.mark.parametrize("kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_answers_with_packed_weights_are_those_without(exported: Callable[[str], Path], kind: str) -> None:
     command = ["-c", "import sys; from bert_tf.export.runtime import keep_packed_weights; keep_packed_weights(); "
