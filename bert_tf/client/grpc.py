@@ -112,7 +112,7 @@ class GrpcClient:
         }
 
     def _columns(self, instances: Sequence[Any], signature_name: str | None) -> dict[str, Any]:
-        """Converts rows to one tensor per input. Dtypes come from the signature; for unknown inputs they are inferred."""
+        """Converts rows to one tensor per input, with the dtypes of the signature; infers those of unknown inputs."""
         name = signature_name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         if self._signatures is None:
             self._signatures = self._definitions()

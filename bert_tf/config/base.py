@@ -143,7 +143,7 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
     current = getattr(config, name)
     if len(path) > 1:
         if not dataclasses.is_dataclass(current):
-            raise ConfigError(f"{source}: `{name}` is a value, not a section with fields.")
+            raise ConfigError(f"{source}: `{name}` has no fields.")
         return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
     if dataclasses.is_dataclass(current):
         raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")

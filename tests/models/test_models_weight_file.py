@@ -1,4 +1,4 @@
-"""Files of weights: nothing outside of them is read, and no number that is not finite."""
+"""Weight files: external storage and non-finite numbers are rejected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def preset(source: Path, tmp_path: Path) -> Path:
 
 
 def changed(preset: Path, change: Callable[[h5py.File, Path], None]) -> Path:
-    """Returns the weights of a preset in which `NAME` is another thing, made by `change`."""
+    """Returns the weight file of a preset after `change` has replaced the array `NAME`."""
     secret = preset.parent / "secret.h5"
     with h5py.File(secret, "w") as file:
         file["x"] = np.ones(SHAPE, np.float32)

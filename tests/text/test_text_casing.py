@@ -1,4 +1,4 @@
-"""Casing, as the word pieces of a vocabulary show it."""
+"""Tests the casing inferred from the word pieces of a vocabulary."""
 
 from __future__ import annotations
 
