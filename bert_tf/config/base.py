@@ -105,7 +105,7 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
 
 
 def save_json(config: Any, path: str | Path) -> None:
-    """Writes a dataclass or dictionary as indented JSON to `path` (atomic write)."""
+    """Writes a dataclass or dictionary to `path` as indented JSON (atomic write)."""
     path = Path(path)
     mapping = config if isinstance(config, Mapping) else to_dict(config)
     staging = path.with_name(f".{path.name}.tmp")

@@ -1,4 +1,4 @@
-"""Configuration of training and of a whole run."""
+"""Configuration of training runs."""
 
 from __future__ import annotations
 

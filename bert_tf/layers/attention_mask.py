@@ -52,8 +52,8 @@ class AttentionMask(keras.layers.Layer):
     def compute_output_shape(self, padding_mask_shape, example_ids_shape=None):
         """Returns (B, 1, 1, S) or (B, 1, S, S)."""
         batch, sequence = padding_mask_shape
-        alike = not self.left_to_right and example_ids_shape is None
-        return (batch, 1, 1 if alike else sequence, sequence)
+        shared = not self.left_to_right and example_ids_shape is None
+        return (batch, 1, 1 if shared else sequence, sequence)
 
     def compute_output_spec(self, padding_mask, example_ids=None):
         """Returns the symbolic output; float32, not the layer's compute dtype."""

@@ -127,12 +127,12 @@ def quantize_weights(model: keras.Model) -> None:
     Args:
         model: float32 model with loaded weights, arranged for inference or not.
     """
-    weights_alone = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
+    weights_only = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
     # Keras runs a garbage collection after every layer, which would take most of the time. Freezing excludes the
     # existing objects from these collections.
     gc.freeze()
     try:
-        model.quantize("int8", config=weights_alone, filters=lambda layer: isinstance(layer, _QUANTIZED))
+        model.quantize("int8", config=weights_only, filters=lambda layer: isinstance(layer, _QUANTIZED))
     finally:
         gc.unfreeze()
 

@@ -128,15 +128,17 @@ class SelfAttention(keras.layers.Layer):
     def build(self, hidden_shape, attention_mask_shape=None):
         """Creates the four projections."""
         width, heads = hidden_shape[-1], self.num_heads
-        apart = (heads, width // heads)
+        per_head = (heads, width // heads)
 
         def projection(name: str, kernel_shape: tuple[int, ...], inputs: int) -> HeadProjection:
             layer = HeadProjection(kernel_shape, inputs, self.initializer_range, dtype=self.dtype_policy, name=name)
             layer.build((None, width))
             return layer
 
-        self.query, self.key, self.value = (projection(name, (width, *apart), 1) for name in ("query", "key", "value"))
-        self.attention_output = projection("attention_output", (*apart, width), 2)
+        self.query, self.key, self.value = (
+            projection(name, (width, *per_head), 1) for name in ("query", "key", "value")
+        )
+        self.attention_output = projection("attention_output", (*per_head, width), 2)
         self.built = True
 
     def call(self, hidden, attention_mask, training=None):
@@ -163,8 +165,8 @@ class SelfAttention(keras.layers.Layer):
 
     def _heads(self, projection, rows, length, axes):
         """Splits a projection into heads, (B, S, N, D), and permutes its axes."""
-        apart = (-1, length, self.num_heads, rows.shape[-1] // self.num_heads)
-        return ops.transpose(ops.reshape(projection(rows), apart), axes)
+        shape = (-1, length, self.num_heads, rows.shape[-1] // self.num_heads)
+        return ops.transpose(ops.reshape(projection(rows), shape), axes)
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""

@@ -1,4 +1,4 @@
-"""Low-level preset files: weights by name, and atomic replacement of directories."""
+"""Preset files: weights by name, and replacement of directories through a staging directory."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     model.weights.h5   one dataset per weight, named by the variable's path
     task.json          for fine-tuned models: labels, text columns, lengths; any JSON object
 
-A preset is replaced atomically and validated strictly when it is read.
+A preset is written to a staging directory and then renamed. Reading validates strictly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WordPiece vocabularies, stored as `vocab.txt` with one piece per line; line numbers are the ids."""
+"""WordPiece vocabularies, stored as `vocab.txt` with one piece per line, in the order of the ids."""
 
 from __future__ import annotations
 
@@ -139,7 +139,12 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
-    """Writes a vocabulary file with one word piece per line (atomic write)."""
+    """Writes a vocabulary file with one word piece per line (atomic write).
+
+    Args:
+        vocabulary: vocabulary to write.
+        path: output file.
+    """
     path = Path(path)
     staging = path.with_name(f".{path.name}.tmp")
     staging.write_bytes(vocabulary._text().encode("utf-8"))
