@@ -1,7 +1,7 @@
 """BERT, from raw text to a served model, on TensorFlow, Keras 3 and Apache Beam.
 
-The names below load on first use, so that `import bert_tf` is free and a Keras backend other than TensorFlow
-can use the model alone.
+The public names are imported on first use. `import bert_tf` is therefore cheap, and the models also run on Keras
+backends other than TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m bert_tf` is `bert-tf`."""
+"""Runs the `bert-tf` command line as `python -m bert_tf`."""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""`bert-tf COMMAND`: progress on stderr, a one-line JSON summary last on stdout, status 0 only when all is done."""
+"""The `bert-tf` command line.
+
+Commands log progress to stderr and print a one-line JSON summary to stdout. The exit status is 0 only on success.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """A command implemented in Python.
 
     Args:
-        module: holds `add_arguments(parser)` and `run(args) -> summary`.
-        help: one line.
-        extra: of the package, which installs what the command needs.
-        keras: whether it needs Keras.
+        module: module path; the module defines `add_arguments(parser)` and `run(args) -> summary`.
+        help: one-line help text.
+        extra: optional extra of the package that installs the command's dependencies.
+        keras: whether the command needs Keras.
     """
 
     module: str
@@ -39,7 +42,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A command that is a Beam pipeline: its flags, and Beam's own, go to `beam_pipelines.<module>` unread."""
+    """A command that runs a Beam pipeline; all flags are passed to `beam_pipelines.<module>` unparsed.
+
+    Args:
+        module: module name in `beam_pipelines`.
+        help: one-line help text.
+        extra: optional extra of the package that installs the command's dependencies.
+    """
 
     module: str
     help: str
@@ -47,27 +56,29 @@ class Pipeline:
 
 
 COMMANDS: dict[str, Command | Pipeline] = {
-    "demo": Command("bert_tf.commands.demo.run", "the whole path, from raw text to a served model", "all"),
-    "vocab": Pipeline("build_vocabulary", "learn a WordPiece vocabulary from a corpus"),
-    "data": Pipeline("create_pretraining_data", "turn a corpus into pre-training examples"),
-    "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; run again, it resumes"),
-    "evaluate": Command("bert_tf.commands.evaluate", "held-out MLM and NSP figures of a pre-trained preset"),
+    "demo": Command("bert_tf.commands.demo.run", "run the whole pipeline, from raw text to a served model", "all"),
+    "vocab": Pipeline("build_vocabulary", "train a WordPiece vocabulary on a corpus"),
+    "data": Pipeline("create_pretraining_data", "create pre-training examples from a corpus"),
+    "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; resumes an interrupted run"),
+    "evaluate": Command("bert_tf.commands.evaluate", "compute held-out MLM and NSP metrics of a pre-trained preset"),
     "finetune": Command("bert_tf.commands.finetune", "fine-tune a preset on a task"),
-    "score": Command("bert_tf.commands.score", "the official figures of any program's predictions"),
-    "predict": Command("bert_tf.commands.predict", "a preset's answers to a file"),
-    "submission": Command("bert_tf.commands.submission", "predictions of GLUE's test sets to its leaderboard's zip"),
-    "attention": Command("bert_tf.commands.attention", "a page of every head's attention weights for a text"),
-    "features": Command("bert_tf.commands.features", "contextual embeddings of a file's texts, of any layers"),
-    "convert": Command("bert_tf.commands.convert", "a checkpoint from one form to another, compared"),
-    "export": Command("bert_tf.commands.export", "write the next version of a SavedModel"),
-    "serve": Command("bert_tf.commands.serve", "serve a SavedModel as TF Serving does", "serve", keras=False),
-    "tokenize": Command("bert_tf.commands.tokenize", "the ids of every line of a file"),
-    "inspect": Command("bert_tf.commands.inspect", "what a data directory, preset or SavedModel holds"),
+    "score": Command("bert_tf.commands.score", "compute official metrics of a prediction file"),
+    "predict": Command("bert_tf.commands.predict", "run a preset on the examples in a file"),
+    "submission": Command("bert_tf.commands.submission", "package GLUE test set predictions as a leaderboard zip"),
+    "attention": Command(
+        "bert_tf.commands.attention", "write an HTML page with the attention weights of every head for a text"
+    ),
+    "features": Command("bert_tf.commands.features", "extract contextual embeddings of texts from any layers"),
+    "convert": Command("bert_tf.commands.convert", "convert a checkpoint to another format and verify the result"),
+    "export": Command("bert_tf.commands.export", "export a preset as the next version of a SavedModel"),
+    "serve": Command("bert_tf.commands.serve", "serve a SavedModel with the API of TF Serving", "serve", keras=False),
+    "tokenize": Command("bert_tf.commands.tokenize", "convert every line of a file to token ids"),
+    "inspect": Command("bert_tf.commands.inspect", "describe a data directory, preset or SavedModel"),
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the whole command line; pipelines parse their own flags."""
+    """Builds the parser for all commands; pipelines parse their own flags."""
     parser = Parser(
         prog="bert-tf",
         description="BERT, from raw text to a served model.",
@@ -90,10 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        argv: the arguments after the program's name; `sys.argv` where None.
+        argv: command-line arguments without the program name; defaults to `sys.argv[1:]`.
 
     Returns:
-        The exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.
+        The exit status: 0 on success, 1 on an error, 2 on a usage error, 130 if interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == ["--debug"]

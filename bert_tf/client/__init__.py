@@ -1,8 +1,8 @@
-"""Clients of TF Serving and of `bert-tf serve`, over REST (standard library only) and over gRPC.
+"""Clients for TF Serving and `bert-tf serve`, over REST (standard library only) and gRPC.
 
-Both return the same predictions, row by row, in plain Python: strings, integers, and floats with the digits of a
-float32. A request changes nothing on the server. If the server cannot be reached, or answers UNAVAILABLE, the request
-is sent again after a pause that grows; a request that the server refuses is not sent again.
+Both return the same predictions as plain Python values: strings, integers, and floats with float32 digits. Requests do
+not change the state of the server. If the server is unreachable or returns UNAVAILABLE, the request is retried with
+exponential backoff; rejected requests are not retried.
 """
 
 from __future__ import annotations
@@ -31,30 +31,33 @@ def connect(
     token: str | None = None,
     certificate: str | Path | None = None,
 ) -> ModelClient:
-    """Returns a client of a model.
+    """Returns a client for a served model.
 
     Args:
-        url: `http://HOST:PORT/v1/models/NAME` for REST or `grpc://HOST:PORT/NAME` for gRPC, `https` and `grpcs` for
-            TLS; with `/versions/N` or `/labels/L` where it should not be the highest version.
-        timeout: seconds without an answer.
-        retries: how often a request that the server could not take is sent again.
-        token: that the server demands; sent as `Authorization: Bearer TOKEN`.
-        certificate: PEM file of the server's certificate, or of the authority that signed it; None for the
-            authorities that this machine trusts.
+        url: `http://HOST:PORT/v1/models/NAME` for REST or `grpc://HOST:PORT/NAME` for gRPC; `https` and `grpcs` for
+            TLS. Append `/versions/N` or `/labels/L` to select a version other than the highest one.
+        timeout: seconds to wait for a response.
+        retries: maximum number of retries if the server is unavailable.
+        token: access token, sent as `Authorization: Bearer TOKEN`.
+        certificate: PEM file with the server's certificate or its certificate authority; defaults to the authorities
+            that the machine trusts.
+
+    Returns:
+        The client.
 
     Raises:
-        ValueError: for another URL.
-        OSError: where the certificate cannot be read.
+        ValueError: for an invalid URL.
+        OSError: if the certificate cannot be read.
     """
     if url.startswith(("http://", "https://")):
         return RestClient(url, timeout, retries, token, certificate)
-    if (found := _GRPC.fullmatch(url)) is not None:
+    if (match := _GRPC.fullmatch(url)) is not None:
         from bert_tf.client.grpc import GrpcClient
 
-        version, label = found["version"], found["label"]
+        version, label = match["version"], match["label"]
         return GrpcClient(
-            found["server"],
-            unquote(found["name"]),
+            match["server"],
+            unquote(match["name"]),
             int(version) if version else None,
             unquote(label) if label else None,
             timeout,
@@ -67,19 +70,19 @@ def connect(
 
 
 def predict(url: str, instances: Sequence[Any], signature_name: str | None = None, timeout: float = 60.0) -> list[Any]:
-    """Asks a served model once, without sending anything again.
+    """Requests predictions from a served model, without retries.
 
     Args:
-        url: as `connect`.
-        instances: one value a row, or one dictionary of inputs a row where the signature has several.
-        signature_name: `serving_default` where None.
-        timeout: seconds without an answer.
+        url: model URL, see `connect`.
+        instances: one value per row, or one dictionary of inputs per row if the signature has several inputs.
+        signature_name: signature to call; defaults to `serving_default`.
+        timeout: seconds to wait for a response.
 
     Returns:
-        One prediction a row: a dictionary of outputs, or the bare value where there is one output.
+        One prediction per row: a dictionary of outputs, or the value itself if there is one output.
 
     Raises:
-        PredictError: when the server refuses the request, or its answer is not what a model server says.
-        ConnectionError: when no server answers.
+        PredictError: if the server rejects the request or returns an invalid response.
+        ConnectionError: if the server is unreachable.
     """
     return connect(url, timeout=timeout, retries=0).predict(instances, signature_name)

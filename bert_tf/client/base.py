@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
-# Canonical codes that an HTTP status of TF Serving stands for, where it stands for one.
+# HTTP status of TF Serving -> canonical status code.
 _CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -27,64 +27,89 @@ _FIRST_PAUSE_SECONDS = 0.1
 
 
 class PredictError(RuntimeError):
-    """The server refused a request.
+    """Raised if the server rejects a request.
 
     Args:
-        message: what the server said.
-        status: its HTTP status; None over gRPC.
-        code: the canonical code, for example `INVALID_ARGUMENT`; `UNKNOWN` for a status that stands for none.
+        message: error message of the server.
+        status: HTTP status; None over gRPC.
+        code: canonical status code, for example `INVALID_ARGUMENT`; derived from `status` by default, `UNKNOWN` if the
+            status has no code.
     """
 
     def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
         self.status = status
         self.code = code or _CODES.get(status or 0, "UNKNOWN")
-        super().__init__(f"the server answered {status or self.code}: {message}")
+        super().__init__(f"the server returned {status or self.code}: {message}")
 
 
 class ModelClient(Protocol):
-    """What can be asked of a served model; `connect` gives one."""
+    """Interface of the clients that `connect` returns."""
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
-        """Asks for predictions.
+        """Requests predictions.
 
         Args:
-            instances: one value a row, or one dictionary of inputs a row where the signature has several.
-            signature_name: `serving_default` where None.
+            instances: one value per row, or one dictionary of inputs per row if the signature has several inputs.
+            signature_name: signature to call; defaults to `serving_default`.
 
         Returns:
-            One prediction a row: a dictionary of outputs, or the bare value where there is one output.
+            One prediction per row: a dictionary of outputs, or the value itself if there is one output.
 
         Raises:
-            PredictError: when the server refuses the request, or its answer is not what a model server says.
-            ConnectionError: when no server answers.
+            PredictError: if the server rejects the request or returns an invalid response.
+            ConnectionError: if the server is unreachable.
         """
 
     def classify(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[list[Any]]:
-        """Asks for the classes of examples, each a dictionary of features: `[label, score]` for each class.
+        """Requests classifications.
+
+        Args:
+            examples: one dictionary of features per example.
+            signature_name: signature to call; defaults to the server's default.
+
+        Returns:
+            A list of `[label, score]` pairs per example, one pair for each class.
 
         Raises:
-            PredictError, ConnectionError: as `predict`.
+            PredictError: see `predict`.
+            ConnectionError: see `predict`.
         """
 
     def regress(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[float]:
-        """Asks for a number for each example. Raises as `predict`."""
+        """Requests regression values.
+
+        Args:
+            examples: one dictionary of features per example.
+            signature_name: signature to call; defaults to the server's default.
+
+        Returns:
+            One number per example.
+
+        Raises:
+            PredictError: see `predict`.
+            ConnectionError: see `predict`.
+        """
 
     def status(self) -> list[dict[str, Any]]:
-        """Returns `version`, `state` and `error` of each version, the highest first. Raises as `predict`."""
+        """Returns `version`, `state` and `error` of each version, highest first. Raises the errors of `predict`."""
 
     def metadata(self) -> dict[str, Any]:
-        """Returns the model's signatures as TF Serving's REST describes them. Raises as `predict`."""
+        """Returns the model's signatures in the JSON format of TF Serving. Raises the errors of `predict`."""
 
 
 def again(ask: Callable[[], T], retries: int) -> T:
-    """Asks, and asks again while the server cannot be reached or cannot take it.
+    """Calls `ask` and retries while the server is unavailable.
 
     Args:
-        ask: raises ConnectionError, or PredictError with the code `UNAVAILABLE`, where it may be asked again.
-        retries: how often at most; each pause is about twice the one before.
+        ask: function that raises ConnectionError, or PredictError with code `UNAVAILABLE`, if it may be retried.
+        retries: maximum number of retries; each pause is about twice as long as the one before.
+
+    Returns:
+        The result of `ask`.
 
     Raises:
-        PredictError, ConnectionError: the last one.
+        PredictError: the last error of `ask`.
+        ConnectionError: the last error of `ask`.
     """
     for attempt in range(retries):
         try:
@@ -94,6 +119,6 @@ def again(ask: Callable[[], T], retries: int) -> T:
         except PredictError as error:
             if error.code != _UNAVAILABLE:
                 raise
-        # Clients that were turned away together should not come back together.
+        # Random jitter, so that clients rejected at the same time do not retry at the same time.
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
     return ask()

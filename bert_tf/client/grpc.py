@@ -1,4 +1,4 @@
-"""Client over gRPC: converts rows of plain Python to tensors, and back."""
+"""gRPC client. Converts rows of plain Python values to tensors and back."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _SIGNATURE_DEF = "signature_def"
 
 
 class GrpcClient:
-    """Asks over gRPC.
+    """Client of a model served over gRPC.
 
     Args:
-        server: `HOST:PORT`.
-        name: of the model.
-        version: the highest where None.
-        label: instead of a version.
-        timeout: seconds without an answer.
-        retries: how often a request that the server could not take is sent again.
-        token: that the server demands.
-        certificate: PEM file of an authority to trust; None for those of this machine.
-        secure: whether the connection has TLS.
+        server: address as `HOST:PORT`.
+        name: model name.
+        version: model version; defaults to the highest one.
+        label: version label, used instead of a version.
+        timeout: seconds to wait for a response.
+        retries: maximum number of retries if the server is unavailable.
+        token: access token.
+        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
+        secure: whether to use TLS.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class GrpcClient:
         *,
         secure: bool = False,
     ) -> None:
-        # The size of an answer is the server's affair.
+        # The server limits the size of responses.
         options = [("grpc.max_receive_message_length", -1)]
         if secure:
             trusted = Path(certificate).read_bytes() if certificate is not None else None
@@ -71,7 +71,7 @@ class GrpcClient:
         self._signatures: dict[str, meta_graph_pb2.SignatureDef] | None = None
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
-        """Asks for predictions, as `ModelClient.predict` says."""
+        """Requests predictions; see `ModelClient.predict`."""
         request = predict_pb2.PredictRequest(model_spec=self._spec(signature_name))
         for name, values in self._columns(instances, signature_name).items():
             request.inputs[name].CopyFrom(values)
@@ -81,7 +81,7 @@ class GrpcClient:
         return rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]
 
     def classify(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[list[Any]]:
-        """Asks for classes, as `ModelClient.classify` says."""
+        """Requests classifications; see `ModelClient.classify`."""
         request = classification_pb2.ClassificationRequest(model_spec=self._spec(signature_name))
         request.input.example_list.examples.extend(map(_example, examples))
         response = self._call(self._prediction.Classify, request)
@@ -90,29 +90,29 @@ class GrpcClient:
         ]
 
     def regress(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[float]:
-        """Asks for numbers, as `ModelClient.regress` says."""
+        """Requests regression values; see `ModelClient.regress`."""
         request = regression_pb2.RegressionRequest(model_spec=self._spec(signature_name))
         request.input.example_list.examples.extend(map(_example, examples))
         return [float32_digits(one.value) for one in self._call(self._prediction.Regress, request).result.regressions]
 
     def status(self) -> list[dict[str, Any]]:
-        """Returns the states of the versions, as `ModelClient.status` says."""
+        """Returns the states of all versions; see `ModelClient.status`."""
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec(None))
         state_name = get_model_status_pb2.ModelVersionStatus.State.Name
         return [
-            {"version": found.version, "state": state_name(found.state), "error": found.status.error_message}
-            for found in self._call(self._models.GetModelStatus, request).model_version_status
+            {"version": item.version, "state": state_name(item.state), "error": item.status.error_message}
+            for item in self._call(self._models.GetModelStatus, request).model_version_status
         ]
 
     def metadata(self) -> dict[str, Any]:
-        """Returns the signatures, as `ModelClient.metadata` says."""
+        """Returns the model's signatures; see `ModelClient.metadata`."""
         return {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
             for name, definition in self._definitions().items()
         }
 
     def _columns(self, instances: Sequence[Any], signature_name: str | None) -> dict[str, Any]:
-        """Returns tensors of rows; their types are those of the signature, of unknown inputs what they look like."""
+        """Converts rows to one tensor per input, with the dtypes of the signature; infers those of unknown inputs."""
         name = signature_name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
         if self._signatures is None:
             self._signatures = self._definitions()
@@ -127,7 +127,9 @@ class GrpcClient:
                 for key in names
             }
         except (KeyError, TypeError, ValueError) as error:
-            raise PredictError(f"the rows are no tensors of {name}: {error}", code="INVALID_ARGUMENT") from error
+            raise PredictError(
+                f"the rows do not match the inputs of signature {name}: {error}", code="INVALID_ARGUMENT"
+            ) from error
 
     def _definitions(self) -> dict[str, meta_graph_pb2.SignatureDef]:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
@@ -154,14 +156,14 @@ class GrpcClient:
             return method(request, timeout=self._timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             code, details = error.code().name, error.details() or ""
-            # Said by the library of this side, when there is no connection.
+            # Message of the gRPC client library if there is no connection.
             if code == "UNAVAILABLE" and "failed to connect" in details:
-                raise ConnectionError(f"no model server answers at {self._server}: {details}") from error
+                raise ConnectionError(f"cannot connect to a model server at {self._server}: {details}") from error
             raise PredictError(details, code=code) from error
 
 
 def _example(features: Mapping[str, Any]) -> tf.train.Example:
-    """Returns a tf.Example of strings, whole numbers or floats, one or a list of them for each feature."""
+    """Builds a tf.Example; each feature is a string, integer or float, or a list of them."""
     example = tf.train.Example()
     for name, content in features.items():
         values = content if isinstance(content, list | tuple) else [content]

@@ -1,4 +1,4 @@
-"""Client over REST, with the standard library only."""
+"""REST client, based on the standard library only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _METHOD = ":predict"
 
 
 class RestClient:
-    """Asks over REST.
+    """Client of a model served over REST.
 
     Args:
-        url: `http://HOST:PORT/v1/models/NAME`, with `/versions/N` or `/labels/L` where wanted.
-        timeout: seconds without an answer.
-        retries: how often a request that the server could not take is sent again.
-        token: that the server demands.
-        certificate: PEM file of an authority to trust; None for those of this machine.
+        url: `http://HOST:PORT/v1/models/NAME`, optionally with `/versions/N` or `/labels/L`.
+        timeout: seconds to wait for a response.
+        retries: maximum number of retries if the server is unavailable.
+        token: access token.
+        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
     """
 
     def __init__(
@@ -45,38 +45,38 @@ class RestClient:
         self._context = ssl.create_default_context(cafile=certificate) if url.startswith("https://") else None
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
-        """Asks for predictions, as `ModelClient.predict` says."""
-        return self._asked("predict", {"instances": list(instances)}, signature_name, "predictions")
+        """Requests predictions; see `ModelClient.predict`."""
+        return self._post("predict", {"instances": list(instances)}, signature_name, "predictions")
 
     def classify(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[list[Any]]:
-        """Asks for classes, as `ModelClient.classify` says."""
-        return self._asked("classify", {"examples": list(examples)}, signature_name, "results")
+        """Requests classifications; see `ModelClient.classify`."""
+        return self._post("classify", {"examples": list(examples)}, signature_name, "results")
 
     def regress(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[float]:
-        """Asks for numbers, as `ModelClient.regress` says."""
-        return self._asked("regress", {"examples": list(examples)}, signature_name, "results")
+        """Requests regression values; see `ModelClient.regress`."""
+        return self._post("regress", {"examples": list(examples)}, signature_name, "results")
 
     def status(self) -> list[dict[str, Any]]:
-        """Returns the states of the versions, as `ModelClient.status` says."""
+        """Returns the states of all versions; see `ModelClient.status`."""
         return [
             {
                 "version": int(state["version"]),
                 "state": state["state"],
                 "error": state.get("status", {}).get("error_message", ""),
             }
-            for state in self._answer("", None, "model_version_status")
+            for state in self._request("", None, "model_version_status")
         ]
 
     def metadata(self) -> dict[str, Any]:
-        """Returns the signatures, as `ModelClient.metadata` says."""
-        return self._answer("/metadata", None, "metadata")["signature_def"]["signature_def"]
+        """Returns the model's signatures; see `ModelClient.metadata`."""
+        return self._request("/metadata", None, "metadata")["signature_def"]["signature_def"]
 
-    def _asked(self, verb: str, body: dict[str, Any], signature_name: str | None, key: str) -> Any:
+    def _post(self, verb: str, body: dict[str, Any], signature_name: str | None, key: str) -> Any:
         if signature_name is not None:
             body["signature_name"] = signature_name
-        return self._answer(f":{verb}", json.dumps(body).encode(), key)
+        return self._request(f":{verb}", json.dumps(body).encode(), key)
 
-    def _answer(self, suffix: str, body: bytes | None, key: str) -> Any:
+    def _request(self, suffix: str, body: bytes | None, key: str) -> Any:
         return again(lambda: self._once(suffix, body, key), self._retries)
 
     def _once(self, suffix: str, body: bytes | None, key: str) -> Any:
@@ -88,11 +88,11 @@ class RestClient:
             raise PredictError(_error_message(error.read()), error.code) from error
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             reason = getattr(error, "reason", error)
-            raise ConnectionError(f"no model server answers at {self._url}: {reason}") from error
+            raise ConnectionError(f"cannot connect to a model server at {self._url}: {reason}") from error
         try:
             return json.loads(content)[key]
         except (ValueError, KeyError, TypeError) as error:
-            raise PredictError(f"not an answer of a model server: {content[:200]!r}", status) from error
+            raise PredictError(f"not a response of a model server: {content[:200]!r}", status) from error
 
 
 def _error_message(content: bytes) -> str:

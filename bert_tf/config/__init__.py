@@ -1,4 +1,4 @@
-"""Frozen dataclasses that say everything about a run; JSON on disk, `--set a.b=c` on the command line."""
+"""Run configuration as frozen dataclasses, stored as JSON and overridden with `--set a.b=c`."""
 
 from bert_tf.config.base import ConfigError, from_dict, load_json, save_json, to_dict, with_overrides
 from bert_tf.config.cleaning import CleaningConfig

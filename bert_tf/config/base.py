@@ -1,4 +1,4 @@
-"""Strict reading, writing and overriding of frozen dataclasses."""
+"""Reads, writes and overrides frozen dataclasses, with strict validation."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# Levels of nested arrays and objects in a JSON text; files of models and tasks have fewer than ten.
+# Maximum nesting of arrays and objects in a JSON text; model and task files have fewer than ten levels.
 MAX_NESTING = 100
 
 
 class ConfigError(ValueError):
-    """A configuration that breaks a rule; the message names the field, the rule and what was received."""
+    """Raised for an invalid configuration; the message names the field, the rule and the value received."""
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Returns the dataclass `config` as plain nested dictionaries."""
+    """Converts the dataclass `config` to nested dictionaries."""
     return dataclasses.asdict(config)
 
 
 def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configuration") -> T:
-    """Builds dataclass `cls` from `mapping`.
+    """Builds an instance of dataclass `cls` from `mapping`.
 
     Args:
-        cls: a dataclass type; nested dataclass fields are built the same way.
-        mapping: field names to values.
-        source: what the mapping came from (a path, a flag); named in errors.
+        cls: dataclass type; nested dataclass fields are built recursively.
+        mapping: field values by name.
+        source: origin of the mapping (a path or flag), used in error messages.
 
     Returns:
         An instance of `cls`.
 
     Raises:
-        ConfigError: for an unknown key (the nearest known one is suggested) or a value of another type.
+        ConfigError: for an unknown key (the closest known key is suggested) or a value of the wrong type.
     """
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{source}: expected a JSON object. Received: {mapping!r}")
@@ -56,22 +56,22 @@ def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configura
 
 
 def load_json(cls: type[T], path: str | Path) -> T:
-    """Reads a dataclass of type `cls` from the JSON file at `path`. Raises ConfigError when it does not fit."""
+    """Reads a dataclass of type `cls` from the JSON file at `path`. Raises ConfigError if the content is invalid."""
     return from_dict(cls, read_json_object(path), source=str(path))
 
 
 def parse_json(text: str, **options: Any) -> Any:
-    """Parses a JSON text of bounded nesting.
+    """Parses JSON and limits its nesting depth.
 
     Args:
-        text: of any origin.
-        **options: those of `json.loads`.
+        text: JSON text, possibly untrusted.
+        **options: passed to `json.loads`.
 
     Returns:
-        The value, at most `MAX_NESTING` levels deep, so that code which recurses into it cannot exhaust the stack.
+        The value, nested at most `MAX_NESTING` levels deep, so that recursive code cannot exhaust the stack.
 
     Raises:
-        ValueError: for a text that is not JSON, one of more levels, or an integer of thousands of digits.
+        ValueError: for invalid JSON, deeper nesting, or an integer with thousands of digits.
     """
     try:
         value = json.loads(text, **options)
@@ -85,7 +85,7 @@ def parse_json(text: str, **options: Any) -> Any:
 
 
 def _levels(value: Any) -> int:
-    """Returns how many arrays and objects of `value` lie within each other, counted up to `MAX_NESTING` + 1."""
+    """Returns the nesting depth of `value`, counted up to `MAX_NESTING` + 1."""
     containers, levels = [value], 0
     while levels <= MAX_NESTING and (containers := [item for item in containers if isinstance(item, dict | list)]):
         levels += 1
@@ -94,7 +94,7 @@ def _levels(value: Any) -> int:
 
 
 def read_json_object(path: str | Path) -> dict[str, Any]:
-    """Reads the JSON object in the file at `path`. Raises ConfigError when it is anything else."""
+    """Reads a JSON object from the file at `path`. Raises ConfigError for any other content."""
     try:
         mapping = parse_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -105,7 +105,7 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
 
 
 def save_json(config: Any, path: str | Path) -> None:
-    """Writes a dataclass or dictionary as indented JSON to `path`, whole or not at all."""
+    """Writes a dataclass or dictionary to `path` as indented JSON (atomic write)."""
     path = Path(path)
     mapping = config if isinstance(config, Mapping) else to_dict(config)
     staging = path.with_name(f".{path.name}.tmp")
@@ -114,14 +114,17 @@ def save_json(config: Any, path: str | Path) -> None:
 
 
 def with_overrides(config: T, overrides: Iterable[str]) -> T:
-    """Returns `config` with dotted fields replaced.
+    """Returns a copy of `config` with fields replaced.
 
     Args:
-        config: a dataclass, possibly holding others.
-        overrides: strings such as `training.seed=3`.
+        config: dataclass, possibly nested.
+        overrides: `field=value` strings with dotted field paths, such as `training.seed=3`.
+
+    Returns:
+        The new dataclass.
 
     Raises:
-        ConfigError: for a string without `=`, an unknown field or a value of another type.
+        ConfigError: for a string without `=`, an unknown field or a value of the wrong type.
     """
     for override in overrides:
         path, separator, text = override.partition("=")
@@ -140,10 +143,10 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
     current = getattr(config, name)
     if len(path) > 1:
         if not dataclasses.is_dataclass(current):
-            raise ConfigError(f"{source}: `{name}` has no fields of its own.")
+            raise ConfigError(f"{source}: `{name}` has no fields.")
         return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
     if dataclasses.is_dataclass(current):
-        raise ConfigError(f"{source}: `{name}` is a section; name one of its fields.")
+        raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")
     return dataclasses.replace(config, **{name: _convert(_parse(text), fields[name], f"{source}: `{name}`")})
 
 

@@ -1,4 +1,4 @@
-"""How raw text becomes pre-training examples."""
+"""Configuration of pre-training data."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from dataclasses import dataclass, field
 from bert_tf.config.base import ConfigError
 from bert_tf.config.cleaning import CleaningConfig
 
-# When the checksums of data are compared with its manifest before it is used.
+# When the checksums of the data are verified against the manifest.
 VERIFY = ("never", "once", "always")
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Pre-training examples (arXiv 1810.04805, appendix A.2).
+    """Configuration of pre-training examples (arXiv 1810.04805, appendix A.2).
 
     Args:
-        max_seq_length: tokens in an example, [CLS] and both [SEP] included.
-        masking: `dynamic` (masks drawn while training, anew in every epoch) or `static` (masks in the records).
-        dupe_factor: passes over the corpus, each with its own pairs (and masks, when static).
+        max_seq_length: maximum tokens per example, including [CLS] and both [SEP].
+        masking: `dynamic` (new masks in every epoch, drawn during training) or `static` (masks stored in the records).
+        dupe_factor: passes over the corpus, each with its own pairs (and masks, if static).
         short_seq_prob: share of target lengths drawn uniformly from 2 to the maximum.
-        random_next_prob: share of pairs whose second segment is drawn from another document.
+        random_next_prob: share of pairs whose second segment comes from another document.
         masked_lm_prob: share of tokens to predict.
-        max_predictions_per_seq: upper bound on predictions in one example.
-        mask_share: share of predicted positions that become [MASK].
-        random_share: share that become a random token; the rest stay as they are.
-        mask_unit: what is masked together: `piece`, `whole_word` (all pieces of a word) or `span` (several words).
-        max_ngram: most words in a span; n words have a probability proportional to 1/n (arXiv 1909.11942, 3.1).
-        next_sentence: pairs for next sentence prediction; else one segment of consecutive sentences.
-        validation_fraction: share of documents, chosen by content hash, kept out of training.
-        num_shards: training buckets, one TFRecord file each; 0 derives it from the size of the input.
-        seed: every random choice is a function of it, the document and the copy.
-        lowercase: lower-case and strip accents, as the uncased models do.
-        language: ISO 639-1 code for splitting paragraphs into sentences; `none` keeps one sentence a line. Several,
-            comma-separated, belong to the inputs in order.
-        cleaning: which documents are left out.
+        max_predictions_per_seq: maximum number of predictions per example.
+        mask_share: share of predicted positions replaced by [MASK].
+        random_share: share of predicted positions replaced by a random token; the rest are unchanged.
+        mask_unit: unit of masking: `piece`, `whole_word` (all pieces of a word) or `span` (several words).
+        max_ngram: maximum words in a span; a span of n words has a probability proportional to 1/n
+            (arXiv 1909.11942, 3.1).
+        next_sentence: create pairs for next sentence prediction; otherwise one segment of consecutive sentences.
+        validation_fraction: share of documents in the validation set, selected by content hash.
+        num_shards: number of training shards, one TFRecord file each; 0 derives it from the input size.
+        seed: random seed; every random choice is a function of the seed, the document and the pass.
+        lowercase: lower-case text and strip accents, as in the uncased models.
+        language: ISO 639-1 code for sentence splitting; `none` expects one sentence per line. A comma-separated list
+            assigns one code to each input, in order.
+        cleaning: document filters.
     """
 
     max_seq_length: int = 128

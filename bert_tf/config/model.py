@@ -1,4 +1,4 @@
-"""The shape of a BERT encoder: fields, named sizes, and the original's JSON names."""
+"""Architecture of a BERT encoder: fields, named sizes, and the field names of the original JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from bert_tf.config.base import ConfigError, from_dict, read_json_object
 
-# (num_layers, hidden_dim) of the sizes with a name of their own: arXiv 1810.04805 section 3 for base and
-# large, arXiv 1908.08962 for the small ones. The grid L{2..12} x H{128..768} is named `L4_H256` and so on.
+# (num_layers, hidden_dim) of the named sizes: base and large from arXiv 1810.04805, section 3, the smaller ones
+# from arXiv 1908.08962. The grid L{2..12} x H{128..768} has names such as `L4_H256`.
 NAMED_SIZES: dict[str, tuple[int, int]] = {
     "tiny": (2, 128),
     "mini": (4, 256),
@@ -22,13 +22,13 @@ NAMED_SIZES: dict[str, tuple[int, int]] = {
 SIZES: dict[str, tuple[int, int]] = NAMED_SIZES | {
     f"L{layers}_H{hidden}": (layers, hidden) for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)
 }
-# The largest published BERT has 48 layers and 3.9e9 parameters (arXiv 1909.08053): the limits leave room for ten times
-# more, and refuse what is damaged or malicious before memory is allocated for it.
+# The largest published BERT has 48 layers and 3.9e9 parameters (arXiv 1909.08053). The limits are more than ten times
+# larger and reject damaged or malicious files before memory is allocated.
 MAX_LAYERS, MAX_PARAMETERS = 1000, 10**11
 _LARGEST_FLOAT32 = 3.4028235e38
 ACTIVATIONS = ("gelu", "gelu_approximate", "relu", "tanh")
 
-# The field names of the original's bert_config.json. Its "gelu" is the tanh approximation.
+# Field names of the original bert_config.json, whose "gelu" is the tanh approximation.
 _ORIGINAL_NAMES = {
     "vocab_size": "vocabulary_size",
     "hidden_size": "hidden_dim",
@@ -47,28 +47,28 @@ _ORIGINAL_NAMES = {
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The architecture of one encoder (arXiv 1810.04805, section 3).
+    """Architecture of a BERT encoder (arXiv 1810.04805, section 3).
 
     Args:
         vocabulary_size: number of word pieces.
-        hidden_dim: width H of every layer's output.
+        hidden_dim: hidden size H, the output width of every layer.
         num_layers: number L of transformer layers.
-        num_heads: attention heads; divides `hidden_dim`.
-        intermediate_dim: width of the feed-forward layer, 4 H in the paper.
+        num_heads: number of attention heads; must divide `hidden_dim`.
+        intermediate_dim: width of the feed-forward layer; 4 H in the paper.
         max_sequence_length: number of learned positions.
         num_segments: number of segment (token type) embeddings.
-        dropout: rate on embeddings, attention weights and sub-layer outputs.
-        attention_dropout: rate on attention weights where it is another; None where it is not.
-        activation: `gelu_approximate` (the original's tanh form), `gelu` (erf), `relu` or `tanh`.
+        dropout: dropout rate on embeddings, attention weights and sub-layer outputs.
+        attention_dropout: dropout rate on attention weights; defaults to `dropout`.
+        activation: `gelu_approximate` (tanh form of the original), `gelu` (erf), `relu` or `tanh`.
         layer_norm_epsilon: added to the variance in every layer normalization; positive.
         initializer_range: standard deviation of the truncated normal initializer; positive.
-        attention: `bidirectional`, or `left_to_right` for the ablation of the paper's Table 5.
-        pooler: whether there is a projection of the first token's output, which heads for whole texts stand on.
-        mlm_activation: of the masked language model's head where it is another; None where it is not.
-        mlm_layer_norm_epsilon: of that head where it is another; None where it is not.
+        attention: `bidirectional`, or `left_to_right` (ablation in Table 5 of the paper).
+        pooler: whether the encoder has a pooler, a projection of the first token's output used by text-level heads.
+        mlm_activation: activation of the masked language model head; defaults to `activation`.
+        mlm_layer_norm_epsilon: epsilon of the masked language model head; defaults to `layer_norm_epsilon`.
 
     Raises:
-        ConfigError: for a field out of its range, more than `MAX_LAYERS` layers or more than `MAX_PARAMETERS` weights.
+        ConfigError: for a field out of range, more than `MAX_LAYERS` layers or more than `MAX_PARAMETERS` parameters.
     """
 
     vocabulary_size: int = 30522
@@ -107,7 +107,7 @@ class BertConfig:
         for name in ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon"):
             number = getattr(self, name)
             if number is not None and not 0.0 < number <= _LARGEST_FLOAT32:
-                raise ConfigError(f"`{name}` must be a positive number that float32 holds. Received: {number}")
+                raise ConfigError(f"`{name}` must be a positive number in the range of float32. Received: {number}")
         for name in ("activation", "mlm_activation"):
             if getattr(self, name) not in (ACTIVATIONS if name == "activation" else (*ACTIVATIONS, None)):
                 raise ConfigError(f"`{name}` must be one of {ACTIVATIONS}. Received: {getattr(self, name)!r}")
@@ -123,37 +123,40 @@ class BertConfig:
             received = ", ".join(f"`{name}` {getattr(self, name)}" for name in sizes)
             raise ConfigError(
                 f"an encoder must have at most {MAX_PARAMETERS:.0e} parameters. "
-                f"Received: {self.num_parameters:.3e}, by {received}"
+                f"Received: {self.num_parameters:.3e} for {received}"
             )
 
     @property
     def num_parameters(self) -> int:
-        """The number of weights of the encoder, its pooler included where it has one."""
+        """Number of parameters of the encoder, including the pooler if there is one."""
         hidden, inner = self.hidden_dim, self.intermediate_dim
         embeddings = (self.vocabulary_size + self.max_sequence_length + self.num_segments + 2) * hidden
-        # Per layer: four projections of the attention, the feed-forward network, two normalizations.
+        # Per layer: four attention projections, the feed-forward network, two normalizations.
         layer = 4 * hidden * (hidden + 1) + 2 * hidden * inner + inner + hidden + 4 * hidden
         return embeddings + self.num_layers * layer + (hidden * (hidden + 1) if self.pooler else 0)
 
     @property
     def mlm_head(self) -> tuple[str, float]:
-        """Activation and epsilon of the masked language model's head."""
+        """Activation and epsilon of the masked language model head."""
         epsilon = self.mlm_layer_norm_epsilon
         return self.mlm_activation or self.activation, self.layer_norm_epsilon if epsilon is None else epsilon
 
     @classmethod
     def from_size(cls, size: str, **fields: Any) -> BertConfig:
-        """Returns the config of a named size, with `fields` on top.
+        """Builds the config of a named size.
 
         Args:
-            size: a key of `SIZES` (`tiny` … `large`, `L4_H256`).
-            **fields: any other field, for example `vocabulary_size`.
+            size: key of `SIZES` (`tiny` … `large`, `L4_H256`).
+            **fields: values for other fields, for example `vocabulary_size`.
+
+        Returns:
+            The config.
 
         Raises:
             ConfigError: for an unknown size.
         """
         if size not in SIZES:
-            raise ConfigError(f"unknown model size {size!r}; known: {', '.join(SIZES)}")
+            raise ConfigError(f"unknown model size {size!r}. Known sizes: {', '.join(SIZES)}")
         layers, hidden = SIZES[size]
         shape: dict[str, Any] = {
             "num_layers": layers,
@@ -165,10 +168,17 @@ class BertConfig:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], source: str = "configuration") -> BertConfig:
-        """Reads our field names or those of the original's `bert_config.json`.
+        """Builds a config from a mapping with the names of this class or of the original `bert_config.json`.
+
+        Args:
+            mapping: field values by name.
+            source: origin of the mapping, used in error messages.
+
+        Returns:
+            The config.
 
         Raises:
-            ConfigError: for an unknown key or a name given twice.
+            ConfigError: for an unknown key or a duplicate field.
         """
         values = dict(mapping)
         rates = [values.get(name) for name in ("attention_probs_dropout_prob", "hidden_dropout_prob")]
@@ -186,17 +196,25 @@ class BertConfig:
 
     @classmethod
     def from_name_or_path(cls, name: str, **fields: Any) -> BertConfig:
-        """Returns a named size, or the config read from the JSON file at path `name`.
+        """Builds the config of a named size, or reads it from a JSON file.
 
-        `fields` go on top of a named size; a file must agree with them.
+        Args:
+            name: key of `SIZES`, or path of a JSON file.
+            **fields: values for other fields; they must match the values in a file.
+
+        Returns:
+            The config.
+
+        Raises:
+            ConfigError: for an unknown size, an invalid file, or a file that contradicts `fields`.
         """
         if name in SIZES:
             return cls.from_size(name, **fields)
         if not Path(name).is_file():
             raise ConfigError(f"{name!r} is neither a JSON file nor a known model size: {', '.join(SIZES)}")
         mapping = read_json_object(name)
-        given = {_ORIGINAL_NAMES.get(key, key) for key in mapping}
-        absent = {field: value for field, value in fields.items() if field not in given}
+        names = {_ORIGINAL_NAMES.get(key, key) for key in mapping}
+        absent = {field: value for field, value in fields.items() if field not in names}
         config = cls.from_mapping(mapping | absent, source=name)
         for field, expected in fields.items():
             if getattr(config, field) != expected:

@@ -1,4 +1,4 @@
-"""Paths of the local file system, told apart from URLs."""
+"""Checks that paths are local, not URLs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from pathlib import Path
 
 from bert_tf.config.base import ConfigError
 
-# `Path` has made one slash of two; a single letter is a drive of Windows.
+# `Path` collapses the two slashes of a URL; a single letter is a Windows drive.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def local_path(path: str | Path) -> Path:
-    """Returns a path of the local file system.
+    """Converts `path` to a `Path` on the local file system.
 
     Args:
-        path: of a file or directory, there or not.
+        path: path of a file or directory, which need not exist.
+
+    Returns:
+        The path.
 
     Raises:
-        ConfigError: for a URL, such as `gs://bucket/run`, which would be taken for a local folder `gs:`.
+        ConfigError: for a URL such as `gs://bucket/run`, which `Path` would treat as a local folder `gs:`.
     """
     if _URL.match(str(path)):
         raise ConfigError(
-            f"{str(path)!r} is a URL, and only `vocab` and `data` read and write URLs. Use a local path, and copy "
-            "files from or to the store with its own tool, for example `gcloud storage cp --recursive`."
+            f"{str(path)!r} is a URL, but only `vocab` and `data` support URLs. Use a local path and copy the files "
+            "with the tool of the storage provider, for example `gcloud storage cp --recursive`."
         )
     return Path(path)

@@ -1,4 +1,4 @@
-"""How a model is trained, and the whole of a run."""
+"""Configuration of training runs."""
 
 from __future__ import annotations
 
@@ -30,53 +30,55 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Optimization, precision, distribution and bookkeeping of one run.
+    """Configuration of optimization, precision, distribution, checkpoints and logging.
 
-    The defaults of rate, betas, decay, warm-up and clipping are the paper's for pre-training (A.2 of
-    arXiv 1810.04805).
+    The defaults for learning rate, betas, weight decay, warm-up and clipping are the pre-training values of
+    arXiv 1810.04805, A.2.
 
     Args:
-        steps: optimizer steps in all (pre-training).
-        long_share: share of the steps, the last ones, that take the longer examples where the data have two lengths.
+        steps: total number of optimizer steps (pre-training).
+        long_share: share of steps, at the end of training, on the longer examples; used if the data has two lengths.
         epochs: passes over the training data (fine-tuning).
-        batch_size: sequences in a global batch, over all replicas.
-        padding: of pre-training examples: `full`, to the longest that the data may have; `bins`, batches of examples of
-            about the same length; `pack`, several examples in a row, with the loss and the gradient of `full`.
-        accumulate: parts in which a replica works through its share of a batch, one after the other, where memory
-            does not hold it at once.
+        batch_size: global batch size in sequences, over all replicas.
+        padding: padding of pre-training examples: `full` pads to the maximum length of the data; `bins` batches
+            examples of similar length; `pack` puts several examples into a row, with the loss and gradient of `full`.
+        accumulate: gradient accumulation: number of parts into which each replica splits its share of a batch to save
+            memory.
         optimizer: `adamw`, or `lamb` for large batches (arXiv 1904.00962).
-        learning_rate: peak rate, reached after `warmup_steps`, then decayed linearly to zero.
-        schedule: `linear`, or `original` for the exact rates of the original's optimizer, whose first is 0.
-        warmup_steps: steps of linear warm-up; below 0 means a tenth of all steps.
-        weight_decay: decoupled decay of everything but biases and layer normalization.
-        layer_decay: factor of the rate from each layer to the one below it (arXiv 1801.06146, 3.2); 1 for none.
-        adam_beta_1, adam_beta_2, adam_epsilon: AdamW's constants.
-        bias_correction: whether Adam's moments are corrected; the original does without.
-        clip_norm: global gradient norm; 0 clips nothing.
-        average: momentum of a moving average over the weights, which is what is evaluated and kept at the end; 0 for
-            none.
-        seed: initial weights, dropout, data order and masks follow from it.
+        learning_rate: peak learning rate, reached after `warmup_steps`, then decayed linearly to zero.
+        schedule: `linear`, or `original` for the exact rates of the original optimizer, which start at 0.
+        warmup_steps: number of linear warm-up steps; a negative value means a tenth of all steps.
+        weight_decay: decoupled weight decay of all weights except biases and layer normalization.
+        layer_decay: factor of the learning rate from each layer to the layer below (arXiv 1801.06146, 3.2); 1 disables
+            it.
+        adam_beta_1: decay rate of the first moment.
+        adam_beta_2: decay rate of the second moment.
+        adam_epsilon: epsilon of AdamW.
+        bias_correction: whether Adam's moments are bias-corrected; the original does not correct them.
+        clip_norm: maximum global gradient norm; 0 disables clipping.
+        average: momentum of a moving average of the weights, which is evaluated and saved at the end; 0 disables it.
+        seed: random seed of initial weights, dropout, data order and masks.
         checkpoint_every: steps between checkpoints.
-        keep_checkpoints: how many of the newest stay.
+        keep_checkpoints: number of most recent checkpoints to keep.
         evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
-        evaluate_steps: batches in one evaluation; 0 takes all held-out data.
-        patience: epochs without a better figure on held-out data after which fine-tuning ends, the best epoch's model
-            kept; 0 goes through all epochs and keeps the last one's.
-        show_examples: held-out examples shown at every evaluation with what the model says to their masks
-            (pre-training); 0 for none.
+        evaluate_steps: batches per evaluation; 0 uses all held-out data.
+        patience: early stopping of fine-tuning after this many epochs without improvement on held-out data; keeps the
+            model of the best epoch. 0 runs all epochs and keeps the last model.
+        show_examples: held-out examples logged at every evaluation with the predictions for their masks
+            (pre-training); 0 disables it.
         log_every: steps between progress lines and TensorBoard points.
-        profile_steps: steps to trace for TensorBoard's Profile tab, `first:last`, both included and counted from 1;
-            empty traces none.
-        on_nan: what follows a loss that is not finite: `stop`; `skip` goes back to the last checkpoint and leaves the
-            batch out; `halve` goes back and halves the rate from there on.
-        precision: `float32`, `bfloat16` or `float16` compute; weights stay float32.
-        strategy: `none`; `mirrored`, a copy of the model on each device; `multi_worker`, on each of several processes,
-            which `TF_CONFIG` names; `tpu`, on each core of a TPU (not run yet).
-        num_replicas: replicas under `mirrored`; 0 takes every device.
-        worker_timeout: seconds that a process under `multi_worker` waits at the start for the others.
-        tpu_name: the TPU under `tpu`: a name, `grpc://host:port` or `local`; empty for what `TPU_NAME` says.
-        peak_flops: operations a second of one device in this precision, for the share that training makes use of (MFU);
-            0 times a large matrix product at the start.
+        profile_steps: steps to trace for TensorBoard's Profile tab as `first:last`, both inclusive, counted from 1;
+            empty disables tracing.
+        on_nan: reaction to a non-finite loss: `stop`; `skip` restores the last checkpoint and skips the batch;
+            `halve` restores the last checkpoint and halves the learning rate from there on.
+        precision: compute dtype: `float32`, `bfloat16` or `float16`; weights are always float32.
+        strategy: distribution strategy: `none`; `mirrored`, one replica per local device; `multi_worker`, one per
+            process listed in `TF_CONFIG`; `tpu`, one per TPU core (not tested yet).
+        num_replicas: number of replicas for `mirrored`; 0 uses all devices.
+        worker_timeout: seconds that a `multi_worker` process waits for the other workers at the start.
+        tpu_name: TPU for `tpu`: a name, `grpc://host:port` or `local`; empty uses `TPU_NAME`.
+        peak_flops: peak FLOP/s of one device in this precision, used for model FLOPs utilization (MFU); 0 measures it
+            with a large matrix product at the start.
     """
 
     steps: int = 1000
@@ -146,7 +148,7 @@ class TrainingConfig:
             raise ConfigError(f"`training.average` must be in [0, 1). Received: {self.average}")
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(f"`training.layer_decay` must be in (0, 1]. Received: {self.layer_decay}")
-        len(self.profiled_steps)  # Raises where it cannot be read.
+        len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ConfigError(
@@ -155,25 +157,30 @@ class TrainingConfig:
 
     @property
     def profiled_steps(self) -> range:
-        """The steps to trace, counted from 1."""
+        """Steps to trace, counted from 1."""
         if not self.profile_steps:
             return range(0)
         match = re.fullmatch(r"([1-9]\d*):([1-9]\d*)", self.profile_steps)
         if match is None or int(match[1]) > int(match[2]):
             raise ConfigError(
-                "`training.profile_steps` must be empty or `first:last`, the first not below 1 nor above the last. "
+                "`training.profile_steps` must be empty or `first:last` with 1 <= first <= last. "
                 f"Received: {self.profile_steps!r}"
             )
         return range(int(match[1]), int(match[2]) + 1)
 
     def resolved_warmup(self, total_steps: int) -> int:
-        """Returns the warm-up steps of a run of `total_steps`."""
+        """Returns the number of warm-up steps in a run of `total_steps`."""
         return self.warmup_steps if self.warmup_steps >= 0 else max(1, total_steps // 10)
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All of a training run: what `--set section.field=value` can reach."""
+    """Configuration of a training run; `--set section.field=value` overrides its fields.
+
+    Args:
+        model: architecture.
+        training: training configuration.
+    """
 
     model: BertConfig = field(default_factory=BertConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)

@@ -1,1 +1,1 @@
-"""What all programs of the package share: a quiet start of TensorFlow, and errors of one line."""
+"""Shared code of all programs: a quiet TensorFlow import and one-line error messages."""

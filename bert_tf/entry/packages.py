@@ -1,10 +1,10 @@
-"""Names the extra of bert-tf that installs a missing package."""
+"""Reports missing packages together with the extra that installs them."""
 
 from __future__ import annotations
 
 import importlib.util
 
-# Module -> the package that installs it, for all that extras install directly.
+# Module -> distribution package, for all direct dependencies of the extras.
 PACKAGES = {
     "apache_beam": "apache-beam",
     "datasketch": "datasketch",
@@ -32,7 +32,7 @@ PACKAGES = {
     "tokenizers": "tokenizers",
     "uvicorn": "uvicorn",
 }
-# Packages that have an extra of their own.
+# Packages with a separate extra.
 _OPTIONAL = {"jax": "jax"}
 
 
@@ -44,15 +44,15 @@ def require_all() -> None:
 
 
 def missing_package(error: BaseException, command: str, extra: str) -> str | None:
-    """Returns the message for a command that could not import a package of an extra.
+    """Returns an error message for a command that cannot import a package of an extra.
 
     Args:
-        error: raised by the command.
-        command: its name, for example `data`.
-        extra: the extra that the command needs.
+        error: exception raised by the command.
+        command: command name, for example `data`.
+        extra: extra that the command needs.
 
     Returns:
-        What to install; None for any other error, and for a package that is installed but incomplete.
+        A message that says what to install; None for any other error, or if the package is installed but incomplete.
     """
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return None

@@ -1,6 +1,6 @@
-"""Layers of BERT, pure `keras.ops`: they import and run without TensorFlow (`KERAS_BACKEND=jax`).
+"""BERT layers in pure `keras.ops`; they also run without TensorFlow (`KERAS_BACKEND=jax`).
 
-No layer here makes or reads Keras' implicit masks: what is padding is said by the input `padding_mask` alone.
+The layers neither create nor read Keras' implicit masks. Padding is marked only by the input `padding_mask`.
 """
 
 from bert_tf.layers.attention_mask import AttentionMask

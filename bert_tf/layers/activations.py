@@ -1,4 +1,4 @@
-"""The one place where an activation's name becomes a function."""
+"""Activation functions by name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from keras import ops
 from bert_tf.config import ConfigError
 from bert_tf.config.model import ACTIVATIONS
 
-# Of 2 z below.
+# Coefficients of 2 z in `_gelu`.
 _LINEAR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _LINEAR
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 def gelu_approximate(inputs: Any) -> Any:
-    """Gaussian error linear unit in its tanh form, the one the published weights were trained with.
+    """Computes the Gaussian error linear unit in its tanh form, as used to train the published weights.
 
     Args:
         inputs: float tensor of any shape.
@@ -34,8 +34,8 @@ def gelu_approximate(inputs: Any) -> Any:
 def _gelu(inputs):
     """Returns x * sigmoid(2 z), z = sqrt(2 / pi) * (x + 0.044715 x^3), which is x * (1 + tanh(z)) / 2.
 
-    The gradient is taken by hand: differentiating the single operations takes more passes over the widest tensor of
-    the model.
+    The gradient is hand-written, because automatic differentiation needs more passes over the widest tensor of the
+    model.
     """
     gate = ops.sigmoid(inputs * (_LINEAR + _CUBIC * ops.square(inputs)))
     outputs = inputs * gate
@@ -50,13 +50,13 @@ def _gelu(inputs):
 
 
 def activation_function(name: str) -> Callable[[Any], Any]:
-    """Returns the function that `BertConfig.activation` names.
+    """Returns the activation function for a value of `BertConfig.activation`.
 
     Args:
-        name: one of `bert_tf.config.model.ACTIVATIONS`; `gelu` is the exact form, with erf.
+        name: one of `bert_tf.config.model.ACTIVATIONS`; `gelu` is the exact form with erf.
 
     Returns:
-        A function from tensor to tensor which Keras can serialize.
+        A function of a tensor that Keras can serialize.
 
     Raises:
         ConfigError: for any other name.

@@ -1,4 +1,4 @@
-"""Which position may attend to which: computed once for all transformer layers.
+"""Attention masks, computed once for all transformer layers.
 
 Shape legend: B batch, S sequence.
 """
@@ -10,28 +10,27 @@ from typing import Any
 import keras
 from keras import ops
 
-# Beside it every score is rounded away, so that where nothing may be attended to all weights are equal, and finite.
+# Large enough that adding it rounds every score away: a fully masked row has equal, finite weights.
 _NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class AttentionMask(keras.layers.Layer):
-    """Turns a padding mask into what is added to the attention scores: nothing, or a very negative number.
+    """Converts a padding mask to an additive attention mask: 0 for visible positions, -1e9 for masked ones.
 
-    Padding is never attended to; what stands at padded positions of an output means nothing.
+    Padding is never attended to; outputs at padding positions are undefined.
 
     Args:
-        left_to_right: let a position see itself and those before it only (paper's Table 5, "LTR").
-        **kwargs: of `keras.layers.Layer`.
+        left_to_right: whether a position sees only itself and earlier positions ("LTR" in Table 5 of the paper).
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
-        padding_mask: (B, S) int32, 1 where there is a token.
-        example_ids: (B, S) int32 where a row holds several examples (`data.packing`), a number for the tokens of each:
-            they see those of the same number only.
+        padding_mask: (B, S) int32, 1 for tokens, 0 for padding.
+        example_ids: (B, S) int32, required if a row contains several examples (`data.packing`); tokens attend only to
+            tokens with the same id.
 
     Returns:
-        float32 (B, 1, 1, S), the same for every head and position; (B, 1, S, S) when `left_to_right`, or with
-        `example_ids`.
+        float32 (B, 1, 1, S), shared by all heads and positions; (B, 1, S, S) with `left_to_right` or `example_ids`.
     """
 
     def __init__(self, left_to_right: bool = False, **kwargs: Any) -> None:
@@ -53,8 +52,8 @@ class AttentionMask(keras.layers.Layer):
     def compute_output_shape(self, padding_mask_shape, example_ids_shape=None):
         """Returns (B, 1, 1, S) or (B, 1, S, S)."""
         batch, sequence = padding_mask_shape
-        alike = not self.left_to_right and example_ids_shape is None
-        return (batch, 1, 1 if alike else sequence, sequence)
+        shared = not self.left_to_right and example_ids_shape is None
+        return (batch, 1, 1 if shared else sequence, sequence)
 
     def compute_output_spec(self, padding_mask, example_ids=None):
         """Returns the symbolic output; float32, not the layer's compute dtype."""

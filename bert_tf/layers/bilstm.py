@@ -1,4 +1,4 @@
-"""LSTMs that read a sequence from both sides.
+"""Bidirectional LSTMs.
 
 Shape legend: B batch, S sequence, H width of the input, D width of one direction.
 """
@@ -13,21 +13,21 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BiLSTM(keras.layers.Layer):
-    """Bidirectional LSTMs one on the other, which do not read padding: what pads a row changes nothing.
+    """Stacked bidirectional LSTMs that skip padding.
 
     Args:
         units: D.
-        num_layers: how many there are, one on the other.
-        dropout: rate on what each of them reads.
-        **kwargs: of `keras.layers.Layer`.
+        num_layers: number of stacked LSTMs.
+        dropout: dropout rate on the input of each LSTM.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence: (B, S, H).
-        padding_mask: (B, S) int32, 1 where there is a token; tokens come first.
+        padding_mask: (B, S) int32, 1 for tokens, 0 for padding; tokens come first.
 
     Returns:
-        The outputs, (B, S, 2 D), zero for padding, and the final states of the uppermost, (B, 2 D): forward after the
-        last token, backward after the first one.
+        The outputs, (B, S, 2 D), zero for padding, and the final states of the top LSTM, (B, 2 D): forward after the
+        last token, backward after the first token.
     """
 
     def __init__(self, units: int, num_layers: int = 1, dropout: float = 0.0, **kwargs: Any) -> None:

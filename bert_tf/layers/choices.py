@@ -1,4 +1,4 @@
-"""Several choices of an example as rows of the encoder, and back.
+"""Reshapes the choices of an example to rows of the encoder, and back.
 
 Shape legend: B batch, N choices, S sequence.
 """
@@ -11,7 +11,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class FoldChoices(keras.layers.Layer):
-    """Makes a row of every choice.
+    """Reshapes every choice to a row.
 
     Call arguments:
         ids: (B, N, S) int32.
@@ -31,11 +31,11 @@ class FoldChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class UnfoldChoices(keras.layers.Layer):
-    """Puts the scores of the rows back beside one another.
+    """Reshapes row scores to scores by example.
 
     Call arguments:
         scores: (B N, 1).
-        ids: (B, N, S), for its shape.
+        ids: (B, N, S), used for its shape only.
 
     Returns:
         (B, N).

@@ -15,34 +15,34 @@ from bert_tf.layers.normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertEmbeddings(keras.layers.Layer):
-    """Sum of token, position and segment embeddings, normalized, with dropout (arXiv 1810.04805, figure 2).
+    """Sums token, position and segment embeddings, with normalization and dropout (arXiv 1810.04805, figure 2).
 
-    The tables are looked up, summed and normalized in their own dtype (float32 under `mixed_*` policies, so
-    that the gradient of a frequent token is not summed in half precision); the output has the compute dtype.
+    Lookup, sum and normalization use the variable dtype: under `mixed_*` policies that is float32, so that the gradient
+    of a frequent token is not summed in half precision. The output has the compute dtype.
 
     Args:
-        vocabulary_size: V, rows of the token table.
+        vocabulary_size: V, number of rows in the token table.
         hidden_dim: H.
-        max_sequence_length: learned positions; a longer input is an error.
-        num_segments: rows of the segment table.
-        dropout: rate after the normalization.
+        max_sequence_length: number of learned positions; longer inputs raise an error.
+        num_segments: number of rows in the segment table.
+        dropout: dropout rate after the normalization.
         layer_norm_epsilon: added to the variance.
-        initializer_range: standard deviation of the truncated normal that fills the three tables.
-        **kwargs: of `keras.layers.Layer`.
+        initializer_range: standard deviation of the truncated normal initializer of the three tables.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         token_ids: (B, S) int32 in [0, V).
         segment_ids: (B, S) int32 in [0, num_segments).
-        position_ids: (B, S) int32 in [0, max_sequence_length), where they do not count from the beginning of the row
-            (`data.packing`).
-        training: whether dropout acts.
+        position_ids: (B, S) int32 in [0, max_sequence_length); defaults to positions counted from the start of the row.
+            Used for packed rows (`data.packing`).
+        training: whether to apply dropout.
 
     Returns:
-        (B, S, H). No Keras mask is attached, id 0 is a token like any other.
+        (B, S, H). No Keras mask is attached; id 0 is an ordinary token.
 
     Raises:
-        ValueError: when S is known and exceeds `max_sequence_length`. Where S is only known while a
-            TensorFlow graph runs, the slice of the position table fails there.
+        ValueError: if S is known and exceeds `max_sequence_length`. If S is only known while a TensorFlow graph runs,
+            the slice of the position table fails at run time.
     """
 
     def __init__(
@@ -86,8 +86,7 @@ class BertEmbeddings(keras.layers.Layer):
     def call(self, token_ids, segment_ids, position_ids=None, training=None):
         """Returns the embeddings, (B, S, H)."""
         self._check_length(token_ids.shape[1])
-        # A product with a few one-hot columns has a dense gradient of num_segments rows; a gather has one row
-        # for every token.
+        # The gradient of a one-hot product is dense with num_segments rows; that of a gather has one row per token.
         segments = ops.matmul(
             ops.one_hot(segment_ids, self.num_segments, dtype=self.variable_dtype), self.segment_embedding
         )
@@ -96,11 +95,11 @@ class BertEmbeddings(keras.layers.Layer):
         return self.dropout_layer(normalized, training=training)
 
     def _positions(self, token_ids, position_ids):
-        """Returns the position embeddings, (1, S, H) where each row counts from its beginning, else (B, S, H)."""
+        """Returns the position embeddings: (B, S, H) if `position_ids` is set, (1, S, H) otherwise."""
         table = ops.convert_to_tensor(self.position_embedding)
         if position_ids is not None:
             return ops.take(table, position_ids, axis=0)
-        # A plain `[:length]` would clip a length that is too large instead of failing.
+        # `[:length]` would silently clip a length that is too large.
         length = ops.shape(token_ids)[1]
         return ops.expand_dims(ops.slice(table, (0, 0), (length, self.hidden_dim)), axis=0)
 

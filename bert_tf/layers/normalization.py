@@ -1,4 +1,4 @@
-"""Layer normalization with a gradient of its own.
+"""Layer normalization with a hand-written gradient.
 
 Shape legend: (..., H) hidden states.
 """
@@ -13,13 +13,13 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Normalizes the last axis in float32, as Keras's does.
+    """Normalizes the last axis in float32, like `keras.layers.LayerNormalization`.
 
-    Its gradient (arXiv 1607.06450; `normalized` says it) is taken by hand: differentiating the single operations takes
-    more passes over memory.
+    The gradient (arXiv 1607.06450; see `normalized`) is hand-written, because automatic differentiation needs more
+    passes over memory.
 
     Args:
-        **kwargs: of `keras.layers.LayerNormalization`; the axis is the last one.
+        **kwargs: arguments of `keras.layers.LayerNormalization`; the axis must be the last one.
     """
 
     def call(self, inputs):
@@ -31,10 +31,16 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def normalized(epsilon: float) -> Any:
-    """Returns the function of inputs (..., H), gamma (H,) and beta (H,), float32, and its gradient.
+    """Returns a function of float32 inputs (..., H), gamma (H,) and beta (H,) with a hand-written gradient.
 
-    With x' = (x - mean) / sqrt(variance + epsilon) and g the gradient at x', which is that of the output times gamma,
-    the gradient at x is (g - mean(g) - x' * mean(g * x')) / sqrt(variance + epsilon).
+    Let x' = (x - mean) / sqrt(variance + epsilon), and let g be the gradient at x', i.e. the output gradient times
+    gamma. Then the gradient at x is (g - mean(g) - x' * mean(g * x')) / sqrt(variance + epsilon).
+
+    Args:
+        epsilon: added to the variance.
+
+    Returns:
+        The function.
     """
 
     @ops.custom_gradient

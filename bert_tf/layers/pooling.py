@@ -1,4 +1,4 @@
-"""One vector for a row of tokens.
+"""Pooling of token outputs to one vector per row.
 
 Shape legend: B batch, S sequence, H hidden.
 """
@@ -13,18 +13,20 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class TokenPooling(keras.layers.Layer):
-    """Mean or maximum over the tokens of a row, [CLS] and [SEP] among them, or the last one; padding left out.
+    """Computes the mean or maximum over the tokens of a row, or selects the last token.
+
+    [CLS] and [SEP] are included, padding is excluded.
 
     Args:
         kind: `mean`, `max` or `last`.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence: (B, S, H).
-        padding_mask: (B, S) int32, 1 where there is a token.
+        padding_mask: (B, S) int32, 1 for tokens, 0 for padding.
 
     Returns:
-        (B, H), computed in float32 and given in the compute dtype; 0 where a row has no token.
+        (B, H), computed in float32 and cast to the compute dtype; 0 for a row without tokens.
 
     Raises:
         ValueError: for another kind.
@@ -38,19 +40,19 @@ class TokenPooling(keras.layers.Layer):
 
     def call(self, sequence, padding_mask):
         """Returns the vectors."""
-        there = ops.expand_dims(ops.not_equal(padding_mask, 0), axis=-1)
+        is_token = ops.expand_dims(ops.not_equal(padding_mask, 0), axis=-1)
         values = ops.cast(sequence, "float32")
         if self.kind == "mean":
-            count = ops.sum(ops.cast(there, "float32"), axis=1)
-            pooled = ops.sum(ops.where(there, values, 0.0), axis=1) / ops.maximum(count, 1.0)
+            count = ops.sum(ops.cast(is_token, "float32"), axis=1)
+            pooled = ops.sum(ops.where(is_token, values, 0.0), axis=1) / ops.maximum(count, 1.0)
         elif self.kind == "last":
             position = ops.expand_dims(ops.arange(ops.shape(values)[1], dtype="int32"), axis=-1)
-            last = ops.max(ops.where(there, position, -1), axis=1, keepdims=True, initial=-1)
+            last = ops.max(ops.where(is_token, position, -1), axis=1, keepdims=True, initial=-1)
             pooled = ops.sum(ops.where(ops.equal(position, last), values, 0.0), axis=1)
         else:
-            # With `initial`, an empty batch has an empty answer; without, Keras puts an assertion into the graph.
-            most = ops.max(ops.where(there, values, float("-inf")), axis=1, initial=float("-inf"))
-            pooled = ops.where(ops.any(there, axis=1), most, 0.0)
+            # `initial` makes empty batches work; without it Keras adds an assertion to the graph.
+            most = ops.max(ops.where(is_token, values, float("-inf")), axis=1, initial=float("-inf"))
+            pooled = ops.where(ops.any(is_token, axis=1), most, 0.0)
         return ops.cast(pooled, self.compute_dtype)
 
     def compute_output_shape(self, sequence_shape, padding_mask_shape):

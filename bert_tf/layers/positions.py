@@ -1,4 +1,4 @@
-"""Taking single positions out of sequences.
+"""Gathers single positions of sequences.
 
 Shape legend: B batch, S sequence, N positions, H hidden.
 """
@@ -10,18 +10,18 @@ from keras import ops
 
 
 def rows_at(sequence, positions):
-    """Returns what stands at some positions of each sequence.
+    """Gathers the vectors at some positions of each sequence.
 
     Args:
         sequence: (B, S, H) tensor.
-        positions: (B, N) int32 in [0, S), not checked here.
+        positions: (B, N) int32 in [0, S), not checked.
 
     Returns:
         (B, N, H).
     """
     batch, length = ops.shape(sequence)[:2]
     hidden = sequence.shape[-1]
-    # One gather of whole rows: its gradient is a scatter of rows, that of a gather in each sequence is slower.
+    # One gather of whole rows, whose gradient is a scatter of rows; the gradient of a batched gather is slower.
     first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, axis=1)
     rows = ops.reshape(ops.cast(positions, "int32") + first_rows, (-1,))
     taken = ops.take(ops.reshape(sequence, (-1, hidden)), rows, axis=0)
@@ -30,7 +30,7 @@ def rows_at(sequence, positions):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class RowsAt(keras.layers.Layer):
-    """What stands at some positions of each sequence: `rows_at` in a functional model.
+    """Gathers the vectors at some positions of each sequence: `rows_at` as a layer.
 
     Call arguments:
         sequence: (B, S, H).

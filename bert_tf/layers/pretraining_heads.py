@@ -1,4 +1,4 @@
-"""What pre-training puts on the encoder: the masked language model and next sentence prediction.
+"""Pre-training heads: masked language model and next sentence prediction.
 
 Shape legend: B batch, S sequence, P predictions, H hidden, V vocabulary.
 """
@@ -17,25 +17,25 @@ from bert_tf.layers.positions import rows_at
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class MaskedLMHead(keras.layers.Layer):
-    """Logits over the vocabulary at the masked positions only.
+    """Computes logits over the vocabulary at the masked positions.
 
-    The positions are gathered before anything else, so that the vocabulary product, the dearest of the whole
-    model, runs over P rows a sequence and not over S. Output weights are the token embedding's (tied) and
-    count among this layer's weights too.
+    The masked positions are gathered first, so that the vocabulary projection, the most expensive operation of the
+    model, runs over P rows per sequence instead of S. The output weights are tied to the token embedding and are also
+    weights of this layer.
 
     Args:
         token_embedding: the encoder's `keras.layers.Embedding`.
-        activation: a name of `bert_tf.config.model.ACTIVATIONS`, mostly the encoder's.
-        layer_norm_epsilon: mostly the encoder's.
+        activation: one of `bert_tf.config.model.ACTIVATIONS`, usually the encoder's.
+        layer_norm_epsilon: added to the variance, usually the encoder's.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence_output: (B, S, H).
-        mask_positions: (B, P) int32 in [0, S), not checked here; what pads them is 0, with a loss weight of 0.
+        mask_positions: (B, P) int32 in [0, S), not checked; padded with 0, with a loss weight of 0.
 
     Returns:
-        (B, P, V) float32 whatever the dtype policy; the product itself runs in the compute dtype.
+        (B, P, V) float32 under any dtype policy; the projection runs in the compute dtype.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class MaskedLMHead(keras.layers.Layer):
         """Returns the logits, (B, P, V) float32."""
         masked = rows_at(sequence_output, mask_positions)
         batch, predictions = ops.shape(masked)[:2]
-        # Matrices, not stacks of them: the product with the table is then one that takes it as it lies in memory.
+        # With matrices instead of batches of them, the product reads the table in its memory layout.
         hidden = self.layer_norm(self.dense(ops.reshape(masked, (-1, masked.shape[-1]))))
         table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
         logits = ops.cast(_products(hidden, table), "float32")
@@ -110,16 +110,17 @@ class MaskedLMHead(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MaskedLMHead:
-        """Builds the layer from what `get_config` gave."""
+        """Builds the layer from the result of `get_config`."""
         embedding = keras.saving.deserialize_keras_object(config["token_embedding"])
         return cls(**(config | {"token_embedding": embedding}))
 
 
 @ops.custom_gradient
 def _products(rows, table):
-    """Returns rows times the transposed table, (N, V) of (N, H) and (V, H).
+    """Multiplies rows (N, H) by the transposed table (V, H); returns (N, V).
 
-    The gradient is taken by hand: differentiating the transposition lays the gradient of the whole table out anew.
+    The gradient is hand-written, because automatic differentiation of the transposition copies the gradient of the
+    whole table.
     """
 
     def gradient(*args, upstream=None):
@@ -132,19 +133,19 @@ def _products(rows, table):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class NextSentenceHead(keras.layers.Layer):
-    """Logits of "is the next sentence" (0) and "is a random sentence" (1), as the original numbers them.
+    """Computes logits for "is the next sentence" (0) and "is a random sentence" (1), numbered as in the original.
 
-    Where a row holds several examples (`data.packing`) there are two logits for each of them.
+    For packed rows (`data.packing`) it computes two logits per example.
 
     Args:
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
-        pooled_output: (B, H), or (B, M, H) of M examples a row.
+        pooled_output: (B, H), or (B, M, H) for M examples per row.
 
     Returns:
-        (B, 2) or (B, M, 2) float32, computed in float32 whatever the dtype policy.
+        (B, 2) or (B, M, 2) float32, computed in float32 under any dtype policy.
     """
 
     def __init__(self, initializer_range: float = 0.02, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""One layer of the encoder, made of plain matrix products.
+"""Transformer encoder layer, built from plain matrix products.
 
 Shape legend: B batch, S sequence, H hidden, N heads, D = H / N, F inner width of the feed-forward network.
 """
@@ -17,18 +17,19 @@ from bert_tf.layers.normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class HeadProjection(keras.layers.Layer):
-    """A linear map of all tokens to or from the heads, whose kernel keeps the heads apart.
+    """Projects all tokens to or from the attention heads, with a separate kernel axis for the heads.
 
-    It is a single product of matrices; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, and slower.
+    The projection is a single matrix product; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, which
+    is slower.
 
     Args:
-        kernel_shape: (H, N, D) to the heads, (N, D, H) back.
-        inputs: how many axes of the kernel are the input's, 1 or 2.
+        kernel_shape: (H, N, D) for projections to the heads, (N, D, H) for projections back.
+        inputs: number of leading kernel axes that belong to the input, 1 or 2.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
-        rows: (T, H) of T tokens.
+        rows: (T, H), T tokens.
 
     Returns:
         (T, H).
@@ -44,7 +45,7 @@ class HeadProjection(keras.layers.Layer):
         self.kernel_scale: Any = None
 
     def build(self, rows_shape):
-        """Creates kernel and bias."""
+        """Creates the kernel and the bias."""
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         self.kernel = self.add_weight(shape=self.kernel_shape, initializer=initializer, name="kernel")
         self.bias = self.add_weight(shape=self.kernel_shape[self.inputs :], initializer="zeros", name="bias")
@@ -58,11 +59,12 @@ class HeadProjection(keras.layers.Layer):
         return ops.add(products, ops.reshape(self.bias, (-1,)))
 
     def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
-        """Keeps the kernel in int8 with a scale for each output, for inference; inputs and products stay as they are.
+        """Quantizes the kernel to int8 with a scale per output, for inference; activations are not quantized.
 
         Args:
             mode: `int8`.
-            type_check, config: of `keras.Model.quantize`, which calls this; not read.
+            type_check: unused; passed by `keras.Model.quantize`.
+            config: unused; passed by `keras.Model.quantize`.
 
         Raises:
             NotImplementedError: for another mode.
@@ -72,15 +74,15 @@ class HeadProjection(keras.layers.Layer):
         kernel = ops.reshape(self.kernel, (self._width, -1))
         values, scale = keras.quantizers.abs_max_quantize(kernel, axis=0, to_numpy=True)
         del self.kernel
-        kept = {"initializer": "zeros", "trainable": False}
-        self.kernel = self.add_weight(shape=self.kernel_shape, dtype="int8", name="kernel", **kept)
-        self.kernel_scale = self.add_weight(shape=(kernel.shape[1],), name="kernel_scale", **kept)
+        options = {"initializer": "zeros", "trainable": False}
+        self.kernel = self.add_weight(shape=self.kernel_shape, dtype="int8", name="kernel", **options)
+        self.kernel_scale = self.add_weight(shape=(kernel.shape[1],), name="kernel_scale", **options)
         self.kernel.assign(ops.reshape(values, self.kernel_shape))
         self.kernel_scale.assign(ops.squeeze(scale, axis=0))
 
     @property
     def _width(self) -> int:
-        """H of the input."""
+        """Input width."""
         return math.prod(self.kernel_shape[: self.inputs])
 
     def compute_output_shape(self, rows_shape):
@@ -98,25 +100,25 @@ class HeadProjection(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class SelfAttention(keras.layers.Layer):
-    """Scaled dot-product attention of several heads (arXiv 1706.03762, 3.2), the softmax in float32.
+    """Multi-head scaled dot-product attention (arXiv 1706.03762, 3.2), with the softmax in float32.
 
     Args:
         num_heads: N; divides H.
-        dropout: rate on the attention weights.
+        dropout: dropout rate on the attention weights.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).
-        attention_mask: float32, added to the scores; see `AttentionMask`.
-        training: whether dropout acts.
+        attention_mask: float32, added to the attention scores; see `AttentionMask`.
+        training: whether to apply dropout.
 
     Returns:
         (B, S, H).
     """
 
     def __init__(self, num_heads: int, dropout: float = 0.1, initializer_range: float = 0.02, **kwargs: Any) -> None:
-        # The mask stays float32 under every policy.
+        # The mask is float32 under every dtype policy.
         super().__init__(autocast=False, **kwargs)
         self.num_heads = num_heads
         self.dropout = dropout
@@ -126,43 +128,45 @@ class SelfAttention(keras.layers.Layer):
     def build(self, hidden_shape, attention_mask_shape=None):
         """Creates the four projections."""
         width, heads = hidden_shape[-1], self.num_heads
-        apart = (heads, width // heads)
+        per_head = (heads, width // heads)
 
         def projection(name: str, kernel_shape: tuple[int, ...], inputs: int) -> HeadProjection:
             layer = HeadProjection(kernel_shape, inputs, self.initializer_range, dtype=self.dtype_policy, name=name)
             layer.build((None, width))
             return layer
 
-        self.query, self.key, self.value = (projection(name, (width, *apart), 1) for name in ("query", "key", "value"))
-        self.attention_output = projection("attention_output", (*apart, width), 2)
+        self.query, self.key, self.value = (
+            projection(name, (width, *per_head), 1) for name in ("query", "key", "value")
+        )
+        self.attention_output = projection("attention_output", (*per_head, width), 2)
         self.built = True
 
     def call(self, hidden, attention_mask, training=None):
-        """Returns what each position draws from those that it attends to."""
+        """Returns the attention output."""
         rows, length = rows_of(hidden)
         weights = ops.cast(self._weights(rows, length, attention_mask), self.compute_dtype)
         weights = self.dropout_layer(weights, training=training)
         values = self._heads(self.value, rows, length, (0, 2, 1, 3))
-        drawn = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-        output = self.attention_output(ops.reshape(drawn, (-1, hidden.shape[-1])))
+        context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
+        output = self.attention_output(ops.reshape(context, (-1, hidden.shape[-1])))
         return ops.reshape(output, (-1, length, hidden.shape[-1]))
 
     def weights_of(self, hidden, attention_mask):
-        """Returns the share that each position draws from each: float32 (B, N, S, S)."""
+        """Returns the attention weights, float32 (B, N, S, S)."""
         rows, length = rows_of(hidden)
         return self._weights(rows, length, attention_mask)
 
     def _weights(self, rows, length, attention_mask):
-        # The keys are laid out as the product takes them, and the queries scaled while they are small.
+        # Keys are transposed for the product; scaling the queries is cheaper than scaling the scores.
         query = self._heads(self.query, rows, length, (0, 2, 1, 3))
         query = query * (1.0 / math.sqrt(rows.shape[-1] // self.num_heads))
         scores = ops.matmul(query, self._heads(self.key, rows, length, (0, 2, 3, 1)))
         return ops.softmax(ops.cast(scores, "float32") + attention_mask)
 
     def _heads(self, projection, rows, length, axes):
-        """Returns (B, S, N, D) of a projection, its axes in another order."""
-        apart = (-1, length, self.num_heads, rows.shape[-1] // self.num_heads)
-        return ops.transpose(ops.reshape(projection(rows), apart), axes)
+        """Splits a projection into heads, (B, S, N, D), and permutes its axes."""
+        shape = (-1, length, self.num_heads, rows.shape[-1] // self.num_heads)
+        return ops.transpose(ops.reshape(projection(rows), shape), axes)
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""
@@ -181,22 +185,22 @@ class SelfAttention(keras.layers.Layer):
 class TransformerLayer(keras.layers.Layer):
     """Self-attention and a feed-forward network, each followed by dropout, a residual connection and normalization.
 
-    Weights have the names and shapes of `keras_hub.layers.TransformerEncoder`, which it is faster than.
+    The weights have the names and shapes of `keras_hub.layers.TransformerEncoder`; this layer is faster.
 
     Args:
         num_heads: N; divides H.
         intermediate_dim: F.
-        dropout: rate on attention weights and on what both halves give.
-        attention_dropout: rate on attention weights where it is another; None where it is not.
-        activation: of the feed-forward network, a name of `bert_tf.config.model.ACTIVATIONS`.
+        dropout: dropout rate on attention weights and on the outputs of both sub-layers.
+        attention_dropout: dropout rate on attention weights; defaults to `dropout`.
+        activation: activation of the feed-forward network, one of `bert_tf.config.model.ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).
-        attention_mask: float32, added to the scores of all heads; see `AttentionMask`.
-        training: whether dropout acts.
+        attention_mask: float32, added to the attention scores of all heads; see `AttentionMask`.
+        training: whether to apply dropout.
 
     Returns:
         (B, S, H).
@@ -255,8 +259,8 @@ class TransformerLayer(keras.layers.Layer):
         attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
         hidden = self.attention_norm(hidden + attended)
         rows, length = rows_of(hidden)
-        fed = self.feedforward_dropout(self.outer(self.inner(rows)), training=training)
-        return ops.reshape(self.feedforward_norm(rows + fed), (-1, length, hidden.shape[-1]))
+        transformed = self.feedforward_dropout(self.outer(self.inner(rows)), training=training)
+        return ops.reshape(self.feedforward_norm(rows + transformed), (-1, length, hidden.shape[-1]))
 
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""
@@ -285,23 +289,23 @@ class TransformerLayer(keras.layers.Layer):
 
 
 def rows_of(hidden):
-    """Returns hidden states as rows (B * S, H), of which TensorFlow fuses products, biases and what is added, and S."""
+    """Returns hidden states as rows (B * S, H), for which TensorFlow fuses products, biases and additions, and S."""
     return ops.reshape(hidden, (-1, hidden.shape[-1])), ops.shape(hidden)[1]
 
 
 class AttentionWeights(keras.layers.Layer):
-    """What a transformer layer draws from where, computed by the layer itself.
+    """Returns the attention weights of a transformer layer.
 
     Args:
-        layer: the transformer layer; its weights are shared.
-        **kwargs: of `keras.layers.Layer`.
+        layer: transformer layer; its weights are shared.
+        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H), the input of `layer`.
-        attention_mask: float32, added to the scores; see `AttentionMask`.
+        attention_mask: float32, added to the attention scores; see `AttentionMask`.
 
     Returns:
-        float32 (B, N, S, S): the share that a position (third axis) draws from each (fourth axis).
+        float32 (B, N, S, S): weights of each query position (third axis) over the key positions (fourth axis).
     """
 
     def __init__(self, layer: TransformerLayer, **kwargs: Any) -> None:
@@ -309,7 +313,7 @@ class AttentionWeights(keras.layers.Layer):
         self.layer = layer
 
     def call(self, hidden, attention_mask):
-        """Returns the shares."""
+        """Returns the attention weights."""
         return self.layer.attention.weights_of(ops.cast(hidden, self.layer.compute_dtype), attention_mask)
 
     def compute_output_spec(self, hidden, attention_mask):

@@ -1,4 +1,4 @@
-"""A learned mixture of several layers' outputs.
+"""Learned weighted sum of layer outputs.
 
 Shape legend: B batch, S sequence, L layers, H hidden.
 """
@@ -11,11 +11,11 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class WeightedSum(keras.layers.Layer):
-    """`gamma` times the sum of the layers, each times its share, the softmax of `scores`.
+    """Computes `gamma` times the sum of the layers weighted by the softmax of `scores`.
 
-    arXiv 1810.04805 does not say how the sums of its Table 7 are weighted. These are the weights of ELMo
-    (arXiv 1802.05365, equation 1), whose features the paper compares its own with: shares that sum to one keep the
-    scale of a layer's output, and one factor is free. At first all layers count alike.
+    arXiv 1810.04805 does not specify the weights of the sums in its Table 7. This layer uses those of ELMo
+    (arXiv 1802.05365, equation 1), the baseline of the paper: weights that sum to one preserve the scale of a layer's
+    output, and `gamma` is a free factor. Initially all layers have equal weights.
 
     Call arguments:
         layers: (B, S, L, H).
@@ -25,14 +25,14 @@ class WeightedSum(keras.layers.Layer):
     """
 
     def build(self, layers_shape):
-        """Creates a score for each layer, and the factor."""
-        # Under this name, of layer normalization's factor, it is never decayed towards zero.
+        """Creates a score per layer and the factor `gamma`."""
+        # The name `gamma`, as in layer normalization, excludes it from weight decay.
         self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
         self.scores = self.add_weight(shape=(layers_shape[2],), initializer="zeros", name="scores")
         self.built = True
 
     def call(self, layers):
-        """Returns the sum."""
+        """Returns the weighted sum."""
         shares = self.gamma * ops.softmax(self.scores)
         return ops.squeeze(ops.matmul(ops.expand_dims(shares, 0), layers), axis=2)
 

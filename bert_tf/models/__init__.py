@@ -1,4 +1,4 @@
-"""Functional Keras models of BERT, pure `keras.ops`, and the presets they are kept in."""
+"""Functional Keras models of BERT in pure `keras.ops`, and presets to save and load them."""
 
 from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.bilstm_encoder import BertBiLSTMEncoder

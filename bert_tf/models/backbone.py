@@ -1,6 +1,6 @@
-"""The encoder.
+"""The BERT encoder.
 
-Shape legend: B batch, S sequence, H hidden, L layers, N heads; packed: R rows, M examples a row.
+Shape legend: B batch, S sequence, H hidden, L layers, N heads; packed: R rows, M examples per row.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class BertBackbone(PresetModel):
     """The transformer encoder of BERT (arXiv 1810.04805, section 3).
 
     Args:
-        config: the architecture; a mapping of its fields will do.
+        config: architecture, or a mapping of its fields.
         dtype: a Keras dtype policy or its name, such as `mixed_bfloat16`; the global one when `None`.
-        name: of the model.
-        **kwargs: `trainable`.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: dictionary of `token_ids`, `segment_ids` and `padding_mask` (1 where there is a token), all
-            (B, S) int32, S at most `config.max_sequence_length`.
+        inputs: dictionary of `token_ids`, `segment_ids` and `padding_mask` (1 for tokens, 0 for padding), all
+            (B, S) int32; S is at most `config.max_sequence_length`.
 
     Returns:
-        Dictionary of `sequence_output` (B, S, H) and, with a pooler, `pooled_output` (B, H), the tanh projection of
-        the first token's output.
+        Dictionary of `sequence_output` (B, S, H) and, if there is a pooler, `pooled_output` (B, H), the tanh projection
+        of the first token's output.
 
     Raises:
-        ValueError: when S is larger than `config.max_sequence_length`.
+        ValueError: if S exceeds `config.max_sequence_length`.
     """
 
     def __init__(
@@ -67,30 +67,30 @@ class BertBackbone(PresetModel):
 
     @property
     def config(self) -> BertConfig:
-        """The architecture."""
+        """Architecture of the encoder."""
         return self._config
 
     @property
     def token_embedding(self) -> keras.layers.Embedding:
-        """The embedding of the vocabulary, which the masked language model's output is tied to."""
+        """Token embedding, whose weights are tied to the output of the masked language model."""
         return self.get_layer("embeddings").token_embedding
 
     @property
     def layer_outputs(self) -> dict[str, keras.KerasTensor]:
-        """Symbolic outputs by name, each (B, S, H): `embeddings`, then `layer_1` to `layer_L`."""
+        """Symbolic outputs by layer name, each (B, S, H): `embeddings`, then `layer_1` to `layer_L`."""
         return dict(self._layer_outputs)
 
     def features(self, layers: Iterable[str]) -> keras.Model:
-        """Returns a model, sharing all weights, from this one's inputs to the outputs of `layers`.
+        """Returns a model with shared weights that outputs the hidden states of `layers`.
 
         Args:
-            layers: names of `layer_outputs`.
+            layers: layer names, keys of `layer_outputs`.
 
         Returns:
-            A model whose output is a dictionary of (B, S, H) tensors by layer name.
+            A model with the inputs of this model, whose output is a dictionary of (B, S, H) tensors by layer name.
 
         Raises:
-            ConfigError: for an unknown name, or none at all.
+            ConfigError: for an unknown name or no names.
         """
         names = list(layers)
         unknown = [name for name in names if name not in self._layer_outputs]
@@ -99,12 +99,13 @@ class BertBackbone(PresetModel):
         return keras.Model(self.input, {name: self._layer_outputs[name] for name in names}, name="features")
 
     def attentions(self) -> keras.Model:
-        """Returns a model, sharing all weights, from this one's inputs to the attention weights that it uses.
+        """Returns a model with shared weights that outputs the attention weights.
 
         Returns:
-            A model whose output is a dictionary by layer, `layer_1` to `layer_L`, of float32 (B, N, S, S): for each of
-            N heads the share that a position (third axis) draws from each (fourth axis). The shares of a position add
-            up to 1; what it draws from padding, or from its right where the model reads left to right, is 0.
+            A model with the inputs of this model. Its output is a dictionary by layer name (`layer_1` to `layer_L`) of
+            float32 (B, N, S, S) tensors: for each of N heads, the weights of a query position (third axis) over the key
+            positions (fourth axis). The weights of a position sum to 1; weights of padding, and of later positions in
+            left-to-right models, are 0.
         """
         mask = self._encoder_layers["attention_mask"](self.input[PADDING_MASK])
         names = list(self._layer_outputs)
@@ -117,12 +118,12 @@ class BertBackbone(PresetModel):
         return keras.Model(self.input, weights, name="attentions")
 
     def packed(self) -> keras.Model:
-        """Returns a model, sharing all weights, for rows that hold several examples each (see `data.packing`).
+        """Returns a model with shared weights for packed rows of several examples (see `data.packing`).
 
         Returns:
-            A model of `token_ids`, `segment_ids`, `padding_mask`, `example_ids`, `position_ids`, all (R, S) int32, and
-            `first_positions` (R, M) int32. It gives `sequence_output` (R, S, H) and, with a pooler, `pooled_output`
-            (R, M, H), in which each example has what this model gives for it alone.
+            A model with the inputs `token_ids`, `segment_ids`, `padding_mask`, `example_ids`, `position_ids`, all
+            (R, S) int32, and `first_positions` (R, M) int32. It outputs `sequence_output` (R, S, H) and, if there is a
+            pooler, `pooled_output` (R, M, H). The outputs of each example are the same as in an unpacked row.
         """
         names = (*self.input, EXAMPLE_IDS, POSITION_IDS, FIRST_POSITIONS)
         inputs = {key: keras.Input(shape=(None,), dtype="int32", name=key) for key in names}
@@ -134,7 +135,7 @@ class BertBackbone(PresetModel):
         return keras.Model(inputs, outputs, name="packed_backbone")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the architecture as a dictionary."""
+        """Returns the constructor's arguments, with the architecture as a dictionary."""
         return {
             "config": to_dict(self.config),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -144,12 +145,12 @@ class BertBackbone(PresetModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertBackbone:
-        """Builds the model from what `get_config` gave."""
+        """Builds the model from the result of `get_config`."""
         return cls(**config)
 
 
 def _layers(config: BertConfig, policy: keras.DTypePolicy) -> dict[str, keras.layers.Layer]:
-    """Returns all layers by name, in their order."""
+    """Creates all layers; returns them by name, in order."""
     transformer = [
         _transformer_layer(config, policy, name=f"layer_{number}") for number in range(1, config.num_layers + 1)
     ]
@@ -169,7 +170,7 @@ def _pooler(config: BertConfig, policy: keras.DTypePolicy) -> keras.layers.Dense
 
 
 def _encode(layers: Mapping[str, keras.layers.Layer], inputs: Mapping[str, Any]) -> dict[str, keras.KerasTensor]:
-    """Returns the symbolic outputs, (B, S, H) each: `embeddings`, then `layer_1` to `layer_L`."""
+    """Applies the layers to symbolic inputs; returns the (B, S, H) outputs of `embeddings`, `layer_1` to `layer_L`."""
     mask = layers["attention_mask"](inputs[PADDING_MASK], inputs.get(EXAMPLE_IDS))
     hidden = layers["embeddings"](inputs[TOKEN_IDS], inputs[SEGMENT_IDS], inputs.get(POSITION_IDS))
     outputs = {"embeddings": hidden}

@@ -1,6 +1,6 @@
-"""An encoder with a BiLSTM on top, which models of tasks take in the place of the encoder.
+"""BERT encoder followed by a BiLSTM, which task models use like a plain encoder.
 
-Shape legend: B batch, S sequence, D width of one direction.
+Shape legend: B batch, S sequence, D units per direction.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from bert_tf.models.bilstm_tagger import BILSTM_DIM, check_bilstm
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertBiLSTMEncoder(keras.Model):
-    """The encoder and one BiLSTM on it, trained together: "+ BiLSTM" of arXiv 1810.04805, Table 5.
+    """BERT encoder and a BiLSTM, trained together: "+ BiLSTM" in Table 5 of arXiv 1810.04805.
 
-    It is meant for `left_to_right` encoders, whose tokens have not seen what follows them. The paper does not say how
-    a whole text is read from it; here it is the two final states of the BiLSTM, as each has seen all of the text.
+    It is intended for `left_to_right` encoders, in which tokens do not attend to later tokens. The paper does not
+    specify the representation of a whole text; this model uses the two final states of the BiLSTM, which depend on all
+    tokens.
 
     Args:
-        backbone: the encoder; it needs no pooler.
+        backbone: the encoder; a pooler is not required.
         bilstm_dim: D.
-        name: of the model.
-        **kwargs: `trainable`.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Dictionary of `sequence_output` (B, S, 2 D) and `pooled_output` (B, 2 D), the last forward and the first
-        backward state.
+        Dictionary of `sequence_output` (B, S, 2 D) and `pooled_output` (B, 2 D), the final states of the forward and
+        backward LSTM.
 
     Raises:
-        ConfigError: for a width below 1.
+        ConfigError: for fewer than one unit.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class BertBiLSTMEncoder(keras.Model):
 
     @property
     def config(self) -> BertConfig:
-        """The architecture of the encoder."""
+        """Architecture of the encoder."""
         return self.backbone.config
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the encoder serialized."""
+        """Returns the constructor's arguments, with the encoder serialized."""
         return {
             "backbone": keras.saving.serialize_keras_object(self.backbone),
             "bilstm_dim": self.bilstm_dim,
@@ -69,5 +70,5 @@ class BertBiLSTMEncoder(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertBiLSTMEncoder:
-        """Builds the model from what `get_config` gave."""
+        """Builds the model from the result of `get_config`."""
         return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))

@@ -1,4 +1,4 @@
-"""A label for every token from features of an encoder that is not trained.
+"""Token classifier on features of a frozen encoder.
 
 Shape legend: B batch, S sequence, L layers, H hidden, C classes.
 """
@@ -22,27 +22,28 @@ BILSTM_DIM, BILSTM_LAYERS = 768, 2
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BiLSTMTagger(keras.Model):
-    """The feature-based approach of arXiv 1810.04805, section 5.3: layers put together, a BiLSTM, a classifier.
+    """Feature-based token classifier of arXiv 1810.04805, section 5.3: combined layers, a BiLSTM, a dense layer.
 
     Args:
         num_classes: C.
-        num_features: L, layers that come in.
+        num_features: L, number of input layers.
         feature_dim: H.
-        way: how layers are put together: `one`, `concat` or `weighted_sum`.
-        bilstm_dim: width of each direction of the two-layer BiLSTM.
-        dropout: rate on what each of its layers, and the classifier, reads.
-        dtype: a Keras dtype policy or its name; the global one when `None`.
-        name: of the model.
-        **kwargs: `trainable`.
+        way: how the layers are combined: `one`, `concat` or `weighted_sum`.
+        bilstm_dim: number of units per direction of the two-layer BiLSTM.
+        dropout: dropout rate on the inputs of each BiLSTM layer and of the classifier.
+        dtype: Keras dtype policy or its name; defaults to the global policy.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: dictionary of `features` (B, S, L, H) float16 and `padding_mask` (B, S) int32, 1 where there is a token.
+        inputs: dictionary of `features` (B, S, L, H) float16 and `padding_mask` (B, S) int32, 1 for tokens and
+            0 for padding.
 
     Returns:
-        Logits, (B, S, C), computed in float32 whatever the dtype policy. Those of padding mean nothing.
+        Logits, (B, S, C), computed in float32 under any dtype policy. Logits at padding positions are undefined.
 
     Raises:
-        ConfigError: for fewer than one class, a rate outside [0, 1) or a width below 1.
+        ConfigError: for fewer than one class, a dropout rate outside [0, 1) or fewer than one unit.
     """
 
     def __init__(
@@ -64,13 +65,13 @@ class BiLSTMTagger(keras.Model):
             FEATURES: keras.Input(shape=(None, num_features, feature_dim), dtype="float16", name=FEATURES),
             PADDING_MASK: keras.Input(shape=(None,), dtype="int32", name=PADDING_MASK),
         }
-        together: keras.layers.Layer = (
+        combine: keras.layers.Layer = (
             WeightedSum(dtype=policy, name="weighted_sum")
             if way == WEIGHTED
             else keras.layers.Reshape((-1, num_features * feature_dim), dtype=policy, name="side_by_side")
         )
         bilstm = BiLSTM(bilstm_dim, BILSTM_LAYERS, dropout, dtype=policy, name="bilstm")
-        hidden, _ = bilstm(together(inputs[FEATURES]), inputs[PADDING_MASK])
+        hidden, _ = bilstm(combine(inputs[FEATURES]), inputs[PADDING_MASK])
         hidden = keras.layers.Dropout(dropout, dtype=policy, name="head_dropout")(hidden)
         outputs = keras.layers.Dense(num_classes, dtype="float32", name="logits")(hidden)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
@@ -95,12 +96,12 @@ class BiLSTMTagger(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BiLSTMTagger:
-        """Builds the model from what `get_config` gave."""
+        """Builds the model from the result of `get_config`."""
         return cls(**config)
 
 
 def check_bilstm(bilstm_dim: int, dropout: float) -> None:
-    """Raises ConfigError for a width below 1 or a rate outside [0, 1)."""
+    """Raises ConfigError for fewer than one unit or a dropout rate outside [0, 1)."""
     if bilstm_dim < 1:
         raise ConfigError(f"`bilstm_dim` must be at least 1. Received: {bilstm_dim}")
     if not 0.0 <= dropout < 1.0:

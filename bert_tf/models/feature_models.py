@@ -1,7 +1,7 @@
-"""Models on an encoder that stays as it is, whole: from token ids to logits.
+"""Models with a frozen encoder, from token ids to logits.
 
-What they learn is trained on features that are kept on disk; whole, they go into presets and answer texts. The outputs
-of the encoder are rounded to float16 on their way, as those on disk are, so that both give the same.
+Their heads are trained on features cached on disk; the complete models are saved as presets and used for prediction.
+The encoder's outputs are rounded to float16, as in the cache, so that training and prediction see the same features.
 
 Shape legend: B batch, S sequence, H hidden, C classes.
 """
@@ -21,31 +21,31 @@ from bert_tf.models.bilstm_tagger import BILSTM_DIM, BiLSTMTagger
 from bert_tf.models.task_model import TaskModel, check_classes
 
 POOLINGS = ("first", "mean", "max")
-# Lower than any feature: what padding counts as where the largest is taken.
+# Value of padding in max pooling, lower than any feature.
 _LOWEST = -65504.0
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertFeatureTagger(TaskModel):
-    """A `BiLSTMTagger` on the encoder, which it freezes.
+    """A `BiLSTMTagger` on a frozen encoder.
 
     Args:
-        backbone: the encoder; its `trainable` is set to False.
+        backbone: the encoder; its `trainable` attribute is set to False.
         num_classes: C.
-        combination: a name of `config.features.COMBINATIONS`, or of one layer.
-        bilstm_dim: width of each direction of the BiLSTM.
-        dropout: rate in the tagger.
-        name: of the model.
-        **kwargs: `trainable`.
+        combination: key of `config.features.COMBINATIONS`, or the name of a single layer.
+        bilstm_dim: number of units per direction of the BiLSTM.
+        dropout: dropout rate of the tagger.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Logits, (B, S, C), computed in float32 whatever the dtype policy.
+        Logits, (B, S, C), computed in float32 under any dtype policy.
 
     Raises:
-        ConfigError: as `BiLSTMTagger` and `config.features.combination` do.
+        ConfigError: for the arguments that `BiLSTMTagger` or `config.features.combination` rejects.
     """
 
     num_classes: int
@@ -88,24 +88,24 @@ class BertFeatureTagger(TaskModel):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertProbe(TaskModel):
-    """A linear classifier of whole texts on the encoder, which it freezes.
+    """A linear text classifier on a frozen encoder.
 
     Args:
-        backbone: the encoder; its `trainable` is set to False.
-        num_classes: C; 1 for a regression.
-        combination: a name of `config.features.COMBINATIONS`, no weighted sum, or of one layer.
-        pooling: how tokens become one vector: `first`, that of [CLS]; `mean` or `max` over all tokens.
-        name: of the model.
-        **kwargs: `trainable`.
+        backbone: the encoder; its `trainable` attribute is set to False.
+        num_classes: C; 1 for regression.
+        combination: key of `config.features.COMBINATIONS` (weighted sums excluded), or the name of a single layer.
+        pooling: `first` (the [CLS] token), or `mean` or `max` over all tokens.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Logits, (B, C), computed in float32 whatever the dtype policy.
+        Logits, (B, C), computed in float32 under any dtype policy.
 
     Raises:
-        ConfigError: for fewer than one class, another pooling, or as `config.features.combination` does.
+        ConfigError: for fewer than one class, an unknown pooling, or an invalid combination.
     """
 
     num_classes: int
@@ -123,51 +123,54 @@ class BertProbe(TaskModel):
     ) -> None:
         check_classes(num_classes)
         features = list(pooled_features(backbone, _chosen(combination, backbone), pooling).values())
-        together = features[0] if len(features) == 1 else ops.concatenate(features, axis=-1)
-        outputs = keras.layers.Dense(num_classes, dtype="float32", name="logits")(together)
+        vector = features[0] if len(features) == 1 else ops.concatenate(features, axis=-1)
+        outputs = keras.layers.Dense(num_classes, dtype="float32", name="logits")(vector)
         arguments = {"num_classes": num_classes, "combination": combination, "pooling": pooling}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
         backbone.trainable = False
 
 
 def token_features(backbone: BertBackbone, layers: tuple[str, ...]) -> dict[str, keras.KerasTensor]:
-    """Returns the symbolic outputs of some layers by name, (B, S, H) float16, on the encoder's inputs."""
+    """Returns the symbolic outputs of `layers` by name, (B, S, H) float16, for the encoder's inputs."""
     outputs = backbone.features(layers)(backbone.input)
     return {name: ops.cast(outputs[name], "float16") for name in layers}
 
 
 def pooled_features(backbone: BertBackbone, chosen: Combination, pooling: str) -> dict[str, keras.KerasTensor]:
-    """Returns a vector a row of each layer, `layer.pooling` (B, H) float16, symbolic, on the encoder's inputs.
+    """Returns one pooled vector per row and layer.
 
     Args:
         backbone: the encoder.
-        chosen: layers, not to be weighted.
-        pooling: of `POOLINGS`.
+        chosen: combination of layers, not a weighted sum.
+        pooling: one of `POOLINGS`.
+
+    Returns:
+        Symbolic outputs for the encoder's inputs, (B, H) float16, with names `layer.pooling`.
 
     Raises:
-        ConfigError: for another pooling, or layers to be weighted.
+        ConfigError: for an unknown pooling, or a weighted sum.
     """
     if pooling not in POOLINGS:
         raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
     if chosen.way == WEIGHTED:
         raise ConfigError(
-            f"a linear classifier takes one layer, or several side by side ({CONCATENATED}), no sum whose weights are "
-            f"to be learned. Received: {chosen.name}"
+            f"a linear classifier supports a single layer or concatenated layers ({CONCATENATED}), not a learned "
+            f"weighted sum. Received: {chosen.name}"
         )
     outputs = backbone.features(chosen.layers)(backbone.input)
-    there = ops.expand_dims(ops.not_equal(backbone.input[PADDING_MASK], 0), axis=-1)
+    is_token = ops.expand_dims(ops.not_equal(backbone.input[PADDING_MASK], 0), axis=-1)
     return {
-        f"{name}.{pooling}": ops.cast(_pooled(ops.cast(outputs[name], "float32"), there, pooling), "float16")
+        f"{name}.{pooling}": ops.cast(_pooled(ops.cast(outputs[name], "float32"), is_token, pooling), "float16")
         for name in chosen.layers
     }
 
 
-def _pooled(hidden: Any, there: Any, pooling: str) -> Any:
+def _pooled(hidden: Any, is_token: Any, pooling: str) -> Any:
     if pooling == "first":
         return hidden[:, 0]
     if pooling == "max":
-        return ops.max(ops.where(there, hidden, _LOWEST), axis=1)
-    return ops.sum(ops.where(there, hidden, 0.0), axis=1) / ops.sum(ops.cast(there, "float32"), axis=1)
+        return ops.max(ops.where(is_token, hidden, _LOWEST), axis=1)
+    return ops.sum(ops.where(is_token, hidden, 0.0), axis=1) / ops.sum(ops.cast(is_token, "float32"), axis=1)
 
 
 def _chosen(name: str, backbone: BertBackbone) -> Combination:

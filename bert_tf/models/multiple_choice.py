@@ -1,4 +1,4 @@
-"""The encoder with one score for each of several choices.
+"""BERT encoder with one score per choice.
 
 Shape legend: B batch, N choices, S sequence.
 """
@@ -16,22 +16,22 @@ from bert_tf.models.task_model import TaskModel, logits, pooled
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertMultipleChoice(TaskModel):
-    """The choice among continuations (arXiv 1810.04805, section 4.4): each makes a pair with the text, scored alone.
+    """Multiple choice model (arXiv 1810.04805, section 4.4), which scores each pair of text and choice separately.
 
     Args:
         backbone: the encoder, with a pooler.
-        dropout: rate on the pooled output while training.
-        name: of the model.
-        **kwargs: `trainable`.
+        dropout: dropout rate on the pooled output.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's, each (B, N, S).
+        inputs: dictionary of the encoder's inputs, each (B, N, S).
 
     Returns:
-        Logits over the choices, (B, N), computed in float32 whatever the dtype policy.
+        Logits over the choices, (B, N), computed in float32 under any dtype policy.
 
     Raises:
-        ConfigError: for a rate outside [0, 1) or an encoder without pooler.
+        ConfigError: for a dropout rate outside [0, 1) or an encoder without pooler.
     """
 
     dropout: float

@@ -1,4 +1,4 @@
-"""The files under a preset: weights by name, and directories replaced whole or not at all."""
+"""Preset files: weights by name, and replacement of directories through a staging directory."""
 
 from __future__ import annotations
 
@@ -15,37 +15,41 @@ from bert_tf.models.weight_file import read_array, stored_arrays
 
 
 def write_weights(model: keras.Model, path: Path) -> None:
-    """Writes every weight of `model` as one float32 dataset, with checksums, named by the variable's path.
+    """Writes every weight of `model` as one float32 dataset with checksums, named by the variable's path.
 
-    Unlike Keras' own weight files, a file of this form holds no optimizer, and says of every array whose it is.
+    Unlike Keras weight files, the file contains no optimizer state, and dataset names identify the weights.
 
     Args:
-        model: built.
+        model: built model.
         path: HDF5 file to create.
 
     Raises:
-        ConfigError: when two weights have the same path, or one holds a number that is not finite.
+        ConfigError: if two weights have the same path, or a weight contains NaN or infinity.
     """
     paths = [weight.path for weight in model.weights]
     if len(set(paths)) != len(paths):
         repeated = sorted({name for name in paths if paths.count(name) > 1})
-        raise ConfigError(f"every weight of a model must have a path of its own. Received twice: {repeated}")
+        raise ConfigError(f"the weight paths of a model must be unique. Received twice: {repeated}")
     with h5py.File(path, "w") as file:
         for weight in model.weights:
             array = np.asarray(keras.ops.convert_to_numpy(weight.value), dtype=np.float32)
             check_finite(array, weight.path, "the model")
             file.create_dataset(weight.path, data=array, chunks=array.shape, fletcher32=True)
-    _checked_shapes(model, path)
+    _check_shapes(model, path)
 
 
 def read_weights(model: keras.Model, path: Path) -> None:
-    """Fills `model` from what `write_weights` wrote.
+    """Loads weights written by `write_weights` into `model`.
+
+    Args:
+        model: built model.
+        path: HDF5 file.
 
     Raises:
-        ConfigError: when the file cannot be read, refers to another one, or holds other names or shapes than the model,
-            or a number that is not finite.
+        ConfigError: if the file cannot be read or refers to another file, if names or shapes do not match the model, or
+            if a weight contains NaN or infinity.
     """
-    _checked_shapes(model, path)
+    _check_shapes(model, path)
     for weight in model.weights:
         array = read_array(path, weight.path)
         check_finite(array, weight.path, path)
@@ -53,47 +57,47 @@ def read_weights(model: keras.Model, path: Path) -> None:
 
 
 def check_finite(array: np.ndarray, name: str, source: object) -> None:
-    """Raises ConfigError, naming the weight and its source, where an array holds NaN or infinity."""
+    """Raises ConfigError with the names of weight and source if `array` contains NaN or infinity."""
     finite = np.isfinite(array)
     if not finite.all():
         raise ConfigError(
             f"{source}: weight `{name}` must hold finite numbers. "
-            f"Received: NaN or infinity in {array.size - int(finite.sum())} of {array.size} places"
+            f"Received: NaN or infinity in {array.size - int(finite.sum())} of {array.size} elements"
         )
 
 
 def check_replaceable(directory: Path, known: Collection[str], marker: str) -> None:
-    """Makes sure that replacing `directory` loses nothing else.
+    """Checks that replacing `directory` does not delete unrelated files.
 
     Args:
-        directory: may be missing or empty.
-        known: names of files that may be there.
-        marker: the one that must be there.
+        directory: output directory, which may be missing or empty.
+        known: names of the files that the directory may contain.
+        marker: name of the file that a non-empty directory must contain.
 
     Raises:
-        ConfigError: when `directory` is a file, or holds other files.
+        ConfigError: if `directory` is a file or contains other files.
     """
     if not directory.exists():
         return
     if not directory.is_dir():
         raise ConfigError(f"{directory}: expected a directory. Received: a file")
-    found = {entry.name for entry in directory.iterdir()}
-    other = sorted(found - set(known)) if marker in found else sorted(found)
+    names = {entry.name for entry in directory.iterdir()}
+    other = sorted(names - set(known)) if marker in names else sorted(names)
     if other:
         raise ConfigError(
-            f"{directory}: must be missing, empty or a preset to be written. Received: it also holds {other}"
+            f"{directory}: must be missing, empty or a preset. Received: a directory that contains {other}"
         )
 
 
 def replace_directory(directory: Path, write: Callable[[Path], None]) -> None:
-    """Calls `write` on a new directory beside `directory`, then puts it in its place.
+    """Calls `write` on a staging directory, then renames it to `directory`.
 
-    When `write` fails, what stood there stands there still. A process killed between the two renames
-    leaves the former content in `set_aside(directory)`, from where the next call takes it back.
+    If `write` fails, the previous content is unchanged. If the process is killed between the two renames, the previous
+    content remains in `set_aside(directory)`; the next call restores it.
 
     Args:
-        directory: parents are made as needed.
-        write: fills the directory it is given.
+        directory: directory to replace; parents are created as needed.
+        write: function that writes to the directory passed to it.
     """
     directory = directory.resolve()
     staging, aside = directory.with_name(f".{directory.name}.staging"), set_aside(directory)
@@ -119,15 +123,21 @@ def replace_directory(directory: Path, write: Callable[[Path], None]) -> None:
 
 
 def set_aside(directory: Path) -> Path:
-    """Returns where `replace_directory` keeps the former content while it renames."""
+    """Returns the path at which `replace_directory` keeps the previous content during the renames."""
     return directory.with_name(f".{directory.name}.previous")
 
 
 def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every weight of a file by its path.
+    """Returns the shapes of all weights in a file by weight path.
+
+    Args:
+        path: HDF5 file.
+
+    Returns:
+        Shapes by weight path.
 
     Raises:
-        ConfigError: where the file cannot be read, refers to another one, or holds anything but float32.
+        ConfigError: if the file cannot be read, refers to another file, or contains a dtype other than float32.
     """
     arrays = stored_arrays(path)
     for name, array in arrays.items():
@@ -136,16 +146,16 @@ def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def _checked_shapes(model: keras.Model, path: Path) -> None:
+def _check_shapes(model: keras.Model, path: Path) -> None:
     expected = {weight.path: tuple(weight.shape) for weight in model.weights}
-    found = stored_shapes(path)
+    shapes = stored_shapes(path)
     for name, shape in expected.items():
-        if name not in found:
-            raise ConfigError(f"{path}: does not fit the model: weight `{name}` {shape} is missing.")
-        if found[name] != shape:
+        if name not in shapes:
+            raise ConfigError(f"{path}: does not match the model: weight `{name}` {shape} is missing.")
+        if shapes[name] != shape:
             raise ConfigError(
-                f"{path}: does not fit the model: weight `{name}` must have shape {shape}. Received: {found[name]}"
+                f"{path}: does not match the model: weight `{name}` must have shape {shape}. Received: {shapes[name]}"
             )
-    unknown = sorted(set(found) - set(expected))
+    unknown = sorted(set(shapes) - set(expected))
     if unknown:
-        raise ConfigError(f"{path}: does not fit the model: it has no weight `{unknown[0]}`.")
+        raise ConfigError(f"{path}: does not match the model, which has no weight `{unknown[0]}`.")

@@ -1,4 +1,4 @@
-"""What all models share: keeping themselves in presets."""
+"""Base class of models that are saved as presets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ class PresetModel(keras.Model):
         """Loads a model of this class.
 
         Args:
-            directory: a preset; any kind of preset has a `BertBackbone`, a task model needs one of its own.
-            dtype: a Keras dtype policy or its name; the global one when `None`.
+            directory: preset directory. A `BertBackbone` can be loaded from a preset of any kind; other models require
+                a preset of their own kind.
+            dtype: Keras dtype policy or its name; defaults to the global policy.
+
+        Returns:
+            The model.
 
         Raises:
-            ConfigError: when the directory is no preset, or one of another kind.
+            ConfigError: if the directory is not a preset, or a preset of another kind.
         """
         return presets.load_model(directory, cls.__name__, dtype)
 
@@ -36,5 +40,16 @@ class PresetModel(keras.Model):
         task: Mapping[str, Any] | None = None,
         info: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes the model to `directory`; arguments and errors are those of `presets.save_preset`."""
+        """Saves the model as a preset; see `presets.save_preset`.
+
+        Args:
+            directory: output directory, which must be missing, empty or a preset.
+            vocabulary: vocabulary of the same size as the model's token embedding.
+            lowercase: whether the tokenizer lower-cases.
+            task: content of task.json; no file is written if None.
+            info: additional information that JSON can represent.
+
+        Raises:
+            ConfigError: if the vocabulary does not match the model, or `directory` contains other files.
+        """
         presets.save_preset(self, directory, vocabulary, lowercase, task, info)

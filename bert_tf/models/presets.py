@@ -1,11 +1,11 @@
-"""Presets: a model, its vocabulary and what a task needs to know, in one directory.
+"""Presets: a model, its vocabulary and its task settings in one directory.
 
-    config.json        kind of model, architecture, `lowercase`, the vocabulary's fingerprint, `info`
-    vocab.txt          one word piece a line
-    model.weights.h5   one dataset a weight, named by the variable's path
-    task.json          for a fine-tuned model: labels, text columns, lengths; any JSON object
+    config.json        kind of model, architecture, `lowercase`, fingerprint of the vocabulary, `info`
+    vocab.txt          one word piece per line
+    model.weights.h5   one dataset per weight, named by the variable's path
+    task.json          for fine-tuned models: labels, text columns, lengths; any JSON object
 
-A preset is written beside its place and renamed into it; reading is strict.
+A preset is written to a staging directory and then renamed. Reading validates strictly.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.weights.h5"
 TASK_NAME = "task.json"
-# What a conversion wrote of itself.
+# Verification record of a conversion.
 PARITY_NAME = "parity.json"
-# Where a run keeps its preset, beside its checkpoints and curves.
+# Name of the preset in a run's output directory, next to checkpoints and logs.
 RUN_PRESET_NAME = "preset"
 FORMAT_VERSION = 1
-# Larger models are built only once their file is known to hold as many numbers; a smaller one costs little memory, and
-# the message can then name the weight that is missing.
+# Larger models are built only after a check that the file contains enough numbers. Smaller models cost little memory,
+# and building them lets the error name the missing weight.
 _LARGE = 10**8
-# What a model of each kind is made of, beside its encoder.
+# Constructor arguments of each kind of model, other than the encoder.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "BertBackbone": (),
     "BertPretrainer": ("masked_lm", "next_sentence"),
@@ -54,23 +54,23 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "BertProbe": ("num_classes", "combination", "pooling"),
 }
 KINDS = tuple(ARGUMENTS)
-# Those that may have a BiLSTM between the encoder and their head.
+# Kinds that may have a BiLSTM between encoder and head.
 _WITH_BILSTM = ("BertTextClassifier", "BertTokenClassifier", "BertSpanPredictor", "BertMultipleChoice")
 _CLASSIFIERS = tuple(kind for kind, arguments in ARGUMENTS.items() if "num_classes" in arguments)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What a preset directory holds.
+    """Content of a preset directory.
 
     Args:
-        model: of the class that `kind` names, weights loaded.
-        config: the encoder's architecture.
-        vocabulary: as long as the model's token embedding.
-        lowercase: whether text is lower-cased and stripped of accents before word pieces are cut.
+        model: model of class `kind` with loaded weights.
+        config: architecture of the encoder.
+        vocabulary: vocabulary of the same size as the model's token embedding.
+        lowercase: whether the tokenizer lower-cases text and strips accents.
         kind: one of `KINDS`.
-        task: content of task.json; `None` where there is none.
-        info: whatever the writer wanted to be known (steps, data, figures).
+        task: content of task.json; None if the file does not exist.
+        info: additional information (steps, data, metrics).
     """
 
     model: keras.Model
@@ -84,9 +84,10 @@ class Preset:
 
 @dataclass(frozen=True)
 class PresetHeader:
-    """config.json without `info`; the fields are those of the file.
+    """Content of config.json without `info`; field names are the same as in the file.
 
-    `bilstm_dim` is the width of the BiLSTM of a BertFeatureTagger, and of one between encoder and head of other models.
+    `bilstm_dim` is the number of units per direction in the BiLSTM of a BertFeatureTagger, or in the BiLSTM between
+    encoder and head of other models.
     """
 
     format_version: int
@@ -109,23 +110,25 @@ class PresetHeader:
             raise ConfigError(f"`kind` must be one of {', '.join(KINDS)}. Received: {self.kind!r}")
         if (self.kind in _CLASSIFIERS) != (self.num_classes is not None):
             raise ConfigError(
-                f"`num_classes` belongs to a {' or '.join(_CLASSIFIERS)}, and only there. "
+                f"`num_classes` is required for kind {' or '.join(_CLASSIFIERS)} and must not be set for other kinds. "
                 f"Received: {self.num_classes} with kind {self.kind}"
             )
         may_have = {name: self._kinds_with(name) for name in ("combination", "pooling")}
         may_have["bilstm_dim"] = (*self._kinds_with("bilstm_dim"), *_WITH_BILSTM)
         for name, kinds in may_have.items():
             if getattr(self, name) is not None and self.kind not in kinds:
-                raise ConfigError(f"`{name}` belongs to a {' or '.join(kinds)}. Received: kind {self.kind}")
+                raise ConfigError(
+                    f"`{name}` must only be set for kind {' or '.join(kinds)}. Received: kind {self.kind}"
+                )
 
     def build(self, dtype: Any) -> keras.Model:
-        """Returns a new model of this kind."""
+        """Builds a new model of this kind."""
         backbone = _class("BertBackbone")(self.model, dtype=dtype)
         if self.kind == "BertBackbone":
             return backbone
         if self.bilstm_dim is not None and self.kind in _WITH_BILSTM:
             backbone = _class("BertBiLSTMEncoder")(backbone, self.bilstm_dim)
-        given = {
+        values = {
             "num_classes": self.num_classes,
             "dropout": self.classifier_dropout,
             "pooling": self.pooling,
@@ -134,15 +137,15 @@ class PresetHeader:
             "combination": self.combination,
             "bilstm_dim": self.bilstm_dim,
         }
-        arguments = {name: given[name] for name in ARGUMENTS[self.kind] if given[name] is not None}
+        arguments = {name: values[name] for name in ARGUMENTS[self.kind] if values[name] is not None}
         return _class(self.kind)(backbone, **arguments)
 
     @property
     def least_parameters(self) -> int:
-        """A lower bound of the number of weights; with the size of the encoder it grows with those of the head."""
+        """Lower bound of the number of parameters in encoder and head."""
         bilstm = self.bilstm_dim or 0
         width = min(self.model.hidden_dim, 2 * bilstm) if bilstm else self.model.hidden_dim
-        # Eight matrices of a BiLSTM map its own states.
+        # The recurrent kernels of a BiLSTM contain eight square matrices.
         return self.model.num_parameters + 8 * bilstm * bilstm + (self.num_classes or 0) * width
 
     @staticmethod
@@ -158,22 +161,22 @@ def save_preset(
     task: Mapping[str, Any] | None = None,
     info: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes `model` as a preset.
+    """Saves `model` as a preset.
 
-    All files are written to a directory beside `directory`, read back, and renamed to it. A preset that
-    stands there is moved aside first and deleted last.
+    All files are written to a staging directory, read back, and renamed to `directory`. An existing preset is moved
+    aside first and deleted last.
 
     Args:
-        model: of one of `KINDS`; its optimizer is not kept.
-        directory: does not exist, is empty or holds a preset.
-        vocabulary: as long as the model's token embedding.
+        model: model of one of `KINDS`; its optimizer is not saved.
+        directory: output directory, which must be missing, empty or a preset.
+        vocabulary: vocabulary of the same size as the model's token embedding.
         lowercase: whether the tokenizer lower-cases.
-        task: content of task.json; `None` writes none.
-        info: anything worth knowing that JSON can hold.
+        task: content of task.json; no file is written if None.
+        info: additional information that JSON can represent.
 
     Raises:
-        ConfigError: when the vocabulary does not fit, `model` is none of ours, or `directory` holds anything
-            but a preset.
+        ConfigError: if the vocabulary does not match the model, the class of `model` is not supported, or `directory`
+            contains other files.
     """
     directory = local_path(directory)
     header = _header(model, vocabulary, lowercase)
@@ -194,15 +197,15 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     """Reads a preset.
 
     Args:
-        directory: what `save_preset` wrote, or a run's output that holds one as `preset`.
-        dtype: a Keras dtype policy or its name for the model; the global one when `None`.
+        directory: preset directory, or the output directory of a run that contains `preset`.
+        dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:
         The preset with its model.
 
     Raises:
-        ConfigError: for a missing or unreadable file, an unknown key, a vocabulary or weights that do not fit;
-            the message names the file and the field.
+        ConfigError: for a missing or unreadable file, an unknown key, or a vocabulary or weights that do not match the
+            model; the message names the file and the field.
     """
     directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
@@ -215,16 +218,24 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
 
 
 def preset_directory(directory: str | Path) -> Path:
-    """Returns `directory`, or `directory/preset` where a run put its preset there. Raises ConfigError for a URL."""
+    """Returns `directory`, or `directory/preset` for the output directory of a run. Raises ConfigError for a URL."""
     directory = local_path(directory)
-    of_run = directory / RUN_PRESET_NAME
-    return of_run if (of_run / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
+    run_preset = directory / RUN_PRESET_NAME
+    return run_preset if (run_preset / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
 
 
 def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
-    """Reads a preset of any kind and keeps its encoder: `model` is a BertBackbone, `kind` says so.
+    """Reads the encoder of a preset of any kind.
 
-    Arguments and errors are those of `load_preset`. `task` stays as it was read.
+    Args:
+        directory: preset directory, or the output directory of a run that contains `preset`.
+        dtype: Keras dtype policy of the model or its name; defaults to the global policy.
+
+    Returns:
+        The preset with a BertBackbone as `model`, kind `BertBackbone` and the `task` of the original preset.
+
+    Raises:
+        ConfigError: see `load_preset`.
     """
     preset = load_preset(directory, dtype)
     backbone = encoder_of(preset.model)
@@ -235,17 +246,25 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
 
 
 def encoder_of(model: keras.Model) -> Any:
-    """Returns the BertBackbone of a model of ours, whatever stands on it."""
+    """Returns the BertBackbone of a model of this package."""
     while hasattr(model, "backbone"):
         model = model.backbone
     return model
 
 
 def load_model(directory: str | Path, kind: str, dtype: Any = None) -> Any:
-    """Returns the model of class name `kind` from a preset; the encoder of any preset for a BertBackbone.
+    """Loads a model of class `kind` from a preset.
+
+    Args:
+        directory: preset directory, or the output directory of a run that contains `preset`.
+        kind: class name of the model; `BertBackbone` loads the encoder of a preset of any kind.
+        dtype: Keras dtype policy of the model or its name; defaults to the global policy.
+
+    Returns:
+        The model.
 
     Raises:
-        ConfigError: as `load_preset`, and when the preset is of another kind.
+        ConfigError: see `load_preset`; also if the preset is of another kind.
     """
     preset = load_backbone(directory, dtype) if kind == "BertBackbone" else load_preset(directory, dtype)
     if preset.kind != kind:
@@ -254,7 +273,7 @@ def load_model(directory: str | Path, kind: str, dtype: Any = None) -> Any:
 
 
 def _class(kind: str) -> Any:
-    # The models import this module, so it knows them by their registered names.
+    # Models import this module, so it looks them up by their registered names to avoid an import cycle.
     return keras.saving.get_registered_object(f"bert_tf>{kind}")
 
 
@@ -281,15 +300,21 @@ def _header(model: keras.Model, vocabulary: Vocabulary, lowercase: bool) -> Pres
 
 
 def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
-    """Returns all but the weights: config.json, vocabulary, task.json, and config.json's `info`.
+    """Reads everything but the weights of a preset.
+
+    Args:
+        directory: preset directory.
+
+    Returns:
+        The header, the vocabulary, the content of task.json and the `info` of config.json.
 
     Raises:
-        ConfigError: as `load_preset`.
+        ConfigError: see `load_preset`.
     """
     for name in (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME):
         if not (directory / name).is_file():
             aside = set_aside(directory)
-            hint = f" (the preset before an interrupted save stands in {aside})" if aside.is_dir() else ""
+            hint = f" (a save was interrupted; the previous preset is in {aside})" if aside.is_dir() else ""
             raise ConfigError(f"{directory}: not a preset: `{name}` is missing{hint}.")
     path = directory / CONFIG_NAME
     mapping = read_json_object(path)
@@ -302,7 +327,7 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
     _check_vocabulary(vocabulary, header.model, str(directory / VOCABULARY_NAME))
     if vocabulary.fingerprint != header.vocabulary_sha256:
         raise ConfigError(
-            f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: its SHA-256 must be "
+            f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
             f"{header.vocabulary_sha256}. Received: {vocabulary.fingerprint}"
         )
     task_path = directory / TASK_NAME
@@ -315,7 +340,8 @@ def _check_size(header: PresetHeader, directory: Path) -> None:
         stored = sum(math.prod(shape) for shape in stored_shapes(directory / WEIGHTS_NAME).values())
         if stored < least:
             raise ConfigError(
-                f"{directory / WEIGHTS_NAME}: must hold at least {least} numbers by {CONFIG_NAME}. Received: {stored}"
+                f"{directory / WEIGHTS_NAME}: must contain at least {least} numbers according to {CONFIG_NAME}. "
+                f"Received: {stored}"
             )
 
 

@@ -1,6 +1,6 @@
-"""The encoder with both heads of pre-training.
+"""BERT encoder with the pre-training heads.
 
-Shape legend: B batch, S sequence, P predictions, V vocabulary; packed: R rows, M examples a row.
+Shape legend: B batch, S sequence, P predictions, V vocabulary; packed: R rows, M examples per row.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ class BertPretrainer(PresetModel):
 
     Args:
         backbone: the encoder; the heads take its dtype policy.
-        masked_lm: whether there is the head of the masked language model.
-        next_sentence: whether there is the one of next sentence prediction, which needs an encoder with a pooler.
-        name: of the model.
-        **kwargs: `trainable`.
+        masked_lm: whether to add the masked language model head.
+        next_sentence: whether to add the next sentence prediction head, which requires a pooler.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's, and for the masked language model `mask_positions` (B, P) int32 in [0, S).
+        inputs: dictionary of the encoder's inputs and, for the masked language model, `mask_positions` (B, P) int32 in
+            [0, S).
 
     Returns:
-        Dictionary of `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), both float32, as far as there are the heads.
+        Dictionary of `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), both float32; one entry per head.
 
     Raises:
-        ConfigError: without any head, or with next sentence prediction on an encoder without pooler.
+        ConfigError: if there is no head, or for next sentence prediction with an encoder without pooler.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class BertPretrainer(PresetModel):
         **kwargs: Any,
     ) -> None:
         if not (masked_lm or next_sentence):
-            raise ConfigError("a BertPretrainer needs `masked_lm`, `next_sentence` or both. Received: neither")
+            raise ConfigError("a BertPretrainer requires `masked_lm`, `next_sentence` or both. Received: neither")
         if next_sentence and not backbone.config.pooler:
             raise ConfigError("`next_sentence` needs an encoder with `pooler` = True. Received: False")
         heads: dict[str, Any] = {MLM_LOGITS: _masked_lm(backbone)} if masked_lm else {}
@@ -55,7 +56,7 @@ class BertPretrainer(PresetModel):
             heads[NSP_LOGITS] = NextSentenceHead(
                 backbone.config.initializer_range, dtype=backbone.dtype_policy, name=NSP_LOGITS
             )
-        inputs, outputs = _attached(backbone, heads)
+        inputs, outputs = _attach_heads(backbone, heads)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
         self.dtype_policy = backbone.dtype_policy
         self.backbone = backbone
@@ -64,16 +65,16 @@ class BertPretrainer(PresetModel):
         self._heads = heads
 
     def packed(self) -> keras.Model:
-        """Returns a model, sharing all weights, for rows that hold several examples each (see `data.packing`).
+        """Returns a model with shared weights for packed rows of several examples (see `data.packing`).
 
         Returns:
-            A model of the inputs of `BertBackbone.packed` and `mask_positions` (R, P), which gives `mlm_logits`
-            (R, P, V) and `nsp_logits` (R, M, 2), float32.
+            A model with the inputs of `BertBackbone.packed` and `mask_positions` (R, P). It outputs `mlm_logits`
+            (R, P, V) and `nsp_logits` (R, M, 2), both float32.
         """
-        return keras.Model(*_attached(self.backbone.packed(), self._heads), name="packed_pretrainer")
+        return keras.Model(*_attach_heads(self.backbone.packed(), self._heads), name="packed_pretrainer")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the encoder serialized."""
+        """Returns the constructor's arguments, with the encoder serialized."""
         return {
             "backbone": keras.saving.serialize_keras_object(self.backbone),
             "masked_lm": self.masked_lm,
@@ -84,7 +85,7 @@ class BertPretrainer(PresetModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertPretrainer:
-        """Builds the model from what `get_config` gave."""
+        """Builds the model from the result of `get_config`."""
         return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
 
 
@@ -101,8 +102,8 @@ def _masked_lm(backbone: BertBackbone) -> MaskedLMHead:
     )
 
 
-def _attached(encoder: keras.Model, heads: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the symbolic inputs and outputs of `heads`, by the names of their logits, on an encoder."""
+def _attach_heads(encoder: keras.Model, heads: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Applies `heads`, keyed by the names of their logits, to an encoder; returns symbolic inputs and outputs."""
     inputs, encoded = dict(encoder.input), encoder(encoder.input)
     outputs = {}
     if MLM_LOGITS in heads:

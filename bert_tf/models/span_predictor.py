@@ -1,4 +1,4 @@
-"""The encoder with a start and an end score for every token.
+"""BERT encoder with start and end logits for every token.
 
 Shape legend: B batch, S sequence.
 """
@@ -16,19 +16,19 @@ from bert_tf.models.task_model import TaskModel, logits
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertSpanPredictor(TaskModel):
-    """Where an answer starts and ends (arXiv 1810.04805, section 4.2).
+    """Predicts the start and end of an answer span (arXiv 1810.04805, section 4.2).
 
     Args:
         backbone: the encoder.
-        name: of the model.
-        **kwargs: `trainable`.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Dictionary of `start_logits` and `end_logits`, (B, S) each, computed in float32 whatever the dtype policy.
-        Those of padding mean nothing.
+        Dictionary of `start_logits` and `end_logits`, (B, S) each, computed in float32 under any dtype policy.
+        Logits at padding positions are undefined.
     """
 
     def __init__(self, backbone: BertBackbone, name: str = "bert_span_predictor", **kwargs: Any) -> None:

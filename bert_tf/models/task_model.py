@@ -1,4 +1,4 @@
-"""What the models of tasks share: one dense layer on what the encoder gives."""
+"""Base class of task models: one dense layer on the outputs of the encoder."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bert_tf.models.preset_model import PresetModel
 
 
 class TaskModel(PresetModel):
-    """The encoder, dropout and a dense layer.
+    """A BERT encoder followed by dropout and a dense layer.
 
     Args:
         backbone: the encoder.
         inputs: symbolic inputs of the model by name.
         outputs: symbolic outputs.
-        arguments: the constructor's, beside `backbone` and `name`; they are attributes of the model.
-        name: of the model.
-        **kwargs: `trainable`.
+        arguments: constructor arguments of the subclass except `backbone` and `name`; set as attributes of the model.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TaskModel(PresetModel):
             setattr(self, key, value)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, the encoder serialized."""
+        """Returns the constructor's arguments, with the encoder serialized."""
         return {
             "backbone": keras.saving.serialize_keras_object(self.backbone),
             **self._arguments,
@@ -51,7 +51,7 @@ class TaskModel(PresetModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> TaskModel:
-        """Builds the model from what `get_config` gave."""
+        """Builds the model from the result of `get_config`."""
         return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
 
 
@@ -62,17 +62,26 @@ def check_classes(num_classes: int) -> None:
 
 
 def pooled(outputs: Mapping[str, Any]) -> Any:
-    """Returns the pooled output. Raises ConfigError where the encoder has none."""
+    """Returns the pooled output. Raises ConfigError for an encoder without pooler."""
     if "pooled_output" not in outputs:
-        raise ConfigError("a model of whole texts needs an encoder with `pooler` = True. Received: False")
+        raise ConfigError("a text-level model needs an encoder with `pooler` = True. Received: False")
     return outputs["pooled_output"]
 
 
 def logits(backbone: BertBackbone, features: Any, units: int, dropout: float) -> Any:
-    """Returns `units` logits of `features`, float32 whatever the dtype policy, after dropout.
+    """Applies dropout and a dense layer to `features`.
+
+    Args:
+        backbone: encoder that provides the dtype policy of the dropout and the initializer range.
+        features: symbolic features.
+        units: number of logits.
+        dropout: dropout rate.
+
+    Returns:
+        Symbolic logits, float32 under any dtype policy.
 
     Raises:
-        ConfigError: for a rate outside [0, 1).
+        ConfigError: for a dropout rate outside [0, 1).
     """
     if not 0.0 <= dropout < 1.0:
         raise ConfigError(f"`dropout` must be in [0, 1). Received: {dropout}")

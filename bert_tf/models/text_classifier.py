@@ -1,4 +1,4 @@
-"""The encoder with one dense layer on one vector for the whole row.
+"""BERT encoder with one dense layer on a pooled vector per row.
 
 Shape legend: B batch, S sequence, C classes.
 """
@@ -15,33 +15,31 @@ from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.task_model import TaskModel, check_classes, logits, pooled
 
-# Where the vector of a row comes from.
+# How the outputs of a row are pooled to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertTextClassifier(TaskModel):
-    """Classification of one or two texts (arXiv 1810.04805, section 4.1).
+    """Classifies single texts or text pairs (arXiv 1810.04805, section 4.1).
 
     Args:
-        backbone: the encoder, with a pooler where `pooling` is `first`.
-        num_classes: C; 1 for a regression.
-        dropout: rate on the vector of a row while training.
-        pooling: that vector: `first`, the pooled output, which the pooler makes of [CLS]; `mean` or `max` over what the
-            encoder gives for all tokens of the row, or what it gives for the `last` of them, which alone knows the
-            whole row where attention is from left to right.
-        name: of the model.
-        **kwargs: `trainable`.
+        backbone: the encoder; requires a pooler if `pooling` is `first`.
+        num_classes: C; 1 for regression.
+        dropout: dropout rate on the pooled vector.
+        pooling: `first` uses the pooler's output for [CLS]; `mean` and `max` pool the outputs of all tokens; `last`
+            uses the output of the last token, the only one that sees the whole row in left-to-right models.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Logits, (B, C), computed in float32 whatever the dtype policy.
+        Logits, (B, C), computed in float32 under any dtype policy.
 
     Raises:
-        ConfigError: for fewer than one class, a rate outside [0, 1), another pooling, or an encoder without pooler
-            where one is needed.
+        ConfigError: for fewer than one class, a dropout rate outside [0, 1), an unknown pooling, or a missing pooler.
     """
 
     num_classes: int

@@ -1,4 +1,4 @@
-"""The encoder with one dense layer on the output of every token.
+"""BERT encoder with one dense layer on the output of every token.
 
 Shape legend: B batch, S sequence, C classes.
 """
@@ -15,23 +15,23 @@ from bert_tf.models.task_model import TaskModel, check_classes, logits
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class BertTokenClassifier(TaskModel):
-    """Classification of every token, for named entities (arXiv 1810.04805, section 5.3).
+    """Classifies every token, for example for named entities (arXiv 1810.04805, section 5.3).
 
     Args:
         backbone: the encoder.
         num_classes: C.
-        dropout: rate on the encoder's output while training.
-        name: of the model.
-        **kwargs: `trainable`.
+        dropout: dropout rate on the encoder's output.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
 
     Call arguments:
-        inputs: the encoder's.
+        inputs: dictionary of the encoder's inputs.
 
     Returns:
-        Logits, (B, S, C), computed in float32 whatever the dtype policy.
+        Logits, (B, S, C), computed in float32 under any dtype policy.
 
     Raises:
-        ConfigError: for fewer than one class or a rate outside [0, 1).
+        ConfigError: for fewer than one class or a dropout rate outside [0, 1).
     """
 
     num_classes: int

@@ -1,7 +1,7 @@
-"""HDF5 files of weights, of which nothing is read but arrays that lie in the file itself.
+"""Reads HDF5 weight files safely: only arrays stored in the file itself.
 
-HDF5 lets an array name another file as its storage, assemble itself from others, and stand behind a link. A file that
-somebody else has made could so read any file of this machine.
+In HDF5 an array can use another file as storage, be assembled from other arrays, or be a link. An untrusted file could
+therefore read any file of the machine.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import numpy as np
 
 from bert_tf.config import ConfigError
 
-# Levels of groups; files of Keras have about eight.
+# Maximum nesting of groups; Keras files have about eight levels.
 MAX_DEPTH = 32
-# What h5py raises for a damaged file.
+# Exceptions that h5py raises for a damaged file.
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError)
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array of a file.
+    """Shape and dtype of an array in a file.
 
     Args:
-        shape: of the array.
-        dtype: number format by numpy's name, or as Keras names it where HDF5 has no such format.
+        shape: shape of the array.
+        dtype: numpy name of the dtype, or the Keras name if HDF5 does not support the dtype.
     """
 
     shape: tuple[int, ...]
@@ -37,13 +37,19 @@ class StoredArray:
 
 
 def stored_arrays(path: Path) -> dict[str, StoredArray]:
-    """Returns the arrays of an HDF5 file by their paths in it; none is read.
+    """Returns shape and dtype of all arrays in an HDF5 file, without reading them.
+
+    Args:
+        path: HDF5 file.
+
+    Returns:
+        Arrays by their path in the file.
 
     Raises:
-        ConfigError: for a file that cannot be read, and one that holds a link, an array whose storage is not in the
-            file, or an array that is not wholly stored.
+        ConfigError: if the file cannot be read, or if it contains a link, an array stored outside the file, or an
+            incompletely stored array.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         return {
             name: StoredArray(dataset.shape, str(dataset.attrs.get("dtype", dataset.dtype)))
             for name, dataset in _datasets(file, path)
@@ -51,8 +57,19 @@ def stored_arrays(path: Path) -> dict[str, StoredArray]:
 
 
 def read_array(path: Path, name: str) -> np.ndarray:
-    """Returns one array of a file. Raises ConfigError as `stored_arrays` does, and where its bytes are damaged."""
-    with _opened(path) as file:
+    """Reads one array of a file.
+
+    Args:
+        path: HDF5 file.
+        name: path of the array in the file.
+
+    Returns:
+        The array.
+
+    Raises:
+        ConfigError: see `stored_arrays`; also if the array is missing or damaged.
+    """
+    with _open(path) as file:
         parts = name.strip("/").split("/")
         item = file
         for depth, part in enumerate(parts):
@@ -66,7 +83,7 @@ def read_array(path: Path, name: str) -> np.ndarray:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
+def _open(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -81,7 +98,7 @@ def _datasets(file: h5py.File, path: Path) -> Iterator[tuple[str, h5py.Dataset]]
     seen = set()
     while groups:
         prefix, group, depth = groups.pop()
-        # Groups may hold each other.
+        # Groups may contain each other.
         address = h5py.h5o.get_info(group.id).addr
         if address in seen:
             continue
@@ -98,34 +115,36 @@ def _datasets(file: h5py.File, path: Path) -> Iterator[tuple[str, h5py.Dataset]]
 
 
 def _member(group: h5py.Group, key: str, name: str, path: Path) -> h5py.Group | h5py.Dataset | h5py.Datatype:
-    """Returns what a group holds under `key`, which is `name` from the root of the file."""
+    """Returns member `key` of a group; `name` is its path from the root of the file."""
     link = group.get(key, getlink=True)
     if link is None:
-        raise ConfigError(f"{path}: `{name}` must be there. Received: nothing")
+        raise ConfigError(f"{path}: `{name}` is missing.")
     if isinstance(link, h5py.ExternalLink):
-        raise _outside(path, name, f"a link to `{link.path}` in {link.filename!r}")
+        raise _external_error(path, name, f"a link to `{link.path}` in {link.filename!r}")
     if isinstance(link, h5py.SoftLink):
-        raise _outside(path, name, f"a link to `{link.path}`")
+        raise _external_error(path, name, f"a link to `{link.path}`")
     item = group[key]
     if isinstance(item, h5py.Dataset):
         if item.external:
-            raise _outside(path, name, f"storage in {item.external[0][0]!r}")
+            raise _external_error(path, name, f"storage in {item.external[0][0]!r}")
         if item.is_virtual:
-            raise _outside(path, name, "a virtual array, made of others")
-        if not _is_whole(item):
-            raise ConfigError(f"{path}: weight `{name}` of shape {item.shape} must be wholly stored. Received: a part")
+            raise _external_error(path, name, "a virtual array")
+        if not _is_complete(item):
+            raise ConfigError(
+                f"{path}: weight `{name}` of shape {item.shape} must be stored completely. Received: a part"
+            )
     return item
 
 
-def _outside(path: Path, name: str, received: str) -> ConfigError:
+def _external_error(path: Path, name: str, received: str) -> ConfigError:
     return ConfigError(
-        f"{path}: `{name}` must be an array or a group of this file itself. Received: {received}. "
-        "Do not use this file unless you know who made it."
+        f"{path}: `{name}` must be an array or a group stored in this file. Received: {received}. "
+        "Do not use this file unless you trust its source."
     )
 
 
-def _is_whole(dataset: h5py.Dataset) -> bool:
-    """Returns False where an array claims more than the file holds, which HDF5 would fill with zeros."""
+def _is_complete(dataset: h5py.Dataset) -> bool:
+    """Returns False if an array is larger than its data in the file, which HDF5 would fill with zeros."""
     if not dataset.size:
         return True
     if dataset.chunks is None:

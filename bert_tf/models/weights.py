@@ -1,4 +1,4 @@
-"""Weights of one model given to another."""
+"""Copies weights between models."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 def copy_weights(
     source: keras.Model, target: keras.Model, repeated: str = "", optional: Collection[str] = ("pooler",)
 ) -> None:
-    """Copies the weights of `source` to those of `target` with the same path.
+    """Copies weights from `source` to the weights of `target` with the same path.
 
     Args:
-        source: the model to copy from; all its layers but the optional ones must be in `target`.
-        target: of the same shapes, but for `repeated`.
-        repeated: path of a table whose rows come again, from the first on, where that of `target` has more of them, and
-            are cut where it has fewer.
+        source: model to copy from; `target` must have all its layers except the optional ones.
+        target: model to copy to, with the same shapes except for `repeated`.
+        repeated: path of a table that may differ in its number of rows: rows are repeated from the first on if `target`
+            has more, and truncated if it has fewer.
         optional: names of layers that `target` may lack.
 
     Raises:
-        RuntimeError: where `source` has weights of other layers that `target` lacks.
+        RuntimeError: if `target` lacks weights of a layer that is not optional.
     """
-    given = {weight.path: weight for weight in source.weights}
+    source_weights = {weight.path: weight for weight in source.weights}
     for weight in target.weights:
-        if weight.path in given:
-            values = given.pop(weight.path)
+        if weight.path in source_weights:
+            values = source_weights.pop(weight.path)
             if weight.path == repeated:
-                # Of equal width, rows follow rows.
+                # The widths are equal, so np.resize repeats or truncates whole rows.
                 values = np.resize(keras.ops.convert_to_numpy(values), weight.shape)
             weight.assign(values)
-    left = [path for path in given if not set(optional) & set(path.split("/"))]
-    if left:
-        raise RuntimeError(f"the model has no weights {sorted(left)}")
+    missing = [path for path in source_weights if not set(optional) & set(path.split("/"))]
+    if missing:
+        raise RuntimeError(f"the target model lacks the weights {sorted(missing)}")

@@ -1,1 +1,1 @@
-"""Text to word pieces, exactly as the original BERT does it."""
+"""WordPiece tokenization, identical to the original BERT."""

@@ -1,9 +1,10 @@
-"""Builds the table of code points that `bert_tf.text.normalization` reads: `python -m bert_tf.text.build_table`.
+"""Builds the code point table that `bert_tf.text.normalization` reads: `python -m bert_tf.text.build_table`.
 
-The published cleaning (drop controls, spaces around CJK characters, lower-case, NFD, drop marks, split at
-punctuation) maps every code point by itself to a short sequence of code points. The table holds that sequence
-for all of them. What depends on neighbours is not in it but classed for it: the final sigma and the order of
-combining marks. The table is shipped built, because its content must not follow the Python that runs.
+The original text cleaning (drop controls, spaces around CJK characters, lower-case, NFD, drop marks, split at
+punctuation) maps each code point independently to a short sequence of code points. The table contains that sequence
+for every code point. Two rules depend on neighbours, the final sigma and the order of combining marks; for them the
+table contains only character classes. The table is part of the package, so that its content does not depend on the
+running Python version.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-# The version of the tables of Python 3.11: released models were trained with older ones, which agree on
-# every character those could know.
+# Unicode version of Python 3.11. Released models were trained with older versions, which agree on every character
+# that they contain.
 UNICODE_VERSION = "14.0.0"
 TABLE_PATH = Path(__file__).with_name("unicode_table.npz")
 
@@ -24,18 +25,18 @@ CODE_POINTS = 0x110000
 PAGE = 256
 WIDTH = 3
 
-# Of a cell: the difference to the code point it stands under, so that pages of alike characters are equal and
-# stored once. Added to it: WORD for a character that is a word of its own.
+# A cell is the difference to its own code point, so that pages of similar characters are equal and stored once.
+# WORD is added for a character that is a word by itself.
 WORD = 1 << 22
 NOTHING = 1 << 30
 
-# Of a code point: a mark that is dropped; the two classes of the final sigma rule (ignored: case-ignorable or
-# dropped before the rule is applied); a dropped character across which marks do not change places; one that
-# leaves a mark which can.
+# Flags of a code point. MARK: a dropped mark. CASED, IGNORED: classes of the final sigma rule (ignored: case-ignorable,
+# or dropped before the rule applies). BARRIER: a dropped character that marks are not reordered across. MOVABLE: a
+# character that yields a mark which can be reordered.
 MARK, CASED, IGNORED, BARRIER, MOVABLE = 1, 2, 4, 8, 16
 
 _SPACE = 0x20
-# The blocks that the original calls Chinese characters; later extensions are not among them.
+# Blocks of Chinese characters in the original; later extensions are not included.
 _CJK_RANGES = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -55,7 +56,7 @@ def _is_dropped(code_point: int) -> bool:
 
 
 def _is_space(code_point: int) -> bool:
-    # U+2028 and U+2029 are no white space to the original's cleaning but separate words in `str.split`.
+    # U+2028 and U+2029 are not white space in the original cleaning, but `str.split` splits words at them.
     return code_point in (0x09, 0x0A, 0x0D) or unicodedata.category(chr(code_point)) in ("Zs", "Zl", "Zp")
 
 
@@ -64,7 +65,7 @@ def _is_punctuation(code_point: int) -> bool:
 
 
 def _sequence(code_point: int, lowercase: bool) -> list[int]:
-    """Returns what the algorithm makes of one code point, `WORD` added to each that stands alone."""
+    """Returns the sequence that a code point maps to, with `WORD` added to each character that is a word by itself."""
     if _is_dropped(code_point):
         return []
     if _is_space(code_point):
@@ -78,12 +79,12 @@ def _sequence(code_point: int, lowercase: bool) -> list[int]:
 
 
 def _flags(code_point: int) -> int:
-    """Returns the classes of one code point, as `str.lower` and NFD of the running Python show them."""
+    """Returns the flags of a code point, derived from `str.lower` and NFD of the running Python."""
     char = chr(code_point)
     if _is_dropped(code_point):
         return IGNORED
-    # A sigma is final when a cased letter stands before it and none after it; case-ignorable characters in
-    # between do not count.
+    # A sigma is final if it follows a cased letter and no cased letter follows it; case-ignorable characters in
+    # between are skipped.
     flags = 0
     if ("AΣ" + char).lower()[1] == "σ":
         flags = CASED
@@ -97,22 +98,25 @@ def _flags(code_point: int) -> int:
     return flags | (MOVABLE if movable else 0)
 
 
-def _paged(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the number of each page's content, and the distinct contents one after the other."""
+def _deduplicate_pages(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the index of each page's content, and the concatenated distinct contents."""
     pages = cells.reshape(-1, PAGE * cells.shape[1])
     distinct, numbers = np.unique(pages, axis=0, return_inverse=True)
     return numbers.reshape(-1).astype(np.int32), distinct.reshape(-1, cells.shape[1])
 
 
 def build_cells(lowercase: bool) -> np.ndarray:
-    """Returns the cells of every code point, int32 [0x110000, WIDTH + 1]: the sequence, then the flags.
+    """Builds the cells of every code point.
 
     Args:
-        lowercase: whether the sequence is lower-cased and stripped of accents; without it the flags are zero,
-            because nothing depends on neighbours then.
+        lowercase: whether sequences are lower-cased and stripped of accents. If False, the flags are zero, because no
+            rule depends on neighbours.
+
+    Returns:
+        int32 [0x110000, WIDTH + 1]: the sequence, then the flags.
 
     Raises:
-        ValueError: when some sequence is longer than `WIDTH`.
+        ValueError: if a sequence is longer than `WIDTH`.
     """
     cells = np.full((CODE_POINTS, WIDTH + 1), NOTHING, np.int32)
     for code_point in range(CODE_POINTS):
@@ -126,22 +130,23 @@ def build_cells(lowercase: bool) -> np.ndarray:
 
 
 def build_arrays() -> dict[str, np.ndarray]:
-    """Returns the arrays of the table file, by name.
+    """Builds the arrays of the table file.
 
-    `pages_*` int32 [0x1100]: the number of the page that holds 256 code points. `cells_*` int32 [n, 4]: the
-    pages one after the other. `*` is `uncased` and `cased`. `movable` int32 [m, 2]: the code points of marks
-    that stay and can change places in NFD, ascending, with their combining class.
+    Returns:
+        Arrays by name; `*` is `uncased` and `cased`. `pages_*` int32 [0x1100]: page index of each block of 256 code
+        points. `cells_*` int32 [n, 4]: the concatenated pages. `movable` int32 [m, 2]: code points of the marks that
+        are kept and can be reordered in NFD, ascending, with their combining class.
 
     Raises:
-        ValueError: when this Python's Unicode tables are of another version.
+        ValueError: if the Unicode version of the running Python differs from `UNICODE_VERSION`.
     """
     if unicodedata.unidata_version != UNICODE_VERSION:
         raise ValueError(
-            f"the table is built from Unicode {UNICODE_VERSION} (Python 3.11). Received: {unicodedata.unidata_version}"
+            f"the table requires Unicode {UNICODE_VERSION} (Python 3.11). Received: {unicodedata.unidata_version}"
         )
     arrays = {"unicode_version": np.array(UNICODE_VERSION)}
     for name, lowercase in (("uncased", True), ("cased", False)):
-        arrays[f"pages_{name}"], arrays[f"cells_{name}"] = _paged(build_cells(lowercase))
+        arrays[f"pages_{name}"], arrays[f"cells_{name}"] = _deduplicate_pages(build_cells(lowercase))
     classes = [(c, unicodedata.combining(chr(c))) for c in range(CODE_POINTS)]
     arrays["movable"] = np.array(
         [(c, order) for c, order in classes if order and unicodedata.category(chr(c)) != "Mn"], np.int32
@@ -152,7 +157,9 @@ def build_arrays() -> dict[str, np.ndarray]:
 def main(argv: list[str] | None = None) -> None:
     """Writes the table file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--output", type=Path, default=TABLE_PATH, help="the .npz file to write")
+    parser.add_argument(
+        "--output", type=Path, default=TABLE_PATH, help="output .npz file; default: the table of the package"
+    )
     output = parser.parse_args(argv).output
     staging = output.with_name(f".{output.stem}.tmp.npz")
     np.savez_compressed(staging, **build_arrays())  # type: ignore[arg-type]

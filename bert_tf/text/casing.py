@@ -1,4 +1,4 @@
-"""The casing of a vocabulary: its word pieces show whether it was learned from lower-cased text."""
+"""Detects the casing of a vocabulary from its word pieces."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from collections.abc import Iterator
 from bert_tf.config.base import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# Chinese releases have `<S>` and `<T>`.
+# Chinese releases contain `<S>` and `<T>`.
 _SPECIAL = frozenset((*SPECIAL_TOKENS, "<S>", "<T>"))
 
 
 def is_lowercase(vocabulary: Vocabulary) -> bool:
-    """Returns whether no word piece but special ones (in brackets) has a capital, which lower-cased text never has."""
+    """Returns True if no word piece contains a capital letter, special tokens (in brackets) excluded."""
     return _capitalised(vocabulary) is None
 
 
 def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
-    """Returns the casing of a vocabulary as far as its word pieces show it.
+    """Infers from a vocabulary whether text should be lower-cased.
+
+    Args:
+        vocabulary: vocabulary of the tokenizer.
 
     Returns:
-        False where a piece has a capital. True where none has, but some have letters that begin sentences as
-        capitals. None where the pieces allow both: without such letters (Chinese, Georgian), or with accents, which
-        are stripped together with capitals.
+        False if a piece has a capital letter. True if no piece has one, but some have letters that are capitalised at
+        the start of a sentence. None if the pieces allow both: there are no such letters (Chinese, Georgian), or there
+        are accents, which lower-casing would have stripped.
     """
     if not is_lowercase(vocabulary):
         return False
@@ -34,30 +37,33 @@ def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
 
 
 def resolve_lowercase(vocabulary: Vocabulary, cased: bool, name: object) -> bool:
-    """Returns whether text is to be lower-cased and stripped of accents.
+    """Decides whether text is lower-cased and stripped of accents.
 
     Args:
-        vocabulary: of the tokenizer.
-        cased: whether `--cased` was given. Without it a vocabulary that allows both means lower-casing.
-        name: the vocabulary's file, for the message.
+        vocabulary: vocabulary of the tokenizer.
+        cased: value of `--cased`. If False, a vocabulary that allows both is used with lower-casing.
+        name: vocabulary file, used in the error message.
+
+    Returns:
+        True if text is lower-cased.
 
     Raises:
-        ConfigError: where `--cased` was given for a vocabulary of lower-cased text.
+        ConfigError: if `cased` is True for an uncased vocabulary.
     """
     lowercase = infer_lowercase(vocabulary)
     if cased and lowercase:
         raise ConfigError(
-            f"--cased does not go with the vocabulary {name}: none of its word pieces has a capital, so that words "
-            "with capitals would become [UNK]. Leave out --cased, or learn a vocabulary with `bert-tf vocab --cased`. "
+            f"--cased cannot be used with the vocabulary {name}: no word piece has a capital letter, so capitalised "
+            "words would become [UNK]. Remove --cased, or train a vocabulary with `bert-tf vocab --cased`. "
             "Received: --cased"
         )
     return not cased if lowercase is None else lowercase
 
 
 def casing_notice(vocabulary: Vocabulary, cased: bool) -> str | None:
-    """Returns a line that says why case is kept although `--cased` was not given, None where it is not."""
+    """Returns a message if the vocabulary preserves case although `cased` is False; None otherwise."""
     piece = None if cased else _capitalised(vocabulary)
-    return piece and f"the vocabulary is cased (it has {piece!r}): case and accents of the text are kept"
+    return piece and f"the vocabulary is cased (it contains {piece!r}): case and accents of the text are preserved"
 
 
 def _capitalised(vocabulary: Vocabulary) -> str | None:

@@ -1,11 +1,11 @@
-"""Text to words in TensorFlow operations, exactly as the original BERT's basic tokenization does it.
+"""Basic tokenization of the original BERT in TensorFlow operations: cleans, normalizes and splits text.
 
-Every code point is looked up in the table that `bert_tf.text.build_table` makes; two rules look at neighbours:
-a capital sigma is lower-cased by its context as `str.lower` does it, and marks that are kept are brought into
-canonical order as NFD does it. Bytes that are no UTF-8 are dropped, as by `bytes.decode("utf-8", "ignore")`.
+Every code point is looked up in the table built by `bert_tf.text.build_table`. Two rules depend on neighbours: a
+capital sigma is lower-cased by context as in `str.lower`, and the remaining marks are put into canonical order as in
+NFD. Bytes that are not UTF-8 are dropped as in `bytes.decode("utf-8", "ignore")`.
 
-One input differs from the original: a lone surrogate (U+D800 to U+DFFF), which no UTF-8 can hold, is dropped
-here, where the original keeps it and so makes its word `[UNK]`.
+One input differs from the original: a lone surrogate (U+D800 to U+DFFF), which UTF-8 cannot encode, is dropped. The
+original keeps it and maps its word to `[UNK]`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tensorflow as tf
 from bert_tf.text import build_table
 from bert_tf.text.vocabulary import MASK
 
-# Stands for a literal `[MASK]` between the text and its words: a control character that cleaning drops anyway.
+# Placeholder for a literal `[MASK]` during cleaning: a control character that cleaning would drop.
 _MASK_MARK = 1
 
 _CAPITAL_SIGMA, _FINAL_SIGMA = 0x3A3, 0x3C2
@@ -27,7 +27,7 @@ _SPACE = 0x20
 
 
 class Table(NamedTuple):
-    """The table of one mode as tensors, laid out as `build_table.build_arrays` says."""
+    """The table of one casing mode as tensors, in the layout of `build_table.build_arrays`."""
 
     pages: tf.Tensor
     cells: tf.Tensor
@@ -35,15 +35,15 @@ class Table(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of a batch of n texts: W words of K characters in all.
+    """The words of a batch of n texts, with a total of W words and K characters.
 
     Args:
         strings: (W,) string, UTF-8.
-        row_splits: (n + 1,) int64, the words of each text.
-        char_splits: (W + 1,) int64, the characters of each word.
-        chars: (K,) int32, the code points.
-        sources: (K,) int64, the index of the character of the decoded batch that each one comes from.
-        text: the decoded batch.
+        row_splits: (n + 1,) int64, row splits of the words by text.
+        char_splits: (W + 1,) int64, row splits of the characters by word.
+        chars: (K,) int32, code points.
+        sources: (K,) int64, index of each character's source in the decoded batch.
+        text: decoded batch.
     """
 
     strings: tf.Tensor
@@ -55,12 +55,12 @@ class Words(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A decoded batch of n texts with N characters in all.
+    """A decoded batch of n texts with a total of N characters.
 
     Args:
         chars: (N,) int32, code points.
-        row_splits: (n + 1,) int64.
-        flags: (N,) int32, the classes of `build_table`.
+        row_splits: (n + 1,) int64, row splits of the characters by text.
+        flags: (N,) int32, flags of `build_table`.
     """
 
     chars: tf.Tensor
@@ -70,20 +70,20 @@ class Text(NamedTuple):
 
 @functools.cache
 def load_table(lowercase: bool) -> Table:
-    """Returns the shipped table as constants on the CPU; made once for each mode."""
+    """Loads the table of a casing mode as constants on the CPU; cached."""
     name = "uncased" if lowercase else "cased"
     with np.load(build_table.TABLE_PATH) as arrays, tf.init_scope(), tf.device("CPU:0"):
         return Table(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
 
 
 def unicode_version() -> str:
-    """Returns the Unicode version that the shipped table was built from."""
+    """Returns the Unicode version of the table."""
     with np.load(build_table.TABLE_PATH) as arrays:
         return str(arrays["unicode_version"])
 
 
 def mark_masks(texts: tf.Tensor) -> tf.Tensor:
-    """Returns `texts`, (n,) string, with each literal `[MASK]` as a character that `words` can keep."""
+    """Replaces each literal `[MASK]` in `texts`, (n,) string, by a placeholder that `words` recognises."""
     mark = chr(_MASK_MARK)
     return tf.strings.regex_replace(tf.strings.regex_replace(texts, mark, ""), r"\[MASK\]", f" {mark} ")
 
@@ -93,8 +93,8 @@ def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Word
 
     Args:
         texts: (n,) string.
-        lowercase: whether to lower-case and to strip accents.
-        masks_marked: whether `texts` come from `mark_masks`; the word `[MASK]` stands for each of its marks.
+        lowercase: whether to lower-case and strip accents.
+        masks_marked: whether `texts` come from `mark_masks`; each placeholder becomes the word `[MASK]`.
 
     Returns:
         The words, in order.
@@ -137,10 +137,10 @@ def _look_up(chars: tf.Tensor, table: Table) -> tf.Tensor:
 
 
 def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: Table) -> tf.Tensor:
-    """Returns `chars` with each capital sigma that is final in its word replaced by the small final one."""
+    """Replaces each capital sigma at the end of a word in `chars` by the small final sigma."""
     flags = _look_up(chars, table)[:, build_table.WIDTH]
     counted = tf.where(flags & build_table.IGNORED == 0)[:, 0]
-    # Edges that are never cased, so that the first and last character have neighbours.
+    # Uncased sentinels, so that the first and last characters have neighbours.
     positions = tf.concat([[-1], counted, [tf.size(chars, out_type=tf.int64)]], 0)
     is_cased = tf.pad(tf.gather(flags, counted) & build_table.CASED > 0, [[1, 1]])
     sigmas = tf.where(chars == _CAPITAL_SIGMA)[:, 0]
@@ -156,7 +156,7 @@ def _lower_final_sigmas(chars: tf.Tensor, row_splits: tf.Tensor, table: Table) -
 def _in_canonical_order(
     values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, flags: tf.Tensor, table: Table
 ) -> tf.Tensor:
-    """Returns `values` with every run of combining marks sorted by class; equal classes keep their order."""
+    """Sorts every run of combining marks in `values` by combining class (stable sort)."""
     marks, classes = table.movable[:, 0], table.movable[:, 1]
     at = tf.minimum(tf.searchsorted(marks, values), tf.size(marks) - 1)
     order = tf.where(tf.gather(marks, at) == values, tf.gather(classes, at), 0)
@@ -168,14 +168,14 @@ def _in_canonical_order(
 
 
 def _starts(splits: tf.Tensor) -> tf.Tensor:
-    """Returns for every value, as bool, whether a row begins with it."""
+    """Returns a bool for each value: True if a row begins with it."""
     size = splits[-1]
     begins = tf.scatter_nd(splits[:, tf.newaxis], tf.ones_like(splits), size[tf.newaxis] + 1)
     return begins[:-1] > 0
 
 
 def _split(values: tf.Tensor, value_splits: tf.Tensor, sources: tf.Tensor, text: Text) -> Words:
-    """Returns the words that spaces, `WORD` characters and the ends of texts leave."""
+    """Splits values into words at spaces, `WORD` characters and the ends of texts."""
     stands_alone = values >= build_table.WORD
     is_space = values == _SPACE
     breaks_after = tf.concat([[True], (stands_alone | is_space)[:-1]], 0)[: tf.size(values)]

@@ -1,4 +1,4 @@
-"""From the bytes of words that word pieces cover to the characters of the texts they come from."""
+"""Converts byte offsets within words to character offsets within texts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ def in_texts(
     ends: tf.RaggedTensor,
     whole_word_ids: tuple[int, ...],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the place of each piece in its text.
+    """Returns the character offsets of each piece in its text.
 
     Args:
         words: W words of a batch of texts.
-        ids: ragged (W, None), P pieces in all.
-        starts, ends: ragged (W, None) as `ids`, the bytes of the word that each piece covers.
-        whole_word_ids: a piece with one of these ids takes the place of its whole word.
+        ids: ragged (W, None), with a total of P pieces.
+        starts: ragged (W, None), start byte of each piece in its word.
+        ends: ragged (W, None), end byte of each piece in its word.
+        whole_word_ids: ids of pieces that cover their whole word.
 
     Returns:
-        `starts` and `limits`, (P,) int32: the first character, counted from the start of the text, and the one
-        after the last and after the dropped marks that follow it.
+        `starts` and `limits`, (P,) int32, counted from the start of the text: the first character, and the position
+        after the last character and the dropped marks that follow it.
     """
     word = _row_of_value(ids.row_splits)
     byte_splits = _byte_splits(words.chars)
@@ -42,12 +43,12 @@ def in_texts(
 
 
 def _row_of_value(row_splits: tf.Tensor) -> tf.Tensor:
-    # Not RaggedTensor.value_rowids: it takes rows times the longest row of memory.
+    # RaggedTensor.value_rowids would allocate memory for rows times the longest row.
     return tf.searchsorted(row_splits, tf.range(row_splits[-1]), side="right", out_type=tf.int64) - 1
 
 
 def _byte_splits(chars: tf.Tensor) -> tf.Tensor:
-    """Returns (K + 1,) int64: where each of the K characters begins in the UTF-8 of all."""
+    """Returns the start byte of each of K characters in their UTF-8 encoding, (K + 1,) int64."""
     sizes = 1 + sum(tf.cast(chars >= longer, tf.int64) for longer in (0x80, 0x800, 0x10000))
     return tf.concat([tf.zeros([1], tf.int64), tf.cumsum(sizes)], 0)
 
@@ -57,7 +58,7 @@ def _char_at(byte_splits: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
 
 
 def _after_marks(text: Text, ends: tf.Tensor) -> tf.Tensor:
-    """Returns `ends`, each moved behind the dropped marks that stand there."""
-    others = tf.where(text.flags & build_table.MARK == 0)[:, 0]
-    others = tf.concat([others, text.row_splits[-1:]], 0)
-    return tf.gather(others, tf.searchsorted(others, ends))
+    """Moves each end behind the dropped marks that follow it."""
+    kept = tf.where(text.flags & build_table.MARK == 0)[:, 0]
+    kept = tf.concat([kept, text.row_splits[-1:]], 0)
+    return tf.gather(kept, tf.searchsorted(kept, ends))

@@ -1,4 +1,4 @@
-"""One or two segments of ids to the rows that the model takes: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
+"""Packs one or two segments of ids into model inputs: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ def pack(
     max_sequence_length: int,
     fixed_length: bool = False,
 ) -> dict[str, tf.Tensor]:
-    """Truncates, joins and pads; usable inside a graph.
+    """Truncates, joins and pads segments; usable inside a graph.
 
-    A pair that is too long loses tokens from the end of its longer segment, from `b` when both are as long:
-    what remains is what the original's `_truncate_seq_pair` leaves.
+    A pair that is too long loses tokens from the end of its longer segment, or of `b` if both have the same length, as
+    in `_truncate_seq_pair` of the original.
 
     Args:
-        segments: one or two of ragged (B, None) int32.
-        vocabulary: gives `[CLS]`, `[SEP]` and `[PAD]`.
-        max_sequence_length: tokens in a row at most, the special ones counted.
-        fixed_length: whether rows are padded to `max_sequence_length` instead of to the longest.
+        segments: one or two segments, each ragged (B, None) int32.
+        vocabulary: provides `[CLS]`, `[SEP]` and `[PAD]`.
+        max_sequence_length: maximum tokens per row, including special tokens.
+        fixed_length: whether rows are padded to `max_sequence_length` instead of the longest row.
 
     Returns:
-        `token_ids`, `segment_ids` (0 for `[CLS] a [SEP]` and padding, 1 for `b [SEP]`) and `padding_mask` (1
-        where there is a token), each (B, S) int32.
+        Dictionary of `token_ids`, `segment_ids` (0 for `[CLS] a [SEP]` and padding, 1 for `b [SEP]`) and `padding_mask`
+        (1 for tokens, 0 for padding), each (B, S) int32.
 
     Raises:
-        ValueError: for another number of segments, or a length that leaves a segment no token.
+        ValueError: for another number of segments, or a length too small for one token per segment.
     """
     if len(segments) not in (1, 2):
         raise ValueError(f"`segments` must be one or two. Received: {len(segments)}")

@@ -1,4 +1,4 @@
-"""The BERT tokenizer: the same ids from Python, from tf.data and from a served graph, those of the original."""
+"""The BERT tokenizer: the ids of the original, in Python, in tf.data and in a served graph."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import tensorflow_text as tf_text
 from bert_tf.text import normalization, offsets
 from bert_tf.text.vocabulary import CONTINUATION, UNK, Vocabulary
 
-# Words of more characters are unknown (the original's `max_input_chars_per_word`).
+# Longer words are unknown (`max_input_chars_per_word` of the original).
 MAX_WORD_CHARS = 200
 
-# Printable ASCII needs no table: lower-casing and splitting is all that the algorithm does with it.
+# Printable ASCII text does not need the table: it is only lower-cased and split.
 _PLAIN_TEXT = r"[ -~\t\n\r]*"
 
-# What one graph call gets from Python: few enough bytes that the work of a call stays within some 100 MB.
+# Maximum input of one graph call from Python, so that a call needs at most about 100 MB.
 _BATCH_TEXTS = 2048
 _BATCH_BYTES = 1 << 20
 
@@ -27,10 +27,10 @@ _SURROGATES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
 class RaggedIds(NamedTuple):
-    """The ids of n texts: text i has `values[row_splits[i]:row_splits[i + 1]]`.
+    """The ids of n texts; the ids of text i are `values[row_splits[i]:row_splits[i + 1]]`.
 
     Args:
-        values: int32 [T].
+        values: int32 [T], all ids.
         row_splits: int64 [n + 1].
     """
 
@@ -39,10 +39,10 @@ class RaggedIds(NamedTuple):
 
 
 class RaggedWords(NamedTuple):
-    """The normalized words of n texts: text i has `values[row_splits[i]:row_splits[i + 1]]`.
+    """The normalized words of n texts; the words of text i are `values[row_splits[i]:row_splits[i + 1]]`.
 
     Args:
-        values: [W] of dtype object, each word as UTF-8 `bytes`.
+        values: object [W], each word as UTF-8 `bytes`.
         row_splits: int64 [n + 1].
     """
 
@@ -51,12 +51,12 @@ class RaggedWords(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The word pieces of n texts with where they come from.
+    """The word pieces of n texts with their character offsets.
 
     Args:
         ids: ragged (n, None) int32.
-        starts: ragged (n, None) int32, the character of the text that the piece begins with.
-        limits: ragged (n, None) int32, the character after the piece's last one and its accents.
+        starts: ragged (n, None) int32, position of the first character of each piece in the text.
+        limits: ragged (n, None) int32, position after the last character of each piece and its accents.
     """
 
     ids: tf.RaggedTensor
@@ -65,7 +65,7 @@ class Pieces(NamedTuple):
 
 
 class _WordPieces(NamedTuple):
-    """The two compiled forms of one vocabulary: for plain ASCII text, and for words that are already split."""
+    """A compiled vocabulary in two forms: for plain ASCII text and for words that are already split."""
 
     plain: tf_text.FastWordpieceTokenizer
     words: tf_text.FastWordpieceTokenizer
@@ -75,28 +75,28 @@ _compiled: dict[str, _WordPieces] = {}
 
 
 def _compile(vocabulary: Vocabulary) -> _WordPieces:
-    """Returns the compiled vocabulary; compiling takes about a second, so it is done once in a process."""
+    """Compiles a vocabulary, which takes about a second; cached for the process."""
     if vocabulary.fingerprint not in _compiled:
         with tf.init_scope(), tf.device("CPU:0"):
             make = functools.partial(tf_text.FastWordpieceTokenizer, list(vocabulary.tokens), token_out_type=tf.int32)
             _compiled[vocabulary.fingerprint] = _WordPieces(
                 plain=make(max_bytes_per_word=MAX_WORD_CHARS),
-                # A character has at most four bytes, so the rule on characters alone decides.
+                # A character has at most four bytes, so only the limit on characters applies.
                 words=make(max_bytes_per_word=4 * MAX_WORD_CHARS, no_pretokenization=True),
             )
     return _compiled[vocabulary.fingerprint]
 
 
 class BertTokenizer:
-    """Splits text into the word pieces of a vocabulary exactly as the original BERT does.
+    """Splits text into the word pieces of a vocabulary, identically to the original BERT.
 
-    All work is one set of TensorFlow operations: `ids` and `pieces` build them into a graph, the other
-    methods call that graph in batches. Use it with many texts a call; one by one is 10 to 30 times slower.
-    The exceptions to exactness stand in `bert_tf.text.normalization`.
+    Tokenization consists of TensorFlow operations: `ids` and `pieces` add them to a graph, the other methods call that
+    graph in batches. Pass many texts per call; single texts are 10 to 30 times slower. The only difference from the
+    original is documented in `bert_tf.text.normalization`.
 
     Args:
-        vocabulary: the word pieces.
-        lowercase: whether to lower-case and to strip accents (the `uncased` models).
+        vocabulary: word pieces.
+        lowercase: whether to lower-case and strip accents (`uncased` models).
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True):
@@ -109,20 +109,20 @@ class BertTokenizer:
         self._words_graph = tf.function(self._normalized, input_signature=signature, autograph=False)
 
     def ids(self, texts: tf.Tensor, keep_mask_token: bool = False) -> tf.RaggedTensor:
-        """Tokenizes inside a graph.
+        """Tokenizes texts inside a graph.
 
         Args:
-            texts: (n,) string, UTF-8; bytes that are not are dropped.
+            texts: (n,) string, UTF-8; invalid bytes are dropped.
             keep_mask_token: whether a literal `[MASK]` becomes the mask id; the original splits it.
 
         Returns:
-            ragged (n, None) int32.
+            Ragged (n, None) int32 ids.
 
         Raises:
-            ValueError: for texts known to be of another rank; `tf.errors.InvalidArgumentError` when that shows
-                only while the graph runs.
+            ValueError: if `texts` has another static rank.
+            tf.errors.InvalidArgumentError: if `texts` has another rank at run time.
         """
-        # tensorflow-text kills the process on any other rank.
+        # tensorflow-text aborts the process for any other rank.
         texts = tf.ensure_shape(texts, [None])
         with tf.device("CPU:0"):
             if keep_mask_token:
@@ -130,49 +130,49 @@ class BertTokenizer:
             return self._pieces(texts, masks_marked=keep_mask_token).ids
 
     def pieces(self, texts: tf.Tensor) -> Pieces:
-        """Tokenizes inside a graph, with offsets in characters of the texts.
+        """Tokenizes texts inside a graph and returns character offsets.
 
         Args:
-            texts: (n,) string, UTF-8; a byte sequence that is not counts as the one or more U+FFFD that
-                `tf.strings.unicode_decode` makes of it.
+            texts: (n,) string, UTF-8; an invalid byte sequence counts as the U+FFFD characters that
+                `tf.strings.unicode_decode` replaces it with.
 
         Returns:
-            The pieces. A word that is `[UNK]` has the place of the whole word.
+            The pieces. `[UNK]` has the offsets of the whole word.
 
         Raises:
-            ValueError: as `ids`.
+            ValueError: if `texts` has another static rank.
         """
         texts = tf.ensure_shape(texts, [None])
         with tf.device("CPU:0"):
             return self._pieces(texts, masks_marked=False)
 
     def tokenize(self, texts: Sequence[str]) -> RaggedIds:
-        """Tokenizes in Python.
+        """Tokenizes texts in Python.
 
         Args:
             texts: any number of texts.
 
         Returns:
-            Their ids.
+            The ids.
 
         Raises:
-            ValueError: when `texts` is a string itself or holds anything else.
+            ValueError: if `texts` is a single string or contains anything but strings.
         """
         batches = [self._ids_graph(batch) for batch in _batches(texts)]
         return RaggedIds(_joined([batch.values for batch in batches], np.int32), _row_splits(batches))
 
     def tokenize_with_offsets(self, texts: Sequence[str]) -> tuple[RaggedIds, np.ndarray, np.ndarray]:
-        """Tokenizes in Python, with where in its text each piece comes from.
+        """Tokenizes texts in Python and returns character offsets.
 
         Args:
             texts: any number of texts.
 
         Returns:
-            The ids, then `starts` and `limits`, int32 [T]: a piece comes from `text[start:limit]`, which
-            includes the accents that were stripped from its end.
+            The ids, `starts` and `limits`, the latter two int32 [T]. A piece comes from `text[start:limit]`, including
+            accents stripped from its end.
 
         Raises:
-            ValueError: as `tokenize`.
+            ValueError: if `texts` is a single string or contains anything but strings.
         """
         batches = [self._pieces_graph(batch) for batch in _batches(texts)]
         values = [_joined([part.values for part in parts], np.int32) for parts in zip(*batches, strict=True)]
@@ -180,22 +180,22 @@ class BertTokenizer:
         return RaggedIds(ids, _row_splits([batch.ids for batch in batches])), starts, limits
 
     def words(self, texts: Sequence[str]) -> RaggedWords:
-        """Normalizes and splits in Python, without looking words up: what a vocabulary is learned from.
+        """Normalizes texts and splits them into words in Python, for training a vocabulary.
 
         Args:
             texts: any number of texts.
 
         Returns:
-            Their words.
+            The words.
 
         Raises:
-            ValueError: as `tokenize`.
+            ValueError: if `texts` is a single string or contains anything but strings.
         """
         batches = [self._words_graph(batch) for batch in _batches(texts)]
         return RaggedWords(_joined([batch.values for batch in batches], object), _row_splits(batches))
 
     def tokens(self, ids: Sequence[int] | np.ndarray) -> list[str]:
-        """Returns the word pieces of ids. Raises ValueError for an id outside the vocabulary."""
+        """Converts ids to word pieces. Raises ValueError for an id outside the vocabulary."""
         pieces = np.asarray(ids, np.int64).tolist()
         for piece in pieces:
             if not 0 <= piece < len(self.vocabulary):
@@ -203,16 +203,16 @@ class BertTokenizer:
         return [self.vocabulary.tokens[piece] for piece in pieces]
 
     def detokenize(self, ids: Sequence[int] | np.ndarray) -> str:
-        """Returns the words of ids with single spaces between; special tokens are words as any other."""
+        """Converts ids to text, with single spaces between words; special tokens count as words."""
         return " ".join(self.tokens(ids)).replace(f" {CONTINUATION}", "")
 
     def _pieces(self, texts: tf.Tensor, masks_marked: bool) -> Pieces:
         is_plain = tf.strings.regex_full_match(texts, _PLAIN_TEXT)
         plain_rows, other_rows = (tf.where(rows)[:, 0] for rows in (is_plain, ~is_plain))
         plain = self._plain_pieces(tf.gather(texts, plain_rows))
-        others = self._other_pieces(tf.gather(texts, other_rows), masks_marked)
+        non_plain = self._other_pieces(tf.gather(texts, other_rows), masks_marked)
         order = tf.argsort(tf.concat([plain_rows, other_rows], 0), stable=True)
-        return Pieces(*(tf.gather(tf.concat(parts, 0), order) for parts in zip(plain, others, strict=True)))
+        return Pieces(*(tf.gather(tf.concat(parts, 0), order) for parts in zip(plain, non_plain, strict=True)))
 
     def _plain_pieces(self, texts: tf.Tensor) -> Pieces:
         if self.lowercase:
@@ -242,9 +242,9 @@ class BertTokenizer:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[tf.Tensor]:
-    """Yields the texts in UTF-8, as string tensors of bounded size."""
+    """Yields the texts as UTF-8 string tensors of bounded size."""
     if isinstance(texts, str | bytes):
-        raise ValueError(f"`texts` must be a sequence of strings, not one. Received: {texts!r}")
+        raise ValueError(f"`texts` must be a sequence of strings, not a single string. Received: {texts!r}")
     encoded = [_encoded(text) for text in texts]
     ends = np.cumsum([0] + [len(text) for text in encoded])
     first = 0
@@ -259,7 +259,7 @@ def _encoded(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        # One dropped character for another, so that offsets stay.
+        # Replaces one dropped character by another, so that offsets do not change.
         return text.translate(_SURROGATES).encode("utf-8")
     except AttributeError:
         raise ValueError(f"`texts` must hold strings only. Received: {text!r}") from None

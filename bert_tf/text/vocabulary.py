@@ -1,4 +1,4 @@
-"""The word pieces of a model: the lines of `vocab.txt`, whose numbers are the ids."""
+"""WordPiece vocabularies, stored as `vocab.txt` with one piece per line, in the order of the ids."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Vocabulary:
     """Word pieces in the order of their ids.
 
     Args:
-        tokens: the pieces; those that continue a word begin with `##`. All of `SPECIAL_TOKENS` are among them.
+        tokens: word pieces, including all of `SPECIAL_TOKENS`; pieces that continue a word begin with `##`.
 
     Raises:
-        ValueError: for a missing special token, a piece given twice or an empty one; the message counts pieces
-            from 1, as lines of a file.
+        ValueError: for a missing special token, or a duplicate or blank piece; the message counts pieces from 1, like
+            lines of a file.
     """
 
     tokens: tuple[str, ...]
@@ -53,7 +53,7 @@ class Vocabulary:
         return {token: index for index, token in enumerate(self.tokens)}
 
     def id_of(self, token: str) -> int:
-        """Returns the id of a piece. Raises ValueError when the vocabulary lacks it."""
+        """Returns the id of a piece. Raises ValueError if it is not in the vocabulary."""
         try:
             return self._ids[token]
         except KeyError:
@@ -91,14 +91,14 @@ class Vocabulary:
 
     @functools.cached_property
     def is_continuation(self) -> np.ndarray:
-        """Whether each piece continues a word, bool [V], read-only."""
+        """Read-only bool [V], True for pieces that continue a word."""
         flags = np.array([token.startswith(CONTINUATION) for token in self.tokens], np.bool_)
         flags.setflags(write=False)
         return flags
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hexadecimal of the file that `save_vocabulary` writes."""
+        """Hexadecimal SHA-256 of the file that `save_vocabulary` writes."""
         return hashlib.sha256(self._text().encode("utf-8")).hexdigest()
 
     def _text(self) -> str:
@@ -106,17 +106,17 @@ class Vocabulary:
 
 
 def load_vocabulary(path: str | Path) -> Vocabulary:
-    """Reads a vocabulary of one word piece a line.
+    """Reads a vocabulary file with one word piece per line.
 
     Args:
-        path: a UTF-8 file; line ends may be those of Windows, blanks around a piece are dropped.
+        path: UTF-8 file; Windows line ends are accepted, blanks around a piece are stripped.
 
     Returns:
         The vocabulary.
 
     Raises:
-        ValueError: when the file is missing, empty or not UTF-8, has a blank or repeated line, or lacks a
-            special token; the message names the file and the line.
+        ValueError: if the file is missing, empty or not UTF-8, has a blank or duplicate line, or lacks a special token;
+            the message names the file and the line.
     """
     path = Path(path)
     try:
@@ -130,7 +130,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
         raise ValueError(f"{path}: line {line}: must be UTF-8. Received: {error}") from error
     if not text:
         raise ValueError(f"{path}: a vocabulary must not be empty. Received: 0 bytes")
-    # Not str.splitlines: pieces may be U+2028 and the like.
+    # str.splitlines would split at U+2028 and similar characters, which may be pieces.
     lines = text.removesuffix("\n").split("\n")
     try:
         return Vocabulary(tuple(line.strip(" \t\r") for line in lines))
@@ -139,7 +139,12 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
-    """Writes one word piece a line, whole or not at all."""
+    """Writes a vocabulary file with one word piece per line (atomic write).
+
+    Args:
+        vocabulary: vocabulary to write.
+        path: output file.
+    """
     path = Path(path)
     staging = path.with_name(f".{path.name}.tmp")
     staging.write_bytes(vocabulary._text().encode("utf-8"))

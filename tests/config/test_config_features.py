@@ -30,7 +30,7 @@ def test_any_single_layer():
 @pytest.mark.parametrize(
     ("name", "num_layers", "message"),
     [
-        ("concat_last_4", 3, "the features concat_last_4 need an encoder of at least 4 layers. Received: 3"),
+        ("concat_last_4", 3, "concat_last_4 .* at least 4 layers. Received: 3"),
         ("weighted_sum_last_4", 2, "at least 4 layers. Received: 2"),
         ("second_to_last", 1, "at least 2 layers. Received: 1"),
         ("layer_5", 4, "layer_1 to layer_4. Received: 'layer_5'"),

@@ -1,4 +1,4 @@
-"""URLs are no paths of the local file system."""
+"""URLs are rejected as local paths."""
 
 from __future__ import annotations
 

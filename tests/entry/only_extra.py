@@ -1,4 +1,4 @@
-"""Makes a process import only the packages of one extra, as if it ran in an environment without any other."""
+"""Restricts a process to the packages of one extra, as in an environment that has no other packages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def closure(extra: str | None) -> set[str]:
 
 def _required(name: str, extras: frozenset[str]) -> list[Requirement]:
     if name == "bert-tf":
-        # From the file: an editable install has the requirements of the day on which it was made.
+        # Read from the file, because the metadata of an editable install may be outdated.
         lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
         return [Requirement(line) for line in [*PROJECT["dependencies"], *lines]]
     try:
@@ -43,7 +43,7 @@ def _required(name: str, extras: frozenset[str]) -> list[Requirement]:
 
 
 class _Finder:
-    """Another finder, without the modules of some packages."""
+    """Wraps a finder and hides the modules of some packages."""
 
     def __init__(self, finder: Any, hidden: set[str]) -> None:
         self._finder, self._hidden = finder, hidden
@@ -56,7 +56,7 @@ class _Finder:
 
 
 def hide_others(extra: str | None) -> None:
-    """Hides all packages that the extra (None: no extra) does not install."""
+    """Hides all packages that the extra does not install; None stands for no extra."""
     allowed = closure(extra) | {"bert-tf"}
     hidden = {
         module

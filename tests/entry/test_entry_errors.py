@@ -1,4 +1,4 @@
-"""Errors as one line."""
+"""Tests one-line error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extras install what their commands need and no more, and a missing package is named together with its extra."""
+"""Extras install exactly what their commands need; errors name a missing package and its extra."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bert_tf.entry.packages import PACKAGES, missing_package
 REPOSITORY = Path(__file__).parents[2]
 EXTRAS = PROJECT["optional-dependencies"]
 BASE = {"google_crc32c", "numpy"}
-# Programs of others, which `bert-tf convert` compares with where they are installed.
+# Third-party programs that `bert-tf convert` compares with if they are installed.
 PEERS = {"official", "torch", "transformers"}
 
 IMPORT = re.compile(r"^\s*(?:from (\w+)[\w.]* import\b|import (\w+))", re.MULTILINE)
@@ -69,7 +69,7 @@ def test_without_extras_the_command_line_names_what_is_missing() -> None:
     [
         (ModuleNotFoundError("", name="apache_beam.runners"), "data"),
         (ModuleNotFoundError("", name="jax"), "jax"),
-        # Of a package that is there, of no package of an extra, and not of an import.
+        # An installed package, a package of no extra, and an error other than an import error.
         (ModuleNotFoundError("", name="numpy.made_up"), None),
         (ModuleNotFoundError("", name="bert_tf.made_up"), None),
         (ModuleNotFoundError(), None),

@@ -1,4 +1,4 @@
-"""Programs start TensorFlow without its notices."""
+"""Programs import TensorFlow without its startup messages."""
 
 from __future__ import annotations
 

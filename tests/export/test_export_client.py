@@ -54,11 +54,11 @@ def test_rows_go_out_and_predictions_come_back(suffix: str, canned: Any) -> None
 @pytest.mark.parametrize(
     ("status", "content", "message"),
     [
-        (400, b'{"error": "wrong"}', "the server answered 400: wrong"),
-        (502, b"<html>\xff", "the server answered 502: <html>"),
-        (200, b"hello", "the server answered 200: not an answer of a model server: b'hello'"),
-        (200, b'{"outputs": []}', "not an answer of a model server"),
-        (200, b"[]", "not an answer of a model server"),
+        (400, b'{"error": "wrong"}', "400: wrong"),
+        (502, b"<html>\xff", "502: <html>"),
+        (200, b"hello", "200: not a response of a model server: b'hello'"),
+        (200, b'{"outputs": []}', "not a response of a model server"),
+        (200, b"[]", "not a response of a model server"),
     ],
 )
 def test_refusals_are_said(status: int, content: bytes, message: str, canned: Any) -> None:
@@ -72,5 +72,5 @@ def test_a_missing_server_is_said() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1/models/m"
-        with pytest.raises(ConnectionError, match=f"no model server answers at {url}: "):
+        with pytest.raises(ConnectionError, match=f"model server at {url}: "):
             predict(url, ["x"])

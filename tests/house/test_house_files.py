@@ -1,4 +1,4 @@
-"""Rules of the tree that ruff does not know: file names, and dependencies that are pinned."""
+"""Repository rules that ruff does not check: file names and pinned dependencies."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ ALLOWED = {
     "cli": {"commands", "entry"},
     "root": {"cli"},
 }
-# Modules that one package may import of another, where not all of it.
+# Modules that a package may import from another package of which the rest is forbidden.
 MODULES = {
     # Tasks write their reports; reports read only the results of tasks.
     ("reports", "tasks"): {"bert_tf.tasks.scored", "bert_tf.tasks.finetune.results"},
@@ -40,7 +40,7 @@ MODULES = {
         "bert_tf.reports.data.facts",
         "bert_tf.reports.data.page",
     },
-    # Both run where TensorFlow is absent.
+    # Both run without TensorFlow.
     ("layers", "text"): {"bert_tf.text.vocabulary"},
     ("layers", "data"): {"bert_tf.data.schema"},
     ("models", "text"): {"bert_tf.text.vocabulary"},
@@ -71,7 +71,7 @@ def sources(root: Path) -> dict[str, Path]:
 
 
 def imported_by(path: Path, modules: Mapping[str, Path]) -> set[str]:
-    """Returns the modules that a file imports, as `package.module`, names within them left out."""
+    """Returns the modules that a file imports, as `package.module`."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -93,7 +93,7 @@ def package_of(module: str) -> str:
 
 
 def breaches(module: str, imports: set[str]) -> Iterator[str]:
-    """Yields the imports that a module may not have."""
+    """Yields the forbidden imports of a module."""
     package = package_of(module)
     for name in sorted(imports):
         top = name.partition(".")[0]
@@ -122,7 +122,7 @@ def cycles(imports: Mapping[str, set[str]]) -> list[set[str]]:
                     waiting.append(name)
         reached[start] = found
     groups = {frozenset(m for m in reached if m in reached[n] and n in reached[m]) for n in reached}
-    # A program may import itself, so that what it pickles has a module that workers can import.
+    # A program may import itself, so that workers can import the module of pickled objects.
     return [set(group) for group in groups if len(group) > 1]
 
 

@@ -1,4 +1,4 @@
-"""What every layer and model must keep, checked the same way for all."""
+"""Contract checks that every layer and model must pass."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def assert_same(first, second, tolerance=1e-6):
 
 
 def disturb(layer):
-    """Moves the weights away from their small initial values, where much of a layer cannot be seen."""
+    """Moves the weights away from their small initial values, which hide most effects of a layer."""
     rng = np.random.default_rng(0)
     for weight in layer.trainable_weights:
         weight.assign(weight + 0.3 * rng.normal(size=weight.shape))
@@ -140,7 +140,7 @@ def check_train_step(contract, directory):
     optimizer = keras.optimizers.SGD(1.0)
     with tf.GradientTape() as tape:
         outputs = keras.tree.flatten(call(layer, contract.inputs))
-        # A power other than one: sums and squares are blind to what a layer normalization does.
+        # Sums and sums of squares do not depend on a layer normalization, so another power is used.
         loss = sum(tf.reduce_mean(tf.cast(x, "float32") ** 3) for x in outputs)
     gradients = tape.gradient(loss, [weight.value for weight in layer.trainable_weights])
     assert np.isfinite(float(loss))

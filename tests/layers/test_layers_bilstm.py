@@ -1,4 +1,4 @@
-"""A BiLSTM does not read padding, and a weighted sum is what its formula says: both against numpy."""
+"""Tests BiLSTM with padding and the weighted sum against numpy."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ ADDED = {"attention_mask": np.where(MASK[:, None, None], 0, -1e9).astype("float3
 EMBEDDINGS = (5, (V + 9 + 2 + 2) * H)
 LAYER = (16, 4 * (H * H + H) + 2 * H * 12 + 12 + H + 4 * H)
 BACKBONE = (5 + 2 * 16 + 2, EMBEDDINGS[1] + 2 * LAYER[1] + H * H + H)
-# Without the pooler, which models of tokens leave unused.
+# Without the pooler, which token-level models do not use.
 BARE = (BACKBONE[0] - 2, BACKBONE[1] - H * H - H)
 # Forward and backward, each with kernel, recurrent kernel and bias of four gates.
 BILSTM = (6, 2 * 4 * D * (H + D + 1))
@@ -155,7 +155,7 @@ CONTRACTS = {
         inputs=ENCODER,
         output_shape={"sequence_output": (B, S, H), "pooled_output": (B, H)},
         weights=BACKBONE,
-        # A constant added to all keys moves all scores alike, and the softmax does not see it.
+        # A constant added to all keys shifts all scores equally, which does not change the softmax.
         still=("key/bias",),
         output_dtypes=("bfloat16", "bfloat16"),
     ),

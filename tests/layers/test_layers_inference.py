@@ -1,4 +1,4 @@
-"""Layers arranged for inference answer what they answered before."""
+"""Layers arranged for inference have the same outputs as before."""
 
 from __future__ import annotations
 

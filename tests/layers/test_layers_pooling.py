@@ -1,4 +1,4 @@
-"""Pooling is over the tokens that there are, whatever stands in the padding."""
+"""Pooling uses only tokens and ignores the content of padding."""
 
 from __future__ import annotations
 

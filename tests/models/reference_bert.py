@@ -1,4 +1,4 @@
-"""BERT in float64 numpy, written from the paper and independent of Keras; and the tiny model it is held against."""
+"""BERT in float64 numpy, written from the paper and independent of Keras, and the tiny model under test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attention weights that the model gives are those that it uses, computed again in numpy."""
+"""Tests the attention weights of the model against numpy."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_weights_equal_numpy(attention):
         assert not weights.transpose(0, 3, 1, 2)[~there].any()
         if attention == "left_to_right":
             assert not weights[:, :, *np.triu_indices(12, 1)].any()
-        # What padding draws means nothing.
+        # Attention weights of padding positions are undefined.
         rows = weights.transpose(0, 2, 1, 3)[there]
         np.testing.assert_allclose(rows, expected[name].transpose(0, 2, 1, 3)[there], atol=1e-5)
         assert rows.std() > 0.05

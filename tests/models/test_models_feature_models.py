@@ -70,7 +70,7 @@ def test_a_probe_is_linear_in_what_tokens_give(backbone, pooling):
         (lambda e: BertFeatureTagger(e, 2, bilstm_dim=0), "`bilstm_dim` must be at least 1. Received: 0"),
         (lambda e: BertFeatureTagger(e, 2, dropout=1.0), r"`dropout` must be in \[0, 1\). Received: 1.0"),
         (lambda e: BertProbe(e, 2, "last", "last"), "`pooling` must be one of first, mean, max. Received: 'last'"),
-        (lambda e: BertProbe(e, 2, "weighted_sum_all"), "whose weights are to be learned. Received: weighted_sum_all"),
+        (lambda e: BertProbe(e, 2, "weighted_sum_all"), "weighted sum. Received: weighted_sum_all"),
         (lambda e: BertBiLSTMEncoder(e, 0), "`bilstm_dim` must be at least 1. Received: 0"),
     ],
 )

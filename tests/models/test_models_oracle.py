@@ -36,7 +36,7 @@ def test_forward_equals_numpy(activation, attention):
     got |= {name: np.asarray(output) for name, output in features.items()}
     assert got.keys() == expected.keys()
     for name, output in got.items():
-        # What stands at padded positions means nothing, and depends on how the attention is computed.
+        # Outputs at padding positions are undefined and depend on the attention implementation.
         rows = tokens if output.shape[:2] == tokens.shape else slice(None)
         np.testing.assert_allclose(output[rows], expected[name][rows], atol=1e-5, rtol=1e-5, err_msg=name)
 
@@ -84,7 +84,7 @@ def test_masked_lm_gathers_first_and_gives_what_all_positions_give():
     inputs = random_inputs(batch=3, length=12, predictions=5)
     every = dict(inputs, mask_positions=np.tile(np.arange(12, dtype="int32"), (3, 1)))
     expected = np.take_along_axis(np.asarray(model(every)["mlm_logits"]), inputs["mask_positions"][..., None], axis=1)
-    # Processors add up in different orders.
+    # The order of summation differs between processors.
     np.testing.assert_allclose(model(inputs)["mlm_logits"], expected, atol=1e-5)
 
 

@@ -282,7 +282,7 @@ def test_killed_between_the_renames(tmp_path, monkeypatch):
     aside = preset_files.set_aside(directory)
     directory.rename(aside)
     (tmp_path / ".preset.staging").mkdir()
-    with pytest.raises(ConfigError, match=r"interrupted save stands in .*\.preset\.previous"):
+    with pytest.raises(ConfigError, match=r"interrupted.*\.preset\.previous"):
         load_preset(directory)
     monkeypatch.setattr("bert_tf.models.presets.write_weights", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -316,26 +316,26 @@ def edit(path, change):
         (lambda c: c["model"].update(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
         (lambda c: c["model"].update(num_layers="2"), "`num_layers` must be int"),
         (lambda c: c.update(kind="BertSomething"), "`kind` must be one of"),
-        (lambda c: c.update(kind="BertTextClassifier"), "`num_classes` belongs to"),
-        (lambda c: c.update(kind="BertTokenClassifier"), "`num_classes` belongs to"),
-        (lambda c: c.update(num_classes=2), "`num_classes` belongs to"),
-        (lambda c: c.update(pooling="mean"), "`pooling` belongs to a BertTextClassifier or BertProbe. Received: kind"),
+        (lambda c: c.update(kind="BertTextClassifier"), "`num_classes` is required for"),
+        (lambda c: c.update(kind="BertTokenClassifier"), "`num_classes` is required for"),
+        (lambda c: c.update(num_classes=2), "`num_classes` .*must not be set .*Received: 2"),
+        (lambda c: c.update(pooling="mean"), "`pooling` .* BertTextClassifier or BertProbe. Received: kind"),
         (lambda c: c["model"].update(pooler=False), "`next_sentence` needs an encoder with `pooler`"),
         (lambda c: c["model"].update(mlm_activation="swish"), "`mlm_activation` must be one of"),
-        (lambda c: c.update(next_sentence=False), "it has no weight `nsp_logits/"),
-        (lambda c: c.update(masked_lm=False), "it has no weight `mlm_logits/"),
+        (lambda c: c.update(next_sentence=False), "has no weight `nsp_logits/"),
+        (lambda c: c.update(masked_lm=False), "has no weight `mlm_logits/"),
         (lambda c: c.update(format_version=2), "`format_version` must be 1. Received: 2"),
         (lambda c: c.update(info=[]), "`info` must be a JSON object"),
         (lambda c: c.pop("lowercase"), "lowercase"),
         (lambda c: c.update(vocabulary_sha256="0"), "vocab.txt: not the vocabulary of config.json"),
         (lambda c: c["model"].update(vocabulary_size=51), "as many tokens as .* 51. Received: 50"),
         (lambda c: c["model"].update(num_layers=3), r"weight `layer_3/.*is missing"),
-        (lambda c: c["model"].update(num_layers=1), "it has no weight `layer_2/"),
+        (lambda c: c["model"].update(num_layers=1), "has no weight `layer_2/"),
         (
             lambda c: c["model"].update(intermediate_dim=41),
             r"`layer_1/feedforward_intermediate_dense/kernel` must have shape \(16, 41\). Received: \(16, 40\)",
         ),
-        (lambda c: c.update(kind="BertBackbone"), "it has no weight `mlm_logits/"),
+        (lambda c: c.update(kind="BertBackbone"), "has no weight `mlm_logits/"),
     ],
 )
 def test_a_config_that_does_not_fit(change, message, tmp_path):

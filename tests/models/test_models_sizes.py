@@ -9,7 +9,7 @@ from bert_tf.models import BertBackbone, BertPretrainer
 
 
 def encoder_shapes(config):
-    """Shapes of the variables under `bert/` in the original's checkpoints."""
+    """Returns the shapes of the variables under `bert/` in the original checkpoints."""
     H, W = config.hidden_dim, config.intermediate_dim
     dense = [(H, H), (H,)]
     norm = [(H,), (H,)]
@@ -38,7 +38,7 @@ def test_published_counts():
     assert count(encoder_shapes(large)) == 335_141_888
 
 
-# Millions, heads included, as arXiv 1908.08962 gives them for the sizes with a name.
+# Millions of parameters, heads included, from arXiv 1908.08962 for the named sizes.
 @pytest.mark.parametrize(
     "size, millions", [("tiny", 4.4), ("mini", 11.3), ("small", 29.1), ("medium", 41.7), ("base", 110.1)]
 )

@@ -1,4 +1,4 @@
-"""The published BERT tokenization, rendered plainly and slowly: what the fast one is compared with.
+"""Reference implementation of the published BERT tokenization, simple and slow.
 
 One character, one rule and one word at a time, with the Unicode tables of the Python that runs.
 """

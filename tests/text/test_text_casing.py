@@ -1,4 +1,4 @@
-"""Casing, as the word pieces of a vocabulary show it."""
+"""Tests the casing inferred from the word pieces of a vocabulary."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_cased_vocabulary_needs_no_flag() -> None:
 
 
 def test_a_flag_that_contradicts_the_vocabulary_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--cased .* lower\.txt.*Leave out --cased.*`bert-tf vocab --cased`"):
+    with pytest.raises(ConfigError, match=r"--cased .* lower\.txt.*`bert-tf vocab --cased`"):
         resolve_lowercase(of("the", "a"), True, "lower.txt")
 
 

@@ -1,4 +1,4 @@
-"""Pieces say where in the original text they come from."""
+"""Tests the character offsets of word pieces in the original text."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check(tokenizer: BertTokenizer, text: str) -> None:
             assert len(words) == 1
             continue
         piece = token.removeprefix("##") if token != "##" else token
-        # A syllable of Hangul or a note comes apart, so that a piece may be a part of it only.
+        # A Hangul syllable or a note is decomposed, so a piece may be only a part of it.
         apart = any(len("".join(bert_oracle.words(char, tokenizer.lowercase))) > 1 for char in source)
         assert words == [piece] or (apart and piece in words[0])
 

@@ -1,4 +1,4 @@
-"""Segments to rows, against a plain rendering of the published truncation."""
+"""Tests packing of segments against a simple implementation of the published truncation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shipped table is what its builder makes."""
+"""The table in the package equals the output of its builder."""
 
 from __future__ import annotations
 

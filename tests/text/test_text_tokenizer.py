@@ -39,7 +39,7 @@ REAL = {
 
 
 class Saved(tf.Module):
-    """What a served model does with text; the shape is left open, so that only the graph can refuse it."""
+    """Tokenizes like a served model; the shape is left open, so that only the graph can reject it."""
 
     def __init__(self, tokenizer: BertTokenizer):
         super().__init__()
@@ -129,7 +129,7 @@ def test_every_code_point_between_two_letters(tokenizer, lowercase):
     vocabulary = ids_of(small_vocabulary())
     known = [[vocabulary[p] for w in line for p in bert_oracle.word_pieces(w, vocabulary)] for line in expected]
     assert differing(lines, known, ids) == []
-    # Python 3.12 and 3.13 know more characters than the table; few of those are treated otherwise.
+    # Python 3.12 and 3.13 know more characters than the table; few of them are treated differently.
     assert num_changed() < 1000
 
 

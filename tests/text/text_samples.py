@@ -1,4 +1,4 @@
-"""Texts, vocabularies and comparisons that the tests of bert_tf.text share."""
+"""Texts, vocabularies and comparisons shared by the tests of bert_tf.text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 SAME_UNICODE = unicodedata.unidata_version == build_table.UNICODE_VERSION
 PIECES = ("un", "##aff", "##able", "want", "##ed", "the", "cafe", "##ing", "mask", "strasse", "中", "文")
 
-# Characters that a rule is about; random ones would seldom meet.
+# Characters with special rules, which random texts would rarely combine.
 _NOTABLE = (
     " \t\n\r.,'-[]#$aAbBzZ09éÉßẞİıſ"
     "\0\x01\x1f\x7f\x85\xa0\xad\u200b\u200d\u2028\u2029\ufeff\ufffd\u3000"
@@ -56,7 +56,7 @@ def _changed() -> frozenset[int]:
 
 
 def is_changed(char: str) -> bool:
-    """Whether this Python's Unicode version treats the character otherwise than that of the table."""
+    """Returns True if the Unicode version of this Python treats the character differently from the table."""
     return ord(char) in _changed()
 
 
@@ -72,7 +72,7 @@ def conformance_texts() -> list[str]:
 
 @functools.cache
 def small_vocabulary() -> Vocabulary:
-    """Pieces for every character that the conformance texts come to, cased and not, so that few are unknown."""
+    """Returns pieces for every character of the normalized conformance texts, cased and uncased."""
     chars = set(string.printable) - set(string.whitespace)
     for lowercase in (True, False):
         for text in conformance_texts():
@@ -95,7 +95,7 @@ def rows(ragged: RaggedIds | RaggedWords) -> list[list]:
 
 
 def differing(texts: list[str], expected: list[list], got: list[list]) -> list[tuple]:
-    """The first few (text, expected, got) that differ, so that a failure can be read."""
+    """Returns the first few differences as (text, expected, got), for readable failures."""
     assert len(expected) == len(got) == len(texts)
     return [case for case in zip(texts, expected, got, strict=True) if case[1] != case[2]][:5]
 

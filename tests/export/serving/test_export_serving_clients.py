@@ -82,5 +82,5 @@ def test_what_is_not_there_is_said_by_both(path: str, addresses: tuple[str, str]
 
 
 def test_a_missing_server_is_said() -> None:
-    with pytest.raises(ConnectionError, match="no model server answers at 127.0.0.1:1: "):
+    with pytest.raises(ConnectionError, match="model server at 127.0.0.1:1: "):
         connect("grpc://127.0.0.1:1/m", retries=0).predict(TEXTS)
