@@ -1,4 +1,4 @@
-"""The facts of a data directory against the pairs it was made from, and the page and the text against the facts."""
+"""Facts of a data directory compared with its pairs, and the page and the text compared with the facts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ VOID = {"meta", "img", "br", "link", "input"}
 
 
 class Page(HTMLParser):
-    """Elements as (path of open elements, attributes, own text), in document order; refuses unbalanced tags."""
+    """Collects (path of open elements, attributes, own text) in document order; rejects unbalanced tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def parsed(report: DataReport) -> Page:
 
 
 def hostile(report: DataReport) -> DataReport:
-    """The report with markup wherever text of the corpus or the user comes in."""
+    """Returns a report with markup in every text of the corpus or the user."""
     sources = (Source(HOSTILE[0], HOSTILE[1], HOSTILE[2], 2.0, 1, 1, 9, 0, 0, {HOSTILE[0]: 9}),) * 2
     tokens = tuple(
         Token(piece, 0, original, fate)
