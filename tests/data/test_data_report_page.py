@@ -138,7 +138,7 @@ def test_the_page_shows_the_examples(report: DataReport, parsed: Page) -> None:
     articles = parsed.find("article")
     assert len(articles) == len(report.examples) == SHOWN_EXAMPLES
     for (_, text), example in zip(articles, report.examples, strict=True):
-        assert f"{len(example.tokens)} tokens, {example.predicted} to be predicted" in text
+        assert f"{len(example.tokens)} tokens, {example.predicted} predicted" in text
         assert f"{example.shard}, record {example.record}" in text
     fates = [token.fate for example in report.examples for token in example.tokens if token.fate]
     # The legend above shows one of each.
