@@ -1,1 +1,1 @@
-"""Records, pairs, masks and the input pipeline."""
+"""Pre-training data: records, sentence pairs, masks and input pipelines."""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic file writes and directory locks."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from typing import BinaryIO
 from bert_tf.config import local_path
 
 logger = logging.getLogger(__name__)
-# Errors of file systems without locks, such as mounted object stores.
+# Error codes of file systems that do not support locks, such as mounted object stores.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-# A full disk or quota: the operating system's error of a write names no file.
+# Full disk or quota: the operating system does not name the file in a write error.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-# Names of files that a killed process may leave beside the real ones; safe to delete when nobody writes.
+# Temporary files that a killed process may leave behind; safe to delete if no process is writing.
 STAGING_PATTERN = ".*.tmp"
 
 
 @contextmanager
 def only_writer(directory: Path, doing: str) -> Iterator[None]:
-    """Keeps other processes of this machine from writing to a directory as long as the block runs.
+    """Locks a directory against other writers on this machine while the block runs.
 
     Args:
-        directory: exists.
-        doing: what the block does, for the message to another: `another process is DOING`.
+        directory: existing directory.
+        doing: action of the block, used in the error message of other processes: `another process is DOING`.
 
     Raises:
-        RuntimeError: when another process has it.
+        RuntimeError: if another process holds the lock or has just deleted the directory.
     """
-    # A lock on the directory itself leaves no file behind and ends with the process, however that ends.
+    # A lock on the directory itself needs no lock file and is released when the process ends.
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         try:
@@ -46,7 +46,7 @@ def only_writer(directory: Path, doing: str) -> Iterator[None]:
         except OSError as error:
             if error.errno not in _WITHOUT_LOCKS:
                 raise
-            logger.warning("%s: its file system has no locks; nothing keeps another process away", directory)
+            logger.warning("%s: the file system does not support locks; concurrent writers go undetected", directory)
         if not _is_at(directory, descriptor):
             raise RuntimeError(f"another process has just deleted {directory}; run the command again")
         yield
@@ -55,7 +55,7 @@ def only_writer(directory: Path, doing: str) -> Iterator[None]:
 
 
 def _is_at(directory: Path, descriptor: int) -> bool:
-    """Returns False if the opened directory was deleted, even if there is a new one of that name."""
+    """Returns False if the opened directory was deleted, even if a new one has the same name."""
     try:
         return os.path.samestat(os.fstat(descriptor), directory.stat())
     except FileNotFoundError:
@@ -64,22 +64,20 @@ def _is_at(directory: Path, descriptor: int) -> bool:
 
 @contextmanager
 def staged_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a file beside `path` for writing and renames it to `path` once the block ends well.
+    """Writes a file atomically: opens a temporary file next to `path` and renames it when the block succeeds.
 
-    The name is unique, so that two workers given the same task cannot disturb one another. Both file and
-    directory are synchronised to disk; when the block raises, nothing stays behind.
+    The temporary name is unique, so two workers with the same task do not interfere. File and directory are
+    synchronised to disk. If the block raises, the temporary file is deleted.
 
     Args:
-        path: where the file is to stand; an older file is replaced.
-
-    Raises:
-        ConfigError: for a URL.
+        path: destination; an existing file is replaced.
 
     Yields:
         The binary file to write to.
 
     Raises:
-        OSError: when the file cannot be written; names `path` where the disk is full.
+        ConfigError: if `path` is a URL.
+        OSError: if the file cannot be written; names `path` if the disk is full.
     """
     path = local_path(path)
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
@@ -101,7 +99,7 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def sync_directory(directory: Path) -> None:
-    """Writes the entries of `directory` to disk, so that a rename in it outlasts a power failure."""
+    """Synchronises the entries of `directory` to disk, so that a rename survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

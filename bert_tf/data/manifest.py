@@ -1,7 +1,7 @@
-"""The manifest of a data directory: what is in it, how it was made, and the checks before it is used.
+"""The manifest of a data directory: contents, configuration, and integrity checks.
 
 A data directory holds `manifest.json`, `vocab.txt` and the shards. The manifest is written last, so a directory
-without one is unfinished.
+without one is incomplete.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ _VERSIONED = (
 
 @dataclass(frozen=True)
 class Source:
-    """One input of a corpus, and what became of it.
+    """One input of a corpus with its document counts.
 
     Args:
-        input: as it was given: a glob, or the name of a package.
-        format, language, weight: as they were given for it.
-        files: how many there are.
-        bytes: their size on disk.
-        documents_read: documents found in them.
-        documents: those examples were made of.
-        tokens: pieces in these.
-        left_out: the others, by reason.
+        input: glob or package name.
+        format: format of the files.
+        language: language of the text.
+        weight: sampling weight.
+        files: number of files.
+        bytes: size of the files on disk.
+        documents_read: number of documents read.
+        documents: number of documents used for examples.
+        tokens: word pieces in the used documents.
+        left_out: number of documents left out, by reason.
     """
 
     input: str
@@ -59,24 +61,24 @@ class Source:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What stands in `manifest.json`.
+    """Contents of `manifest.json`.
 
     Args:
-        config: how the data was made, seed included; `num_shards` as resolved.
+        config: configuration of the data, including the seed; `num_shards` is the resolved value.
         vocabulary_sha256: `Vocabulary.fingerprint`.
         vocabulary_size: number of pieces.
-        shards: for each of `schema.SPLITS` its shards in order.
+        shards: shards in order, by split (`schema.SPLITS`).
         counts: totals, for example documents, sentences, tokens, examples, single_sentence_documents.
-        rejected: documents left out, by reason.
-        sources: the inputs, in the order they were given.
+        rejected: number of documents left out, by reason.
+        sources: inputs, in the order of the command line.
         histograms: `example_lengths`, examples by number of tokens from 0 to `max_seq_length`; `document_lengths`,
-            documents by the logarithm of their tokens to base 2, rounded down.
+            documents by the base-2 logarithm of their tokens, rounded down.
         label_histogram: examples by label, `next` and `random`.
         unk_rate: share of [UNK] among all tokens of the corpus.
-        fill: mean share of `max_seq_length` that an example fills.
-        versions: libraries that took part, see `library_versions`.
-        unicode_version: of the normalization table.
-        schema_version: of records and manifest.
+        fill: mean length of an example as a share of `max_seq_length`.
+        versions: library versions, see `library_versions`.
+        unicode_version: Unicode version of the normalization table.
+        schema_version: version of the record and manifest schema.
     """
 
     config: DataConfig
@@ -100,7 +102,7 @@ class Manifest:
 
 
 def library_versions() -> dict[str, str]:
-    """Returns the versions of Python and of the libraries that take part in making data."""
+    """Returns the versions of Python and the libraries that the data depends on."""
     versions = {"python": platform.python_version()}
     for name in _VERSIONED:
         try:
@@ -111,7 +113,7 @@ def library_versions() -> dict[str, str]:
 
 
 def write_manifest(manifest: Manifest, directory: str | Path) -> Path:
-    """Writes `manifest.json` into `directory`, whole or not at all, and returns its path."""
+    """Writes `manifest.json` into `directory` atomically and returns its path."""
     path = Path(directory) / MANIFEST_NAME
     fields = {"schema_version": manifest.schema_version} | to_dict(manifest)
     with staged_file(path) as file:
@@ -122,18 +124,27 @@ def write_manifest(manifest: Manifest, directory: str | Path) -> Path:
 def read_manifest(directory: str | Path) -> Manifest:
     """Reads `manifest.json` of a data directory.
 
+    Args:
+        directory: data directory.
+
+    Returns:
+        The manifest.
+
     Raises:
-        ConfigError: where it is missing, unreadable, of another schema version, or a field is unknown, missing or
-            of another type; names file and field.
+        ConfigError: if the file is missing, unreadable or has a different schema version, or if a field is unknown,
+            missing or has the wrong type; names file and field.
     """
     path = local_path(directory) / MANIFEST_NAME
     if not path.is_file():
         lengths = sorted(folder.name for folder in Path(directory).glob(length_folder("*")) if folder.is_dir())
         if lengths:
             raise ConfigError(
-                f"{directory} holds data of several lengths. Give one of its folders: {', '.join(lengths)}."
+                f"{directory} holds data of several lengths. Use one of its folders: {', '.join(lengths)}."
             )
-        raise ConfigError(f"{path} is missing: {directory} is no data directory, or its making did not finish.")
+        raise ConfigError(
+            f"{path} is missing: {directory} is not a data directory, or `bert-tf data` did not finish. "
+            f"Run `bert-tf data --output {directory}` again."
+        )
     fields = read_json_object(path)
     version = fields.get("schema_version")
     if version != SCHEMA_VERSION:
@@ -161,43 +172,47 @@ def read_manifest(directory: str | Path) -> Manifest:
 
 
 def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
-    """Checks that data and model speak of the same word pieces.
+    """Checks that a vocabulary is the vocabulary of the data.
+
+    Args:
+        manifest: manifest of the data.
+        vocabulary: vocabulary to compare, for example that of a model.
 
     Raises:
-        ValueError: where size or fingerprint differ.
+        ValueError: if size or fingerprint differ.
     """
     if (len(vocabulary), vocabulary.fingerprint) != (manifest.vocabulary_size, manifest.vocabulary_sha256):
         raise ValueError(
             f"the data was made with a vocabulary of {manifest.vocabulary_size} pieces and SHA-256 "
-            f"{manifest.vocabulary_sha256}. Received: one of {len(vocabulary)} and {vocabulary.fingerprint}"
+            f"{manifest.vocabulary_sha256}. Received: {len(vocabulary)} pieces and {vocabulary.fingerprint}"
         )
 
 
 def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = False) -> None:
-    """Checks that every shard is there and has its size.
+    """Checks that every shard exists and has the size in the manifest.
 
     Args:
-        directory: the data directory.
-        manifest: of the same.
-        checksums: compare SHA-256 too, which reads all data.
+        directory: data directory.
+        manifest: manifest of the directory.
+        checksums: also compare SHA-256, which reads all data.
 
     Raises:
-        ValueError: for the first shard that does not match; names it.
+        ValueError: if a shard does not match; names the first one.
     """
     for shard in (shard for split in manifest.shards.values() for shard in split):
         verify_shard(Path(directory) / shard.name, shard, checksums)
 
 
 def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
-    """Checks that a shard is there and has its size.
+    """Checks that a shard exists and has the size in the manifest.
 
     Args:
-        path: of the shard.
-        shard: what the manifest says of it.
-        checksum: compare SHA-256 too, which reads the file.
+        path: path of the shard.
+        shard: manifest entry of the shard.
+        checksum: also compare SHA-256, which reads the file.
 
     Raises:
-        ValueError: where it does not match; names the file and, where the framing of a record is damaged, the record.
+        ValueError: if the shard does not match; names the file and, if the framing of a record is damaged, the record.
     """
     if not path.is_file():
         raise ValueError(f"{path} is missing, but the manifest lists it.")
@@ -207,43 +222,49 @@ def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != shard.sha256:
-            damage = find_damage(path) or f"{path}: every record is whole, but not as it was written"
+            damage = find_damage(path) or f"{path}: every record is intact, but the content has changed"
             raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
 
 
 def open_data(
     directory: str | Path, vocabulary: Vocabulary | None = None, checksums: bool = False
 ) -> tuple[Manifest, Vocabulary]:
-    """Reads and checks a data directory: manifest, its copy of the vocabulary, and the shards.
+    """Reads and checks a data directory: manifest, copy of the vocabulary, and shards.
 
     Args:
-        directory: made by `beam_pipelines.create_pretraining_data`.
-        vocabulary: of the model to be trained, to be compared with the data's; `None` compares nothing.
+        directory: output of `beam_pipelines.create_pretraining_data`.
+        vocabulary: vocabulary of the model, compared with that of the data; `None` skips the comparison.
         checksums: see `verify_shards`.
 
     Returns:
-        The manifest and the data's vocabulary.
+        The manifest and the vocabulary of the data.
 
     Raises:
-        ValueError: where something is missing or does not fit.
+        ValueError: if a file is missing or does not match the manifest.
     """
     manifest = read_manifest(directory)
-    own = load_vocabulary(Path(directory) / VOCABULARY_NAME)
-    for pieces in (own, vocabulary):
+    data_vocabulary = load_vocabulary(Path(directory) / VOCABULARY_NAME)
+    for pieces in (data_vocabulary, vocabulary):
         if pieces is not None:
             try:
                 check_vocabulary(manifest, pieces)
             except ValueError as error:
                 raise ValueError(f"{directory}: {error}") from error
     verify_shards(directory, manifest, checksums)
-    return manifest, own
+    return manifest, data_vocabulary
 
 
 def data_directories(path: str | Path) -> list[Path]:
-    """Returns the data directories at `path`, shorter examples first: itself, or its folders of several lengths.
+    """Returns the data directories at `path`: `path` itself, or its folders of several lengths, shortest first.
+
+    Args:
+        path: data directory, or output of `bert-tf data` with several lengths.
+
+    Returns:
+        Paths of the data directories; empty if there are none.
 
     Raises:
-        ConfigError: for a manifest that cannot be read.
+        ConfigError: if a manifest cannot be read.
     """
     path = local_path(path)
     if (path / MANIFEST_NAME).is_file():

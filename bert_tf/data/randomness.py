@@ -1,9 +1,9 @@
-"""A counter-based random generator: every draw is a pure function of a key and a counter.
+"""Counter-based random number generator: every draw is a pure function of a key and a counter.
 
 The generator is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
-2014; the finalizer is Stafford's variant 13): draw number `c` of key `k` is `mix64(k + (c + 1) * GAMMA)`. It has
-no state, so workers, batches and restarts cannot change what is drawn. `tf_randomness` does the same arithmetic
-on tensors, bit for bit. It is not for cryptography.
+2014; the finalizer is Stafford's variant 13): draw number `c` of key `k` is `mix64(k + (c + 1) * GAMMA)`. It is
+stateless, so the draws do not depend on workers, batches or restarts. `tf_randomness` implements bit-identical
+arithmetic on tensors. The generator is not suitable for cryptography.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 GAMMA = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio, made odd
 MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 SHIFTS = (30, 27, 31)
-# Added to the parts of a stream's name, where the seed has GAMMA: a part equal to the seed must not cancel it.
+# Added to the parts of a stream key (the seed uses GAMMA), so that a part equal to the seed does not cancel it.
 PART = 0xD1342543DE82EF95
 
 
 def mix64(x: ArrayLike) -> np.ndarray:
-    """Returns SplitMix64's finalizer of `x`, a bijection of 64-bit words.
+    """Applies the SplitMix64 finalizer, a bijection of 64-bit words.
 
     Args:
         x: integers of any shape, taken modulo 2**64.
@@ -28,7 +28,7 @@ def mix64(x: ArrayLike) -> np.ndarray:
         uint64 of the shape of `x`.
     """
     words = _words(x)
-    # Wrapping around is the arithmetic meant here; numpy warns of it for scalars.
+    # The arithmetic is modulo 2**64; numpy warns about overflow for scalars.
     with np.errstate(over="ignore"):
         words = (words ^ (words >> np.uint64(SHIFTS[0]))) * np.uint64(MULTIPLIERS[0])
         words = (words ^ (words >> np.uint64(SHIFTS[1]))) * np.uint64(MULTIPLIERS[1])
@@ -36,10 +36,10 @@ def mix64(x: ArrayLike) -> np.ndarray:
 
 
 def stream_keys(seed: ArrayLike, *parts: ArrayLike) -> np.ndarray:
-    """Returns the key of the stream that `seed` and `parts` name.
+    """Derives stream keys from a seed (or from other keys) and integers.
 
     Args:
-        seed: integers; arrays of keys are keys to derive others from.
+        seed: integers, or keys to derive new keys from.
         *parts: integers that broadcast with `seed` and with each other.
 
     Returns:
@@ -66,18 +66,19 @@ def uniform(keys: ArrayLike, counters: ArrayLike) -> np.ndarray:
 def integers(keys: ArrayLike, counters: ArrayLike, bound: ArrayLike) -> np.ndarray:
     """Returns integers in [0, bound).
 
-    The upper 32 bits of a draw are multiplied by `bound` and shifted down (without rejection): no value is more
-    likely than another by more than a factor of 1 + bound / 2**32.
+    The upper 32 bits of a draw are multiplied by `bound` and shifted down, without rejection. Probabilities of two
+    values differ by at most a factor of 1 + bound / 2**32.
 
     Args:
-        keys, counters: integers that broadcast with each other.
-        bound: integers from 1 to 2**32 that broadcast with them.
+        keys: stream keys.
+        counters: draw numbers that broadcast with `keys`.
+        bound: integers from 1 to 2**32 that broadcast with both.
 
     Returns:
         int64 of the broadcast shape.
 
     Raises:
-        ValueError: for a bound outside [1, 2**32].
+        ValueError: if `bound` is outside [1, 2**32].
     """
     bounds = np.asarray(bound)
     if bounds.size and (bounds.min() < 1 or bounds.max() > 2**32):

@@ -1,31 +1,37 @@
-"""Every record and tensor of the pre-training data: the one place where names, shapes and dtypes stand.
+"""Names, shapes and dtypes of all records and tensors of the pre-training data.
 
-Shape legend: B batch, S sequence, P predictions; packed: R rows, M examples a row.
+Shape legend: B batch, S sequence, P predictions; packed: R rows, M examples per row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Raised whenever a reader of the older form would misread the newer one.
+# Increment if an older reader would misread the new format.
 SCHEMA_VERSION = 2
-# Version of the algorithms that make records out of text: reading, cleaning, deduplication, sentence splitting,
-# tokenization, drawing of examples, masking, encoding. Raise it with every change that gives other records for the
-# same input and flags: shards of two versions must not stand in one data directory.
+# Version of the algorithms that convert text to records: reading, cleaning, deduplication, sentence splitting,
+# tokenization, drawing of examples, masking, encoding. Increment it with every change that produces different records
+# for the same input and flags: shards of two versions must not be mixed in one data directory.
 DATA_ALGORITHM_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of a tf.train.Example. `length` is `None` for a variable number of values."""
+    """One feature of a tf.train.Example.
+
+    Args:
+        name: name of the feature.
+        length: number of values, or the field of `DataConfig` that holds it; `None` for a variable number.
+        dtype: dtype of the values.
+    """
 
     name: str
     length: str | int | None
     dtype: str = "int64"
 
 
-# `dynamic` records: [CLS] a [SEP] b [SEP] unpadded; the two lengths count [CLS] and the first [SEP] with `a`,
-# the second [SEP] with `b`. Single segments are [CLS] a [SEP], of a second length 0 and the label 0.
+# `dynamic` records: [CLS] a [SEP] b [SEP] without padding; the first length includes [CLS] and the first [SEP], the
+# second length includes the second [SEP]. Single segments are [CLS] a [SEP], with second length 0 and label 0.
 DYNAMIC_FEATURES = (
     Feature("input_ids", None),
     Feature("segment_lengths", 2),
@@ -43,27 +49,27 @@ STATIC_FEATURES = (
     Feature("next_sentence_labels", 1),
 )
 
-# What the model eats: inputs by name. `padding_mask` is 1 where there is a token.
+# Model inputs by name. `padding_mask` is 1 for tokens and 0 for padding.
 TOKEN_IDS = "token_ids"  # (B, S) int32
 SEGMENT_IDS = "segment_ids"  # (B, S) int32
 PADDING_MASK = "padding_mask"  # (B, S) int32
 MASK_POSITIONS = "mask_positions"  # (B, P) int32
-FEATURES = "features"  # (B, S, L, H) float16: outputs of L layers of an encoder that is not trained
+FEATURES = "features"  # (B, S, L, H) float16: outputs of L layers of a frozen encoder
 
-# Besides these, what it eats where a row holds several examples one after the other, (R, S) and (R, P) for the rest.
-EXAMPLE_IDS = "example_ids"  # (R, S) int32: the number of a token's example in its row, from 1 on; 0 for none
-POSITION_IDS = "position_ids"  # (R, S) int32: a token's place in its example, from 0 on
-FIRST_POSITIONS = "first_positions"  # (R, M) int32: where each example begins, then 0
+# Additional model inputs of packed batches; the inputs above are then (R, S) and (R, P).
+EXAMPLE_IDS = "example_ids"  # (R, S) int32: number of the token's example in its row, from 1; 0 for padding
+POSITION_IDS = "position_ids"  # (R, S) int32: position of the token in its example, from 0
+FIRST_POSITIONS = "first_positions"  # (R, M) int32: start of each example, then 0
 
-# What it gives, and the targets and weights under the same names.
+# Model outputs; targets and weights have the same names.
 MLM_LOGITS = "mlm_logits"  # (B, P, V); targets (B, P) int32, weights (B, P) float32
 # (B, 2); targets (B,) int32 (0 is next, 1 is random), weights (B,) float32. Packed: (R, M, 2), (R, M), (R, M).
 NSP_LOGITS = "nsp_logits"
-# Scores of every place of a row for being an answer's first and last one, (B, S); targets and weights (B,).
+# Logits of the first and the last token of an answer, (B, S); targets and weights (B,).
 START_LOGITS = "start_logits"
 END_LOGITS = "end_logits"
 
-# The one renaming between the original's record features and the model's inputs.
+# Record features of the original and the corresponding model inputs.
 RECORD_TO_INPUT = {
     "input_ids": TOKEN_IDS,
     "input_mask": PADDING_MASK,
@@ -75,7 +81,7 @@ SPLITS = ("train", "validation")
 MANIFEST_NAME = "manifest.json"
 VOCABULARY_NAME = "vocab.txt"
 REPORT_NAME = "report.html"
-# What is known of shards whose checksums were compared, see `verification`.
+# Cache of verified checksums, see `verification`.
 VERIFIED_NAME = ".verified.json"
 
 
@@ -85,5 +91,5 @@ def shard_name(split: str, index: int, total: int) -> str:
 
 
 def length_folder(max_seq_length: int | str) -> str:
-    """Returns the folder of the examples of one length (`*`: of any), where several lengths were made together."""
+    """Returns the folder name of one example length (`*` for any) in an output of several lengths."""
     return f"length-{max_seq_length}"

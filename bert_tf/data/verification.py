@@ -1,4 +1,4 @@
-"""Checksums of data, compared once for each data directory, and damaged records by name."""
+"""Verifies the checksums of data once per data directory and reports damaged records."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.entry.errors import is_tensorflow_error
 
 logger = logging.getLogger(__name__)
-_NEXT_STEP = "Make the data again with `bert-tf data`, or copy this file again."
+_NEXT_STEP = "Run `bert-tf data` again, or copy this file again."
 
 
 @contextlib.contextmanager
 def verified_data(path: str | Path, verify: str = "once") -> Iterator[None]:
-    """Compares the checksums of data before it is used by the block, and names the record that the block cannot read.
+    """Verifies checksums before the block runs, and locates the damaged record if the block fails to read one.
 
     Args:
-        path: a data directory, or the output of `bert-tf data` with several lengths.
+        path: data directory, or output of `bert-tf data` with several lengths.
         verify: see `verify_data`.
 
     Raises:
-        ValueError: where a shard is not what its manifest says, or the block fails for a damaged record; names the
-            shard, and the record with its place where its framing is damaged.
+        ValueError: if a shard does not match its manifest, or the block fails on a damaged record; names the shard
+            and, if the framing of a record is damaged, the record and its offset.
     """
     manifests = {folder: read_manifest(folder) for folder in data_directories(path) or [Path(path)]}
     for folder, manifest in manifests.items():
@@ -41,7 +41,7 @@ def verified_data(path: str | Path, verify: str = "once") -> Iterator[None]:
         yield
     except Exception as error:
         if is_tensorflow_error(error, "DataLossError"):
-            # It says at which byte, but of which file it does not say.
+            # The error names the offset but not the file.
             for folder, manifest in manifests.items():
                 if damage := _first_damage(folder, manifest):
                     raise ValueError(f"{damage}. {_NEXT_STEP}") from error
@@ -52,14 +52,14 @@ def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once")
     """Compares the checksums of all shards with the manifest.
 
     Args:
-        directory: of the shards.
-        manifest: of the same.
-        verify: `once` compares shards that were not compared before, or have changed since (size, time of the last
-            change, inode or checksum in the manifest). What was compared is kept in the directory or, where that
-            cannot be written to, in the user's cache. `always` compares all, `never` none.
+        directory: directory of the shards.
+        manifest: manifest of the directory.
+        verify: `once` compares shards that are new or have changed since the last comparison (size, modification
+            time, inode or checksum in the manifest). Results are cached in the directory or, if it is not writable,
+            in the user's cache. `always` compares all shards, `never` none.
 
     Raises:
-        ValueError: for the first shard that does not match; names it.
+        ValueError: if a shard does not match; names the first one.
     """
     if verify not in VERIFY:
         raise ValueError(f"`verify` must be one of {', '.join(VERIFY)}. Received: {verify!r}")
@@ -86,12 +86,12 @@ def _shards(manifest: Manifest) -> Sequence[ShardInfo]:
 
 
 def _state(path: Path, shard: ShardInfo) -> list[Any] | None:
-    """Returns what changes with the content of a file, None where there is no file."""
+    """Returns values that change with the content of a file, None if the file does not exist."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except FileNotFoundError:  # `verify_shard` names the file
         return None
-    return [found.st_size, found.st_mtime_ns, found.st_ino, shard.sha256]
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ino, shard.sha256]
 
 
 def _first_damage(directory: Path, manifest: Manifest) -> str | None:
@@ -99,7 +99,7 @@ def _first_damage(directory: Path, manifest: Manifest) -> str | None:
 
 
 def _places(directory: Path) -> list[Path]:
-    """Returns the files that may hold what was compared: in the directory and in the user's cache."""
+    """Returns the possible cache files: in the data directory and in the user's cache."""
     caches = [os.environ.get("XDG_CACHE_HOME"), os.environ.get("HOME") and f"{os.environ['HOME']}/.cache"]
     name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
     return [
@@ -110,7 +110,7 @@ def _places(directory: Path) -> list[Path]:
 
 def _known(directory: Path) -> dict[str, Any]:
     for place in _places(directory):
-        # A file that is missing or unreadable says nothing: shards are compared again.
+        # If the cache is missing or unreadable, shards are compared again.
         with contextlib.suppress(OSError, ValueError):
             content = json.loads(place.read_bytes())
             if isinstance(content, dict):

@@ -1,1 +1,1 @@
-"""HTML reports of data, training runs and tasks."""
+"""HTML reports on data, training runs and tasks."""

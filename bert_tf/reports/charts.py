@@ -1,4 +1,4 @@
-"""The charts of the report, as inline SVG: every one has a title, a description, and its figures as tooltips."""
+"""Charts as inline SVG, each with a title, a description, and values as tooltips."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from xml.etree.ElementTree import Element
 from bert_tf.reports.data.facts import SIGMAS, LabelBalance, percent
 from bert_tf.reports.html import element
 
-# In units of the view box; the page scales it to the width there is.
+# In units of the view box; the page scales it to the available width.
 WIDTH = 480.0
 _HEIGHT = 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 6.0, 22.0, 26.0
-# A bar this many times as high as the next is drawn cut, or the others would vanish.
+# A bar this many times as high as the second highest is cut, so that the other bars stay visible.
 _CUT = 4.0
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of a column chart: its height and what it stands for, in words."""
+    """One bar of a column chart: its height and its label."""
 
     value: int
     label: str
@@ -29,9 +29,13 @@ def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Seque
     """Draws a histogram.
 
     Args:
-        title, description: for those who cannot see it.
-        bars: from left to right.
-        ticks: positions on the horizontal axis, in bars from the left edge, and what stands there.
+        title: accessible title of the chart.
+        description: accessible description of the chart.
+        bars: bars from left to right.
+        ticks: position (in bars from the left edge) and label of each tick on the horizontal axis.
+
+    Returns:
+        The `svg` element.
     """
     total = sum(bar.value for bar in bars)
     order = sorted((bar.value for bar in bars), reverse=True)
@@ -61,7 +65,7 @@ def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Seque
 
 
 def balance_chart(balance: LabelBalance) -> Element:
-    """Draws how far the share of random pairs is from the one expected, in standard deviations."""
+    """Draws the deviation of the share of random pairs from the expected share, in standard deviations."""
     reach, middle, y, height = 6.0, WIDTH / 2, 40.0, 92.0
     unit = (middle - 16) / reach
     at = middle + unit * max(-reach, min(reach, balance.deviation))
@@ -79,17 +83,20 @@ def balance_chart(balance: LabelBalance) -> Element:
     parts.append(svg_text(f"{balance.share:.2%}", at, y - 22, "middle", "value"))
     description = (
         f"{balance.share:.2%} of the pairs are random; {balance.expected:.2%} were expected, "
-        f"and chance allows {SIGMAS * balance.sigma:.2%} to either side."
+        f"with a tolerance of {SIGMAS * balance.sigma:.2%} on either side."
     )
     return svg_chart("Share of random pairs", description, height, parts)
 
 
 def bullet_chart(title: str, rows: Sequence[tuple[str, float, float]]) -> Element:
-    """Draws measured shares as bars, and the expected ones as lines across them.
+    """Draws measured shares as bars and expected shares as lines across them.
 
     Args:
-        title: for those who cannot see it.
-        rows: label, measured and expected share of each.
+        title: accessible title of the chart.
+        rows: label, measured share and expected share of each row.
+
+    Returns:
+        The `svg` element.
     """
     step, left, right = 34.0, 112.0, 64.0
     room = WIDTH - left - right
@@ -110,7 +117,7 @@ def bullet_chart(title: str, rows: Sequence[tuple[str, float, float]]) -> Elemen
 
 
 def svg_chart(title: str, description: str, height: float, parts: Sequence[Element]) -> Element:
-    """Returns a chart as wide as the page lets it be, and `height` in units of `WIDTH`."""
+    """Builds a chart of full page width, with `height` in units of `WIDTH`."""
     return element(
         "svg", element("title", title), element("desc", description), *parts, role="img", class_="chart",
         viewBox=f"0 0 {WIDTH:g} {height:g}", aria_label=f"{title}. {description}",
@@ -123,7 +130,7 @@ def _grid(value: float, total: int, y: float) -> Element:
 
 
 def _cut_marks(x: float, width: float, y: float) -> list[Element]:
-    """Returns the slanted gap across a bar whose top is cut off."""
+    """Draws the slanted gap across a cut bar."""
     points = (
         f"{px(x - 1)},{px(y + 4)} {px(x + width + 1)},{px(y - 4)} {px(x + width + 1)},{px(y)} {px(x - 1)},{px(y + 8)}"
     )
@@ -131,10 +138,10 @@ def _cut_marks(x: float, width: float, y: float) -> list[Element]:
 
 
 def svg_text(text: str, x: float, y: float, anchor: str, kind: str = "tick") -> Element:
-    """Returns a text that stands at (x, y), its `anchor` being `start`, `middle` or `end`."""
+    """Returns a text element at (x, y); `anchor` is `start`, `middle` or `end`."""
     return element("text", text, class_=kind, x=px(x), y=px(y), text_anchor=anchor)
 
 
 def px(number: float) -> str:
-    """Returns a coordinate as it is written: to a tenth."""
+    """Formats a coordinate with one decimal place."""
     return f"{number:.1f}".removesuffix(".0")

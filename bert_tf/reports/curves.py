@@ -1,4 +1,4 @@
-"""Curves as inline SVG."""
+"""Line charts as inline SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ _TICKS = 4
 
 @dataclass(frozen=True)
 class Series:
-    """One curve: `name` is its class in the style sheet, `points` are (x, y) from left to right."""
+    """One curve.
+
+    Args:
+        name: name and CSS class of the curve.
+        points: (x, y) pairs from left to right.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -25,21 +30,29 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line across a chart: `name` is its class in the style sheet and stands beside it."""
+    """A horizontal line across a chart.
+
+    Args:
+        name: label and CSS class of the line.
+        value: y value of the line.
+    """
 
     name: str
     value: float
 
 
 def line_chart(title: str, unit: str, series: Sequence[Series], form: str, levels: Sequence[Level] = ()) -> Element:
-    """Draws curves over one axis each way.
+    """Draws curves on common axes.
 
     Args:
-        title: for those who cannot see it.
-        unit: of the horizontal axis.
-        series: the first as a line, others as dots on a thin line; points that are not finite are left out.
+        title: accessible title of the chart.
+        unit: unit of the horizontal axis.
+        series: curves; the first is drawn as a line, others as dots on a thin line. Non-finite points are dropped.
         form: format of a value, such as `{:.1%}`.
-        levels: values to compare the curves with.
+        levels: reference values, drawn as horizontal lines.
+
+    Returns:
+        The `svg` element.
     """
     series = [Series(one.name, [(x, y) for x, y in one.points if math.isfinite(y)]) for one in series]
     low, high, ticks = axis_of([*(y for one in series for _, y in one.points), *(level.value for level in levels)])
@@ -74,14 +87,21 @@ def line_chart(title: str, unit: str, series: Sequence[Series], form: str, level
 
 
 def _beside(level: Level, y: float, ends: Sequence[float], form: str) -> Element:
-    """Returns the words to a level at `y`: above it, or below where there is no room or a curve `ends` there."""
+    """Returns the label of a level at `y`: above the line, or below if there is no room or a curve `ends` there."""
     is_taken = y < _TOP + 12 or any(y - 18 < end <= y + 2 for end in ends)
     words = f"{level.name} {form.format(level.value)}"
     return svg_text(words, WIDTH - _RIGHT, y + 14 if is_taken else y - 5, "end", "beside")
 
 
 def axis_of(values: Sequence[float]) -> tuple[float, float, list[float]]:
-    """Returns the ends of an axis that holds `values`, which are finite, and round numbers on it."""
+    """Computes an axis for finite values.
+
+    Args:
+        values: finite values that the axis must cover.
+
+    Returns:
+        Lower end, upper end and ticks at round numbers.
+    """
     low, high = min(values, default=0.0), max(values, default=0.0)
     if low == high:
         low, high = low - abs(low or 1) / 2, high + abs(high or 1) / 2

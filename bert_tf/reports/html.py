@@ -1,4 +1,4 @@
-"""HTML and SVG elements. Every text and attribute is escaped, the content of `<style>` and `<script>` alone is not."""
+"""HTML and SVG elements. All text and attributes are escaped, except the content of `<style>` and `<script>`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from html import escape
 from xml.etree.ElementTree import Element
 
 Content = Element | str
-# Elements without an end tag, of those that are used here.
+# Elements without an end tag.
 _VOID = frozenset({"meta"})
-# Elements whose content a browser takes as it stands, up to their end tag.
+# Elements whose content browsers do not unescape.
 _RAW = frozenset({"style", "script"})
 
 
 def element(tag: str, *content: Content, **attributes: object) -> Element:
-    """Returns an element.
+    """Builds an element.
 
     Args:
-        tag: its name.
-        *content: texts and elements, in order.
-        **attributes: a trailing underscore is dropped (`class_`), others become hyphens (`aria_label`).
+        tag: tag name.
+        *content: texts and child elements, in order.
+        **attributes: attributes; a trailing underscore is dropped (`class_`), others become hyphens (`aria_label`).
+
+    Returns:
+        The element.
     """
     names = {name.rstrip("_").replace("_", "-"): str(value) for name, value in attributes.items()}
     return extended(Element(tag, names), content)
@@ -38,12 +41,18 @@ def extended(parent: Element, content: Iterable[Content]) -> Element:
 
 
 def to_html(root: Element) -> str:
-    """Returns `root` as an HTML document.
+    """Renders `root` as an HTML document.
 
-    Unlike ElementTree's own writer it also escapes `<` in attributes: a reader may search the page for `<script`.
+    Unlike ElementTree's writer this also escapes `<` in attributes, so that a search for `<script` finds only scripts.
+
+    Args:
+        root: the `html` element.
+
+    Returns:
+        The document.
 
     Raises:
-        ValueError: for a style sheet or a script that an end tag would cut short.
+        ValueError: if a style sheet or a script contains an end tag.
     """
     return f"<!DOCTYPE html>\n{_written(root)}\n"
 
@@ -54,6 +63,6 @@ def _written(node: Element) -> str:
     if node.tag in _VOID:
         return f"<{node.tag}{attributes}>{tail}"
     if node.tag in _RAW and "</" in text:
-        raise ValueError(f"the content of <{node.tag}> must not hold an end tag. Received: {text!r}")
+        raise ValueError(f"the content of <{node.tag}> must not contain an end tag. Received: {text!r}")
     inside = text if node.tag in _RAW else escape(text, quote=False)
     return f"<{node.tag}{attributes}>{inside}{''.join(map(_written, node))}</{node.tag}>{tail}"

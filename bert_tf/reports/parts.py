@@ -1,4 +1,4 @@
-"""What the pages of answers and of several runs share."""
+"""Page elements shared by the prediction and sweep reports."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from bert_tf.reports.tasks.style import PAGE_STYLE
 from bert_tf.reports.text import cut, named
 
 Row = TypeVar("Row")
-# Names of files and labels are cut here.
+# Maximum length of file names and labels.
 LONGEST_NAME = 60
 _MOST_BYTES = 1_500_000
 
 
 def write_page(path: Path, title: str, main: Element) -> None:
-    """Writes a page, whole or not at all."""
+    """Writes a page atomically."""
     with staged_file(path) as file:
         file.write(styled_page(cut(title, 200), main, PAGE_STYLE).encode())
 
 
 def heading(kicker: str, title: str, lead: str) -> Iterator[Element]:
-    """Yields what stands first on a page."""
+    """Yields the heading of a page."""
     yield element("p", kicker, class_="kicker")
     yield element("h1", cut(title, 200))
     yield element("p", lead, class_="lead")
 
 
 def warning(text: str) -> Iterator[Element]:
-    """Yields a warning; nothing for an empty one."""
+    """Yields a warning, or nothing if `text` is empty."""
     if text:
         first, _, rest = text.partition(":")
         words = (element("b", cut(first)), cut(f":{rest}")) if rest else (cut(text),)
@@ -43,7 +43,7 @@ def warning(text: str) -> Iterator[Element]:
 
 
 def figure_boxes(figures: Sequence[tuple[str, str, str]]) -> Element:
-    """Returns figures in large type: name, value, and what is to be said beside it."""
+    """Renders values in large type; each item is name, value and note."""
     boxes = (
         element("div", element("dt", name), element("dd", value, class_="big"), *_more(more))
         for name, value, more in figures
@@ -52,12 +52,12 @@ def figure_boxes(figures: Sequence[tuple[str, str, str]]) -> Element:
 
 
 def metric_boxes(metrics: Mapping[str, float]) -> Element:
-    """Returns official figures in large type."""
+    """Renders metrics in large type."""
     return figure_boxes([(named(name, LONGEST_NAME), figure(value), "") for name, value in metrics.items()])
 
 
 def figure(value: float) -> str:
-    """Returns a figure to four digits: `0.9289`, `80.85`, `1,043`."""
+    """Formats a metric with four digits: `0.9289`, `80.85`, `1,043`."""
     if not math.isfinite(value):
         return "not defined"
     if float(value).is_integer() and abs(value) > 1:
@@ -66,31 +66,48 @@ def figure(value: float) -> str:
 
 
 def chart_card(title: str, note: str, chart: Element, kind: str = "") -> Element:
-    """Returns a chart on a card."""
+    """Renders a chart on a card."""
     note_below = element("p", note, class_="note")
     return element("section", element("h3", title), note_below, chart, class_=f"card {kind}".strip())
 
 
 def bounded(rows: Sequence[Row], article: Callable[[int, Row], Element], most: int = _MOST_BYTES) -> Iterator[Element]:
-    """Yields the articles of rows, which are told their number from 1 on, until they are larger than `most` in all."""
+    """Renders rows as articles up to a total size.
+
+    Args:
+        rows: rows to render.
+        article: function from the number of a row (from 1) and the row to its article.
+        most: maximum total size in characters.
+
+    Yields:
+        The articles and, if some were left out, a note with their number.
+    """
     size = 0
     for number, row in enumerate(rows, start=1):
-        made = article(number, row)
-        size += len(tostring(made, "unicode"))
+        rendered = article(number, row)
+        size += len(tostring(rendered, "unicode"))
         if size > most:
             left_out = len(rows) - number + 1
-            yield element("p", f"{left_out:,} more would make this page too large.", class_="note")
+            yield element("p", f"{left_out:,} more are left out to limit the size of this page.", class_="note")
             return
-        yield made
+        yield rendered
 
 
 def name_of(text: str) -> Element:
-    """Returns a name out of data, as a label; its direction of writing does not touch what stands beside it."""
+    """Renders a name from data as a label; its writing direction is isolated from the surrounding text."""
     return element("bdi", named(text, LONGEST_NAME), class_="name")
 
 
 def compact_table(columns: Sequence[tuple[str, str]], rows: Iterator[Sequence[Content]]) -> Element:
-    """Returns a table of few narrow columns, which stays one on a telephone; arguments as of `table_card`."""
+    """Renders a table of few narrow columns, which stays a table on small screens.
+
+    Args:
+        columns: heading and CSS class of each column; `n` is for numbers.
+        rows: cells of each row.
+
+    Returns:
+        The card.
+    """
     card = table_card(columns, rows)
     card.set("class", "card tablecard compact")
     return card

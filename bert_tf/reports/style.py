@@ -1,4 +1,4 @@
-"""The style of all pages: light and dark, from telephones up."""
+"""Style sheet of all pages: light and dark, responsive."""
 
 from __future__ import annotations
 
@@ -162,7 +162,16 @@ summary { cursor: pointer; color: var(--soft); font-size: .92rem; }
 
 
 def styled_page(title: str, main: Element, more_style: str = "") -> str:
-    """Returns a self-contained page with this content, `more_style` being what it alone needs."""
+    """Renders a self-contained page.
+
+    Args:
+        title: title of the page.
+        main: `main` element of the page.
+        more_style: additional CSS.
+
+    Returns:
+        The HTML document.
+    """
     head = element(
         "head",
         element("meta", charset="utf-8"),

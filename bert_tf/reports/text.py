@@ -1,4 +1,4 @@
-"""Texts as pages show them: any character is safe there, and of a long text only what matters is shown."""
+"""Prepares texts for display: replaces unsafe characters and shortens long texts."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# Characters: of a text that is shown whole, of what is shown of a longer one, and of what is shown around a span.
+# Characters: maximum of a text shown in full, maximum shown of a longer text, and context around a span.
 WHOLE = 700
 MOST = 2100
 AROUND = 160
-# Of a long span its beginning and end.
+# Spans longer than _LONG_SPAN show only _SPAN_END characters at each end.
 _LONG_SPAN, _SPAN_END = 400, 150
-# There is never room for more.
+# Maximum spans to consider; there is never room for more.
 _MOST_SPANS = 200
-# A cut moves this far at most to fall between words.
+# Maximum distance to move a cut to a word boundary.
 _WORD = 24
-# Windows this near to each other become one.
+# Windows closer than this are merged.
 _GAP = 24
 ELLIPSIS = "…"
 NOTHING = "(empty)"
 _CODES = 4
 
-# One character for another, so that offsets stay: what has no sign of its own, or would break the page, gets one.
+# Characters that are invisible or would break the page, with visible replacements of equal length.
 _SIGNS = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
     0x7F: 0x2421,
@@ -32,19 +32,19 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Window:
-    """Characters `start` to `end` (not included) of a text."""
+    """A range of characters, from `start` to `end` (exclusive)."""
 
     start: int
     end: int
 
 
 def shown(text: str) -> str:
-    """Returns `text` with a visible sign for every control character and lone surrogate; its length is the same."""
+    """Replaces control characters and lone surrogates by visible signs; the length is unchanged."""
     return text.translate(_SIGNS)
 
 
 def cut(text: str, most: int = WHOLE) -> str:
-    """Returns the shown beginning of `text`, with an ellipsis where there is more."""
+    """Returns the displayable start of `text`, with an ellipsis if it is cut."""
     if len(text) <= most:
         return shown(text)
     end = _between_words(text, most, -1)
@@ -53,23 +53,22 @@ def cut(text: str, most: int = WHOLE) -> str:
 
 
 def named(text: str, most: int) -> str:
-    """Returns a name out of data, cut; of one that cannot be seen, its code points."""
+    """Shortens a name from data; an invisible name is shown as code points."""
     if any(character.isprintable() and not character.isspace() for character in text):
         return cut(text, most)
     return " ".join(f"U+{ord(character):04X}" for character in text[:_CODES]) or NOTHING
 
 
 def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
-    """Returns what to show of a text so that its spans are seen.
+    """Selects the parts of a text that show its spans.
 
     Args:
         text: any text.
-        spans: first and last character (not included) of each, the most important first.
+        spans: start and end (exclusive) of each span, the most important first.
 
     Returns:
-        Windows in order, apart from each other: the whole text where it has at most `WHOLE` characters, else `MOST` at
-        most. Spans for which there is no room are left out; for two there always is. Of a very long one both ends are
-        there, but not its middle.
+        Disjoint windows in order: the whole text if it has at most `WHOLE` characters, else at most `MOST` characters.
+        Spans without enough room are left out; there is always room for two. Very long spans show only both ends.
     """
     if len(text) <= WHOLE:
         return [Window(0, len(text))]
@@ -83,7 +82,7 @@ def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
 
 
 def is_shown(start: int, end: int, among: Sequence[Window]) -> bool:
-    """Tells whether both ends of a span stand in windows."""
+    """Returns True if both ends of a span are in windows."""
     return all(any(window.start <= place <= window.end for window in among) for place in (start, end))
 
 
@@ -96,7 +95,7 @@ def _around(text: str, start: int, end: int) -> list[Window]:
 
 
 def _between_words(text: str, place: int, step: int) -> int:
-    """Returns the next place from `place` on in the direction of `step` that is between words, if one is near."""
+    """Returns the nearest word boundary from `place` in the direction of `step`, or `place` if none is near."""
     for distance in range(_WORD):
         near = place + step * distance
         if near <= 0 or near >= len(text):

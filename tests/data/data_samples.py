@@ -16,7 +16,7 @@ from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
 
 def make_vocabulary(words: int = 400, continuations: int = 100) -> Vocabulary:
-    """Special tokens in the middle, so that no test leans on [PAD] being 0."""
+    """Special tokens in the middle, so that no test depends on [PAD] being 0."""
     pieces = [f"w{i}" for i in range(words)] + [f"##c{i}" for i in range(continuations)]
     pieces[7:7] = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     return Vocabulary(tuple(pieces))
@@ -25,7 +25,7 @@ def make_vocabulary(words: int = 400, continuations: int = 100) -> Vocabulary:
 def random_documents(
     vocabulary: Vocabulary, count: int, seed: int = 0, sentences: int = 12, longest: int = 24
 ) -> list[TokenizedDocument]:
-    """Documents of random words."""
+    """Returns documents of random words."""
     rng = np.random.default_rng(seed)
     pool = np.setdiff1d(np.arange(len(vocabulary)), vocabulary.special_ids).astype(np.int32)
     documents = []
@@ -36,7 +36,7 @@ def random_documents(
 
 
 def numbered_documents(lengths: list[list[int]], first_token: int = 16) -> list[TokenizedDocument]:
-    """Documents whose tokens are the numbers from `first_token` on: each token tells where it stood."""
+    """Returns documents whose tokens count up from `first_token`, so that each token identifies its position."""
     documents, token = [], first_token
     for number, sentences in enumerate(lengths):
         total = sum(sentences)

@@ -1,4 +1,4 @@
-"""Masking by word, one row and one word after the other: what the vectorised choices have to equal."""
+"""Reference implementation of whole-word masking, one row and one word at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pad(rows: list[list[int]], width: int, vocabulary: Vocabulary) -> tuple[np.n
 
 
 def random_rows(rng: np.random.Generator, count: int, width: int, continued: float, special: float) -> list[list[int]]:
-    """Rows of `SHORT` of all lengths, many of them full; `continued` and `special` are the shares of such tokens."""
+    """Returns rows of `SHORT` of all lengths, many full, with shares of `continued` and `special` tokens."""
     rows = []
     for _ in range(count):
         kinds = rng.random(min(rng.integers(0, width + width // 4), width))
@@ -37,7 +37,7 @@ def random_rows(rng: np.random.Generator, count: int, width: int, continued: flo
 
 
 def runs_of_words(tokens: list[int], vocabulary: Vocabulary) -> list[list[list[int]]]:
-    """Returns the positions of the pieces of the words of each run of tokens that are not special."""
+    """Returns the piece positions of each word, by run of tokens that are not special."""
     runs: list[list[list[int]]] = [[]]
     for position, token in enumerate(tokens):
         if token in vocabulary.special_ids:

@@ -1,4 +1,4 @@
-"""Data directories whose manifests hold what the pipeline would have counted, for the tests of the report."""
+"""Data directories for the tests of the report, with the counts of the pipeline in their manifests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_tf.text.vocabulary import Vocabulary
 
 HOSTILE = ("<script>alert(1)</script>", '"><img', "&amp;", "]]>", "'")
 VOCABULARY = Vocabulary((*make_vocabulary().tokens, *HOSTILE))
-# No share of held-out documents is asked for, so that the few examples of `SIZES` are no reason for a warning.
+# No held-out documents are requested, so that the few examples of `SIZES` cause no warning.
 CONFIG = DataConfig(max_seq_length=32, max_predictions_per_seq=5, seed=7, validation_fraction=0.0)
 STATIC = dataclasses.replace(CONFIG, masking="static")
 SINGLES = dataclasses.replace(CONFIG, next_sentence=False)
@@ -28,7 +28,7 @@ def manifest_of(directory, **changes) -> Manifest:
 
 
 def full_manifest(directory, splits) -> Manifest:
-    """Gives a sample the figures that the pipeline would: those of its records are true."""
+    """Adds the counts of the pipeline to a sample; those of its records are real."""
     pairs = [pairs for parts in splits.values() for pairs in parts]
     lengths = np.concatenate([np.diff(part.row_splits) for part in pairs])
     labels = np.concatenate([part.next_sentence_labels for part in pairs])

@@ -1,4 +1,4 @@
-"""Docstrings become prose: code, tables, headings and mark-up go, sentences stay."""
+"""Docstrings become prose: code, tables, headings and mark-up are dropped, sentences are kept."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def stacked(found) -> dict[str, np.ndarray]:
 
 
 def expected_rows(config, part, keys) -> dict[str, np.ndarray]:
-    """What the pipeline has to give for all pairs of `part`, by the arithmetic of numpy."""
+    """Returns the expected batch of all pairs of `part`, computed in numpy."""
     lengths, width = np.diff(part.row_splits), config.max_seq_length
     if config.masking == "static":
         masked = mask_pairs(part, config, VOCABULARY)
@@ -87,7 +87,7 @@ def expected_rows(config, part, keys) -> dict[str, np.ndarray]:
 
 
 def expected_epoch(config, parts, seed, epoch, window) -> list[dict[str, np.ndarray]]:
-    """The rows of one epoch in order."""
+    """Returns the rows of one epoch in order."""
     found = []
     for shard in np.argsort(stream_keys(seed, epoch, np.arange(len(parts))), kind="stable"):
         keys = stream_keys(seed, epoch, shard, np.arange(len(parts[shard])))
@@ -190,7 +190,7 @@ def test_shapes_are_static(data, training):
         ({"start_step": 1, "training": False}, "`start_step` must be at least 0, and 0 in evaluation"),
         ({"epochs": 0}, "`epochs` must be at least 1"),
         ({"epochs": 2, "training": False}, "1 or None in evaluation. Received: 2"),
-        ({"epochs": 2, "batch_size": 163}, "2 epochs of which do not fill a batch. Received: batch_size=163"),
+        ({"epochs": 2, "batch_size": 163}, "too few to fill a batch in 2 epochs. Received: batch_size=163"),
     ],
 )
 def test_arguments_out_of_range_are_named(data, arguments, message):
@@ -219,7 +219,7 @@ def rewritten(directory, change):
 
 
 def joined(pairs):
-    """The first three pairs as one that is too long."""
+    """Merges the first three pairs into one that is too long."""
     lengths = np.diff(pairs.row_splits[[0, 1, 3]]).astype(np.int32)
     return dataclasses.replace(
         pairs,

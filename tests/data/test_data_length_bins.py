@@ -28,7 +28,7 @@ def batches(directory, count, split="train", **arguments):
 
 
 def examples_of(some) -> list[tuple]:
-    """What the examples hold besides padding, in an order of its own."""
+    """Returns the content of the examples without padding, sorted."""
     found = []
     for inputs, targets, weights in some:
         for row in range(len(inputs["token_ids"])):

@@ -114,7 +114,7 @@ def test_masks_of_a_row_depend_on_its_key_alone(pairs, monkeypatch):
 
 
 def test_masks_of_pieces_stay_as_they_are():
-    """Records that were written once must be those that are written again."""
+    """Records stay identical to those written by earlier versions."""
     tokens = (np.arange(200 * 64).reshape(200, 64) * 7919 % len(VOCABULARY)).astype(np.int32)
     lengths = np.arange(200) % 65
     tokens[np.arange(64) >= lengths[:, None]] = VOCABULARY.pad_id

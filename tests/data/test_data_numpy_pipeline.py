@@ -1,4 +1,4 @@
-"""The pipeline in numpy gives the batches of that in tf.data, to the bit."""
+"""The numpy pipeline is bit-identical to the tf.data pipeline."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_pass_begins_anew(directory):
 
 
 def changed(tmp_path, feature, values):
-    """A data directory whose only training record has other `values` of one feature."""
+    """Writes a data directory whose only training record has other `values` of one feature."""
     features = {"input_ids": [1, 2, 3], "segment_lengths": [2, 1], "next_sentence_labels": [0]} | {feature: values}
     record = tf.train.Example(
         features=tf.train.Features(

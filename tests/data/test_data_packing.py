@@ -30,7 +30,7 @@ def test_rows_hold_what_they_can_and_no_two_could_be_one(sizes):
     np.add.at(totals, row, sizes)
     assert (totals <= CAPACITIES).all()
     assert (totals[:, 2] > 0).all()
-    # First fit: what a later row begins with had no room in an earlier one, so that no two rows could be one.
+    # First fit: the first item of a row had no room in earlier rows, so no two rows can be merged.
     for one in range(len(totals)):
         for other in range(one):
             assert (totals[one] + totals[other] > CAPACITIES).any()
@@ -48,7 +48,7 @@ def test_the_largest_come_first_and_equals_in_their_order():
 
 
 def batch_of(lengths, predictions, width=16, slots=4):
-    """Tokens and masks that tell where they come from; what is padding is noise, which must not come through."""
+    """Returns tokens and masks that identify their origin; padding is noise, which must not leak through."""
     count = len(lengths)
     rng = np.random.default_rng(0)
     there = np.arange(width) < np.array(lengths)[:, None]

@@ -33,7 +33,7 @@ configs = st.builds(
 
 
 def segments(pairs):
-    """The tokens of both segments of every pair, after a look at the frame around them."""
+    """Checks the special tokens of every pair and returns the tokens of both segments."""
     for row, (first, second) in zip(rows(pairs), pairs.segment_lengths, strict=True):
         assert first + second == len(row)
         assert row[0] == VOCABULARY.cls_id
@@ -42,7 +42,7 @@ def segments(pairs):
 
 
 def owner(documents, tokens) -> int:
-    """The document whose contiguous text `tokens` are."""
+    """Returns the document that contains `tokens` as contiguous text."""
     assert len(tokens) > 0
     np.testing.assert_array_equal(np.diff(tokens), 1)
     (found,) = [i for i, d in enumerate(documents) if d.token_ids[0] <= tokens[0] <= d.token_ids[-1]]

@@ -1,4 +1,4 @@
-"""The facts of a data directory against the pairs it was made from, and the page and the text against the facts."""
+"""Facts of a data directory compared with its pairs, and the page and the text compared with the facts."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def counts(**changes: int) -> dict:
         ({"counts": counts(), "rejected": {"empty": 201}}, "20.1% of the documents read were left out as empty"),
         ({"counts": counts(), "rejected": {"odd": 201}}, "20.1% of the documents read were left out as odd."),
         ({"sources": (dataclasses.replace(SOURCE, documents=1),)}, ""),
-        ({"sources": (SOURCE, Source("b*", "text", "en", 1.0, 1, 9))}, "source b* gave no document: none was read."),
+        ({"sources": (SOURCE, Source("b*", "text", "en", 1.0, 1, 9))}, "source b* contributed no documents: none"),
         ({"sources": (dataclasses.replace(SOURCE, documents=0),)}, "all 1,200 documents were left out."),
     ],
 )  # fmt: skip
@@ -219,7 +219,7 @@ def test_warnings_begin_where_they_should(plain: DataReport, changes: dict, warn
     assert len(report.warnings) == bool(warning)
     assert warning in "".join(report.warnings)
     assert "".join(report.warnings) in in_words(report).replace("\n  ", " ")
-    assert ("Nothing unusual" in page(report)) == (not warning)
+    assert ("No warnings" in page(report)) == (not warning)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_warnings_begin_where_they_should(plain: DataReport, changes: dict, warn
         (7_409, 8, 0.001, "8 examples of 7,417 are held out, fewer than 200.*--validation_fraction 0.03`"),
         (4_310, 190, 0.05, "190 examples .*--validation_fraction 0.06`"),
         (7_400, 0, 0.001, "0 examples .*--validation_fraction 0.03`"),
-        (900, 9, 0.01, "give more text"),
+        (900, 9, 0.01, "use more text"),
         (7_217, 200, 0.01, None),
         (7_417, 0, 0.0, None),
     ],

@@ -20,7 +20,7 @@ VOID = {"meta", "img", "br", "link", "input"}
 
 
 class Page(HTMLParser):
-    """Elements as (path of open elements, attributes, own text), in document order; refuses unbalanced tags."""
+    """Collects (path of open elements, attributes, own text) in document order; rejects unbalanced tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def parsed(report: DataReport) -> Page:
 
 
 def hostile(report: DataReport) -> DataReport:
-    """The report with markup wherever text of the corpus or the user comes in."""
+    """Returns a report with markup in every text of the corpus or the user."""
     sources = (Source(HOSTILE[0], HOSTILE[1], HOSTILE[2], 2.0, 1, 1, 9, 0, 0, {HOSTILE[0]: 9}),) * 2
     tokens = tuple(
         Token(piece, 0, original, fate)
@@ -138,7 +138,7 @@ def test_the_page_shows_the_examples(report: DataReport, parsed: Page) -> None:
     articles = parsed.find("article")
     assert len(articles) == len(report.examples) == SHOWN_EXAMPLES
     for (_, text), example in zip(articles, report.examples, strict=True):
-        assert f"{len(example.tokens)} tokens, {example.predicted} to be predicted" in text
+        assert f"{len(example.tokens)} tokens, {example.predicted} predicted" in text
         assert f"{example.shard}, record {example.record}" in text
     fates = [token.fate for example in report.examples for token in example.tokens if token.fate]
     # The legend above shows one of each.

@@ -1,4 +1,4 @@
-"""Directories that one process at a time writes to, and files that appear whole."""
+"""Directory locks and atomic file writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(fcntl, "flock", refuse)
     with only_writer(tmp_path, "writing to"):
         pass
-    assert "its file system has no locks" in caplog.text
+    assert "does not support locks" in caplog.text
 
 
 def test_other_faults_of_locking_are_raised(tmp_path, monkeypatch):

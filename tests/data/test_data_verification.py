@@ -1,4 +1,4 @@
-"""Checksums of data, compared once, and damaged records by name."""
+"""Checksums of data are verified once; damaged records are named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files whose checksum was taken."""
+    """Returns the names of the files whose checksum was computed."""
     names: list[str] = []
     digest = hashlib.file_digest
 
@@ -51,7 +51,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def damage(path: Path, at: int) -> None:
-    """Changes one byte, and neither size nor time."""
+    """Changes one byte but neither size nor modification time."""
     before = path.stat()
     content = bytearray(path.read_bytes())
     content[at] ^= 1
@@ -94,7 +94,7 @@ def test_a_damaged_shard_is_refused_with_record_and_place(data: Path) -> None:
 def test_exchanged_records_are_noticed(data: Path) -> None:
     records = list(read_shard(data / SHARD))
     write_shard(data / SHARD, records[::-1])
-    with pytest.raises(ValueError, match=rf"{SHARD}: every record is whole, but"):
+    with pytest.raises(ValueError, match=rf"{SHARD}: every record is intact, but"):
         verify_data(data, manifest(data))
 
 

@@ -68,5 +68,5 @@ def test_what_is_no_example_is_refused() -> None:
         b"\x0b\x01",
         record.replace(b"\x12\x18\x1a", b"\x12\x18\x0a"),
     ):
-        with pytest.raises(ValueError, match="shard: record 3: is no tf.train.Example of numbers"):
+        with pytest.raises(ValueError, match="shard: record 3: is not a tf.train.Example of numbers"):
             decode_example(damaged, "shard: record 3")

@@ -1,4 +1,4 @@
-"""The command line on JAX, where TensorFlow is installed and where it is not: the same run."""
+"""The command line on JAX produces the same run with and without TensorFlow."""
 
 from __future__ import annotations
 

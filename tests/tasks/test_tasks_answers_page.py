@@ -1,4 +1,4 @@
-"""Pages of answers, read back by an independent parser and compared with the facts."""
+"""Pages of predictions, parsed by an independent parser and compared with the data."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_figures_and_remark(tmp_path: Path) -> None:
     page = page_of(tmp_path, labels_of(2), "SST-2", "collapsed: all of them")
     assert page.texts("dd", "big") == ["0.5000", "80.25", "not defined"]
     assert page.texts("div", "warn") == ["collapsed: all of them"]
-    assert page.texts("h1") == ["SST-2"] and page.texts("title")[0] == "Answers: SST-2"
+    assert page.texts("h1") == ["SST-2"] and page.texts("title")[0] == "Predictions: SST-2"
 
 
 def test_nothing_wrong_is_said(tmp_path: Path) -> None:
     rows = [ScoredLabel("1", (("text", "a"),), "a", (0.9, 0.1)), ScoredLabel("2", (("text", "b"),), "b", (0.1, 0.9))]
-    assert "None of 2 answers is wrong." in page_of(tmp_path, ScoredLabels(("a", "b"), rows)).texts("p", "note")
+    assert "All 2 predictions are correct." in page_of(tmp_path, ScoredLabels(("a", "b"), rows)).texts("p", "note")
 
 
 def hostile_judged() -> dict[str, Scored]:
@@ -180,11 +180,11 @@ def test_entities_are_told_apart_by_form(tmp_path: Path) -> None:
     parts = [(a["class"], text) for a, text in page.all("i", within="bounds") if "class" in a]
     assert ("g p", "Bob") in parts and ("g", " Ray") in parts
     note = page.texts("p", "note", within="answer")
-    assert note == ["1 right, 1 with other bounds, 1 of another type, 1 missed, 1 invented."]
+    assert note == ["1 right, 1 with wrong bounds, 1 with wrong type, 1 missed, 1 invented."]
     assert page.texts("td", within="compact")[:6] == ["PER", "50.0%", "50.0%", "50.0%", "2", "2"]
 
 
 def test_a_script_is_written_as_it_stands_but_never_cut_short() -> None:
     assert "<script>a < b && c</script>" in to_html(element("html", element("script", "a < b && c")))
-    with pytest.raises(ValueError, match="must not hold an end tag"):
+    with pytest.raises(ValueError, match="must not contain an end tag"):
         to_html(element("html", element("script", "'</script>'")))

@@ -101,4 +101,4 @@ def test_a_run_shows_examples_and_what_to_expect(data, tmp_path):
     assert last["published"]["mlm_perplexity"] == 5.84
     text = (tmp_path / "run/report.html").read_text()
     assert len(re.findall("<article", text)) == 2
-    assert "What to expect" in text
+    assert "<h2>Baselines</h2>" in text

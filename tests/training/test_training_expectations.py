@@ -174,11 +174,11 @@ def test_the_page_shows_what_to_expect():
     text = page(records, {}, 10, Evaluation(FINE, expected))
     assert "<li>something is odd</li>" in text
     cells = re.findall(r"<tr>" + 4 * r"<td[^>]*>([^<]*)</td>", text)
-    assert ("Masked words: right", "40.00%", "7.00%", "–") in cells
-    assert ("Masked words: perplexity", "20.10", "403.40", "5.84") in cells
+    assert ("Masked tokens: accuracy", "40.00%", "7.00%", "–") in cells
+    assert ("Masked tokens: perplexity", "20.10", "403.40", "5.84") in cells
     assert re.findall(r'class="level (\w+)"', text) == ["chance"]
     assert "chance 7.0%" in text
-    assert "What to expect" not in page(records, {}, 10, Evaluation(FINE))
+    assert "<h2>Baselines" not in page(records, {}, 10, Evaluation(FINE))
 
 
 def test_a_level_is_in_proportion():

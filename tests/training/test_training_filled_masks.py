@@ -85,10 +85,10 @@ def test_the_text_is_a_table_that_tensorboard_shows(filled):
 
 def test_the_page_tells_right_from_wrong(filled):
     text = page([], {}, 10, Evaluation({}, filled=(filled,)))
-    assert "9 tokens, 2 of 3 masks right" in text
+    assert "9 tokens, 2 of 3 masks correct" in text
     shown = re.findall(r'<ruby class="(\w+)" title="[^"]+"><span class="now">(.*?)</span>.*?<rt>(.*?)</rt>', text)
     assert shown == [("right", "cat", "90%"), ("right", "·s", "75%"), ("wrong", "the", "&lt;b&gt;")]
-    assert "Masks filled in" not in page([], {}, 10, Evaluation({}))
+    assert "Sample predictions" not in page([], {}, 10, Evaluation({}))
 
 
 def vocabulary():

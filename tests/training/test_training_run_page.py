@@ -22,7 +22,7 @@ def test_a_page_needs_nothing_else():
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=", text)
     assert "5 of 10 steps" in text
     assert "12.2" in text
-    assert re.findall(r"<h3>(.*?)</h3>", text) == ["Loss", "Masked words: right", "Norm of the gradient"]
+    assert re.findall(r"<h3>(.*?)</h3>", text) == ["Loss", "Masked tokens: accuracy", "Gradient norm"]
     assert re.search(r"<dt>training\.batch_size</dt><dd[^>]*>8</dd>", text)
 
 
@@ -60,5 +60,5 @@ def test_long_histories_are_thinned():
 
 def test_a_run_ends_with_its_page(tmp_path, capfd):
     run(tmp_path / "run", CONFIG)
-    assert f"a report to look at: {tmp_path / 'run/report.html'}" in capfd.readouterr().err
+    assert f"report: {tmp_path / 'run/report.html'}" in capfd.readouterr().err
     assert "12 of 12 steps" in (tmp_path / "run/report.html").read_text()

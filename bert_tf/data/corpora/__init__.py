@@ -1,1 +1,1 @@
-"""Corpora that are available without a download."""
+"""Corpora that need no download."""

@@ -1,8 +1,8 @@
-"""A corpus that every machine has: the documentation inside Python's own source files.
+"""Python docstrings as a text corpus.
 
-The docstrings of the standard library and of the installed packages, read with `ast` (nothing is imported or
-run), reflowed to prose. One document is a module with its functions, or a class with its methods; its label is
-the library it documents.
+Docstrings of the standard library and the installed packages are read with `ast` (no code is imported or run) and
+reflowed to prose. A document is a module with its functions, or a class with its methods. Its label is the name of
+the library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# Tests and generated code document nothing, and vendored copies repeat other libraries under a wrong label.
+# Tests and generated code contain no documentation. Vendored copies repeat other libraries under a wrong label.
 _SKIPPED_FOLDERS = {
     "__pycache__", "site-packages", "test", "tests", "testing", "idlelib", "lib2to3", "pydoc_data",
     "_vendor", "vendor", "vendored", "_vendored_packages", "turtledemo", "examples",
@@ -40,7 +40,13 @@ _MINIMUM_WORDS = 6
 
 @dataclass(frozen=True)
 class LabelledDocument:
-    """One document: `label` names the library, `name` the module or class, `paragraphs` its prose in order."""
+    """A document with the name of its library.
+
+    Args:
+        label: name of the library.
+        name: name of the module or class.
+        paragraphs: prose, in order.
+    """
 
     label: str
     name: str
@@ -54,23 +60,23 @@ def documentation_files(packages: Sequence[str] | None = None) -> list[tuple[str
         packages: top-level import names to keep; None keeps all.
 
     Returns:
-        (label, path) pairs, sorted; the label is the top-level import name.
+        Sorted (label, path) pairs; the label is the top-level import name.
 
     Raises:
-        ValueError: for a package that is not installed.
+        ValueError: if a package is not installed.
     """
-    found: list[tuple[str, Path]] = []
+    files: list[tuple[str, Path]] = []
     paths = sysconfig.get_paths()
     for root in dict.fromkeys((paths["stdlib"], paths["purelib"], paths["platlib"])):
         for entry in sorted(Path(root).iterdir()):
             label = entry.stem if entry.suffix == ".py" else entry.name
             if not label.isidentifier() or (packages is not None and label not in packages):
                 continue
-            found += [(label, path) for path in _python_files(entry)]
-    missing = sorted(set(packages or ()) - {label for label, _ in found})
+            files += [(label, path) for path in _python_files(entry)]
+    missing = sorted(set(packages or ()) - {label for label, _ in files})
     if missing:
         raise ValueError(f"no source files of these packages are installed: {', '.join(missing)}")
-    return sorted(set(found))
+    return sorted(set(files))
 
 
 def _python_files(entry: Path) -> Iterator[Path]:
@@ -83,18 +89,18 @@ def _python_files(entry: Path) -> Iterator[Path]:
 
 
 def library_documents(packages: Sequence[str] | None = None) -> Iterator[LabelledDocument]:
-    """Yields the documents of `packages` (all where None), in the order of `documentation_files`."""
+    """Yields the documents of `packages` (None: all), in the order of `documentation_files`."""
     for label, path in documentation_files(packages):
         yield from file_documents(label, path)
 
 
 def file_documents(label: str, path: Path) -> list[LabelledDocument]:
-    """Returns the documents of one source file; none where it is not Python or documents nothing."""
+    """Returns the documents of a source file; an empty list if it is not valid Python or has no docstrings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # templates and other versions' syntax lie among the sources
+    except (SyntaxError, ValueError):  # some sources are templates or use the syntax of another version
         return []
     bodies: list[tuple[str, ast.AST]] = [(path.stem, tree)]
     bodies += [(f"{path.stem}.{node.name}", node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -118,10 +124,10 @@ def _docstring(node: ast.AST) -> str:
 
 
 def prose(docstring: str) -> list[str]:
-    """Reflows one docstring to paragraphs of prose, dropping code, tables, headings and mark-up.
+    """Reflows a docstring to paragraphs of prose; drops code, tables, headings and mark-up.
 
     Args:
-        docstring: as it stands in the source.
+        docstring: text of the source file, not dedented.
 
     Returns:
         Paragraphs, one line each.
@@ -131,7 +137,7 @@ def prose(docstring: str) -> list[str]:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Groups the lines of `text` into paragraphs, leaving out fenced, indented and interactive code."""
+    """Groups the lines of `text` into paragraphs, without fenced, indented and interactive code."""
     lines: list[str] = []
     fenced = False
     code_indent: int | None = None
@@ -163,7 +169,7 @@ def _plain(text: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Sentences: begins like one, ends like one, and is mostly words."""
+    """Returns True if `text` starts and ends like a sentence and consists mostly of words."""
     if not text or text[-1] not in ".!?:" or not (text[0].isupper() or text[0] in "\"'("):
         return False
     words = _WORD.findall(text)

@@ -1,4 +1,4 @@
-"""Truncates segments and lays examples out as flat tokens: the assembling part of `pairs`."""
+"""Truncates segments and assembles examples as flat tokens."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns the integers of the ranges [starts, starts + lengths), one range after the other: int64 [sum]."""
+    """Returns the concatenated integer ranges [starts, starts + lengths): int64 [sum]."""
     ends = np.cumsum(lengths)
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lengths left when the longer segment (the second of equals) loses a token at a time.
+    """Returns segment lengths after truncation.
+
+    Tokens are removed one at a time from the longer segment, from the second if both are equal.
 
     Args:
-        a, b: int64 [n], lengths.
-        longest: what both may have together.
+        a: int64 [n], lengths of the first segments.
+        b: int64 [n], lengths of the second segments.
+        longest: maximum sum of both lengths.
 
     Returns:
-        int64 [n] each.
+        Two int64 [n] arrays, the new lengths of the first and the second segments.
     """
     kept_a = np.minimum(a, np.maximum(longest - b, (longest + 1) // 2))
     kept_b = np.minimum(b, np.maximum(longest - a, longest // 2))
@@ -34,18 +37,19 @@ def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.nd
 def assemble_pairs(
     token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lays out `[CLS] a [SEP] b [SEP]` for every chunk, segments truncated to fit.
+    """Assembles `[CLS] a [SEP] b [SEP]` for every chunk and truncates the segments to fit.
 
-    As in the original, each token lost goes from the front or the back of its segment with equal chances.
+    As in the original, each removed token is taken from the front or the back of its segment with equal probability.
 
     Args:
-        token_ids: int32 [T], the tokens of the bucket.
-        chunks: ranges of them.
-        max_seq_length: tokens in a pair, special ones included.
-        cls_id, sep_id: the special tokens.
+        token_ids: int32 [T], tokens of the bucket.
+        chunks: token ranges of the segments.
+        max_seq_length: maximum tokens per pair, including special tokens.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
 
     Returns:
-        `token_ids`, `row_splits` and `segment_lengths` as in `pairs.Pairs`.
+        `token_ids`, `row_splits` and `segment_lengths` as in `build.Pairs`.
     """
     longest = max_seq_length - 3
     before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
@@ -67,7 +71,21 @@ def assemble_pairs(
 def assemble_singles(
     token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lays out `[CLS] a [SEP]` for every chunk; as `assemble_pairs`, but that the first segments fit as they are."""
+    """Assembles `[CLS] a [SEP]` for every chunk, like `assemble_pairs` but without truncation.
+
+    Args:
+        token_ids: int32 [T], tokens of the bucket.
+        chunks: token ranges of the segments.
+        max_seq_length: maximum tokens per example, including special tokens.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
+
+    Returns:
+        `token_ids`, `row_splits` and `segment_lengths` as in `build.Pairs`.
+
+    Raises:
+        ValueError: if a segment is too long.
+    """
     lengths = chunks.a_end - chunks.a_start
     if lengths.max(initial=0) > max_seq_length - 2:
         raise ValueError(f"a segment must have at most {max_seq_length - 2} tokens. Received: {lengths.max()}")
@@ -82,7 +100,7 @@ def assemble_singles(
 
 
 def _front_losses(keys: np.ndarray, lost: np.ndarray, side: int) -> np.ndarray:
-    """Returns how many of `lost` tokens go from the front: heads of as many coins, 64 coins a draw."""
+    """Returns the number of `lost` tokens to remove from the front: one coin flip per token, 64 flips per draw."""
     words = (lost + 63) // 64
     number = ranges(np.zeros_like(words), words)
     bits = random_bits(np.repeat(keys, words), TRUNCATION + 2 * number + side)

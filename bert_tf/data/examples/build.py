@@ -1,20 +1,21 @@
-"""Examples over one bucket of documents: sentence pairs for next sentence prediction, or single segments.
+"""Pre-training examples of one bucket of documents: sentence pairs for next sentence prediction, or single segments.
 
-The algorithm is that of the paper (arXiv 1810.04805, A.2) and its `create_pretraining_data`: sentences of a document
-are gathered until a target length is reached; a random prefix of them is the first segment; the second is the rest
-(*next*) or text from another document of the bucket that starts at a random sentence (*random*), and then the
-unused rest goes back. Two things differ, both for the sake of the labels and of no text lost:
+The algorithm follows the paper (arXiv 1810.04805, A.2) and its `create_pretraining_data`. Sentences of a document are
+collected up to a target length. A random prefix of them is the first segment. The second segment is the rest (*next*)
+or text from another document of the bucket that starts at a random sentence (*random*); in that case the unused rest
+is returned to the document. Two differences keep the labels balanced and use all text:
 
-- The original labels every chunk of one sentence *random*, so the share of random pairs grows with the length of the
-  sentences. Here the label is drawn first. A lone sentence that is to have a *next* segment takes the sentence after
-  it (which is not used up by that), or at the end of a document as many sentences before it as the target allows.
+- The original labels every chunk of one sentence *random*, so the share of random pairs grows with sentence length.
+  Here the label is drawn first. If a chunk of one sentence is labelled *next*, its second segment is the following
+  sentence, which stays available for the next chunk. At the end of a document the chunk is extended backwards by as
+  many sentences as the target allows.
 - A document of one sentence is cut in two at a random word start, as if it were two sentences.
 
-So *random* has the probability `random_next_prob` for every pair, with two exceptions: a document of a single word is
-always *random*, and where a bucket holds one document all pairs are *next* (a single word alone is skipped and
-counted in `Pairs.skipped`). The target length is drawn for every chunk; the original draws it once a document.
+Every pair is *random* with probability `random_next_prob`, with two exceptions. A document of a single word is always
+*random*. If a bucket holds one document, all pairs are *next*; a document of a single word is then skipped and counted
+in `Pairs.skipped`. The target length is drawn for every chunk; the original draws it once per document.
 
-Single segments are described in `singles`.
+See `single_segments` for single segments.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ class TokenizedDocument:
 
     Args:
         document_id: 63-bit content hash, see `document_id`.
-        token_ids: int32 [T], no special tokens.
-        sentence_lengths: int32 [n], n >= 1, all >= 1, of sum T.
-        source: number of the input it came from.
+        token_ids: int32 [T], without special tokens.
+        sentence_lengths: int32 [n], n >= 1, all >= 1, sum T.
+        source: index of its input.
 
     Raises:
-        ValueError: where these rules are broken.
+        ValueError: if an argument is out of range.
     """
 
     document_id: int
@@ -64,16 +65,16 @@ class TokenizedDocument:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Packed pairs, ragged and flat: `[CLS] a [SEP] b [SEP]`, unpadded; or single segments, `[CLS] a [SEP]`.
+    """Sentence pairs as a flat ragged array: `[CLS] a [SEP] b [SEP]`, or `[CLS] a [SEP]` for single segments.
 
     Args:
-        token_ids: int32 [T], all pairs one after the other.
-        row_splits: int64 [n+1], where each pair begins and the last ends.
-        segment_lengths: int32 [n, 2]; the first counts [CLS] and the first [SEP], the second the second [SEP], or
-            is 0.
+        token_ids: int32 [T], concatenated pairs without padding.
+        row_splits: int64 [n+1], offsets of the pairs in `token_ids`.
+        segment_lengths: int32 [n, 2]; the first includes [CLS] and the first [SEP], the second includes the second
+            [SEP] and is 0 for single segments.
         next_sentence_labels: int32 [n], 0 next, 1 random; 0 for single segments.
-        keys: uint64 [n], keys of the pairs' random streams; rows are sorted by them.
-        skipped: chunks that gave no pair for want of a second segment.
+        keys: uint64 [n], keys of the pairs' random streams; rows are sorted by key.
+        skipped: number of chunks without an available second segment.
     """
 
     token_ids: np.ndarray
@@ -88,13 +89,20 @@ class Pairs:
 
 
 def document_id(text: str) -> int:
-    """Returns the content hash that names a document: BLAKE2b of its UTF-8, in [0, 2**63)."""
+    """Returns the content hash of a document: BLAKE2b of its UTF-8 bytes, in [0, 2**63)."""
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[TokenizedDocument], list[TokenizedDocument]]:
-    """Returns the documents sorted by id, each id once, and those dropped; of equal ones the lowest source is kept."""
+    """Removes duplicate documents.
+
+    Args:
+        documents: documents in any order.
+
+    Returns:
+        The documents sorted by id, each id once (the one with the lowest source), and the dropped documents.
+    """
     ranked = sorted(documents, key=lambda document: (document.document_id, document.source))
     kept: list[TokenizedDocument] = []
     dropped: list[TokenizedDocument] = []
@@ -105,13 +113,13 @@ def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[Token
 
 
 class Examples:
-    """The examples of a bucket, drawn but not laid out: rows are made when they are asked for.
+    """The drawn examples of a bucket; rows are assembled on demand.
 
     Args:
-        token_ids: int32 [T], what the ranges of `chunks` are cut from.
-        chunks: n ranges, sorted by key.
+        token_ids: int32 [T], tokens that `chunks` refers to.
+        chunks: n token ranges, sorted by key.
         config: length and kind of the rows.
-        vocabulary: gives [CLS] and [SEP].
+        vocabulary: vocabulary with [CLS] and [SEP].
         skipped: see `Pairs`.
     """
 
@@ -141,17 +149,17 @@ class Examples:
 def draw_examples(
     documents: Sequence[TokenizedDocument], copies: np.ndarray, config: DataConfig, vocabulary: Vocabulary
 ) -> Examples:
-    """Draws all examples of one bucket, in a random order that depends on nothing but content and seed.
+    """Draws all examples of one bucket, in a random order that depends only on content and seed.
 
     Args:
-        documents: as `unique_documents` gives them.
-        copies: int64 [D], how many passes take each document in; each pass draws other examples.
-        config: lengths, probabilities and the seed.
-        vocabulary: gives [CLS], [SEP] and the pieces that continue a word.
+        documents: first result of `unique_documents`.
+        copies: int64 [D], number of passes over each document; each pass draws different examples.
+        config: lengths, probabilities and seed.
+        vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
 
     Returns:
-        Examples of at most `config.max_seq_length` tokens: pairs with both segments never empty or, where
-        `config.next_sentence` is off, single segments.
+        Examples of at most `config.max_seq_length` tokens: pairs with two non-empty segments, or single segments
+        if `config.next_sentence` is off.
     """
     draw = _draw_pairs if config.next_sentence else draw_singles
     texts: list[np.ndarray] = []
@@ -174,7 +182,17 @@ def draw_examples(
 def build_pairs(
     documents: Sequence[TokenizedDocument], config: DataConfig, vocabulary: Vocabulary, copies: int = 1
 ) -> Pairs:
-    """Returns all rows of `draw_examples` for `documents` in any order, each in `copies` passes."""
+    """Draws and assembles all examples of documents in any order.
+
+    Args:
+        documents: documents, duplicates included.
+        config: lengths, probabilities and seed.
+        vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
+        copies: number of passes over every document.
+
+    Returns:
+        All rows of `draw_examples`.
+    """
     unique, _ = unique_documents(documents)
     return draw_examples(unique, np.full(len(unique), copies, np.int64), config, vocabulary).rows()
 

@@ -1,4 +1,4 @@
-"""Which sentences make a pair: the drawing part of `pairs`, over flat arrays of a bucket."""
+"""Draws the sentences of each pair, on flat arrays of a bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf.config.data import DataConfig
 from bert_tf.data.randomness import integers, stream_keys, uniform
 
-# Counters of the draws in a chunk's stream. From TRUNCATION on they belong to `segments`.
+# Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `assemble`.
 _SHORT, _TARGET, _RANDOM, _SPLIT, _PARTNER, _START = range(6)
 TRUNCATION = 8
 
@@ -25,8 +25,8 @@ class Bucket:
     Args:
         ids: uint64 [D], document ids.
         token_ids: int32 [T].
-        offsets: int64 [N+1], where each sentence begins in `token_ids`, and T.
-        first: int64 [D+1], the first sentence of each document, and N.
+        offsets: int64 [N+1], start of each sentence in `token_ids`, then T.
+        first: int64 [D+1], first sentence of each document, then N.
     """
 
     ids: np.ndarray
@@ -40,9 +40,12 @@ class Chunks:
     """Token ranges of both segments of n pairs, before truncation, sorted by key.
 
     Args:
-        a_start, a_end, b_start, b_end: int64 [n], half-open ranges of `Bucket.token_ids`.
-        is_random: bool [n].
-        keys: uint64 [n].
+        a_start: int64 [n], start of the first segment in `Bucket.token_ids`.
+        a_end: int64 [n], end (exclusive) of the first segment.
+        b_start: int64 [n], start of the second segment.
+        b_end: int64 [n], end (exclusive) of the second segment.
+        is_random: bool [n], True if the second segment is from another document.
+        keys: uint64 [n], keys of the pairs' random streams.
     """
 
     a_start: np.ndarray
@@ -56,7 +59,7 @@ class Chunks:
         return Chunks(*(getattr(self, name)[rows] for name in _CHUNK_FIELDS))
 
     def shifted(self, base: int) -> Chunks:
-        """Returns the same ranges of a text in which theirs begins at token `base`."""
+        """Returns the ranges moved by `base` tokens."""
         return dataclasses.replace(
             self,
             a_start=self.a_start + base,
@@ -79,37 +82,37 @@ def merged(parts: Sequence[Chunks]) -> Chunks:
 
 
 def base_key(config: DataConfig) -> np.ndarray:
-    """Returns the key that all draws of examples of one length derive from: uint64 scalar.
+    """Returns the key from which all draws for one example length are derived: uint64 scalar.
 
-    Examples of several lengths made together are then those that would have been made apart.
+    Examples are therefore the same whether several lengths are built together or separately.
     """
     return stream_keys(config.seed, config.max_seq_length)
 
 
 def sentence_keys(bucket: Bucket, config: DataConfig, copy: int) -> np.ndarray:
-    """Returns a key for every sentence of the bucket, named by document id, copy and number: uint64 [N]."""
+    """Returns a key for every sentence, derived from document id, copy and sentence number: uint64 [N]."""
     documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
     number = np.arange(len(documents)) - bucket.first[documents]
     return stream_keys(base_key(config), bucket.ids[documents], copy, number)
 
 
 def make_bucket(ids: np.ndarray, token_ids: np.ndarray, sentence_lengths: Sequence[np.ndarray]) -> Bucket:
-    """Returns the bucket of documents `ids` whose tokens are concatenated in `token_ids`."""
+    """Builds the bucket of the documents `ids`, whose concatenated tokens are `token_ids`."""
     counts = [len(lengths) for lengths in sentence_lengths]
     return Bucket(ids, token_ids, _splits(np.concatenate(sentence_lengths)), _splits(np.array(counts)))
 
 
 def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndarray, copy: int) -> Bucket:
-    """Cuts the sentence of every one-sentence document in two, at a random start of a word.
+    """Cuts the sentence of every one-sentence document in two, at a random word start.
 
     Args:
         bucket: documents of at least one sentence.
-        is_continuation: bool [V], which word pieces continue a word.
-        key: uint64 scalar; with document id and `copy` it names the draw.
+        is_continuation: bool [V], True for word pieces that continue a word.
+        key: uint64 scalar; the draw depends on it, the document id and `copy`.
         copy: number of the pass.
 
     Returns:
-        The bucket with these documents as two sentences; those of a single word stay as they are.
+        The bucket with these documents as two sentences; documents of a single word are unchanged.
     """
     lone = np.flatnonzero(np.diff(bucket.first) == 1)
     if not len(lone):
@@ -119,7 +122,7 @@ def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndar
     words = np.cumsum(~is_continuation[bucket.token_ids])
     choices = words[end - 1] - words[begin]
     lone, begin, choices = (x[choices > 0] for x in (lone, begin, choices))
-    # The counter -1 keeps this stream apart from those of the sentences, which are numbered from 0.
+    # The counter -1 separates this stream from the streams of the sentences, which are numbered from 0.
     keys = stream_keys(key, bucket.ids[lone], copy, -1)
     cuts = np.searchsorted(words, words[begin] + 1 + integers(keys, 0, choices))
     added = np.zeros(len(bucket.first), np.int64)
@@ -133,8 +136,13 @@ def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, 
 
     All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
 
+    Args:
+        bucket: documents of at least one sentence.
+        config: lengths, probabilities and seed.
+        copy: number of the pass.
+
     Returns:
-        The chunks sorted by key, and how many were skipped for want of a second segment.
+        The chunks sorted by key, and the number of chunks skipped because no second segment is available.
     """
     documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
     keys = sentence_keys(bucket, config, copy)
@@ -164,7 +172,7 @@ def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, 
 
 
 def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
-    """Draws the length, special tokens not counted, that each chunk is to reach: int64 of the shape of `keys`."""
+    """Draws the target length of each chunk, without special tokens: int64 of the shape of `keys`."""
     longest = config.max_seq_length - (3 if config.next_sentence else 2)
     short = uniform(keys, _SHORT) < config.short_seq_prob
     return np.where(short, 2 + integers(keys, _TARGET, longest - 1), longest)
@@ -173,17 +181,17 @@ def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
 def _walk(
     bucket: Bucket, targets: np.ndarray, random: np.ndarray, split: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Goes through the sentences of every document.
+    """Divides the sentences of every document into chunks.
 
     Args:
         bucket: N sentences.
-        targets: int64 [N], the target length of a chunk that begins at a sentence.
-        random: bool [N], whether its second segment comes from elsewhere.
-        split: float64 [N], in [0, 1), where its first segment ends.
+        targets: int64 [N], target length of a chunk that starts at this sentence.
+        random: bool [N], True if its second segment is from another document.
+        split: float64 [N] in [0, 1), relative end of its first segment.
 
     Returns:
-        int64 [n] each, as sentence numbers: where the chunk begins, where the first segment begins and ends,
-        where the second ends (-1 for a random one); and the number of chunks skipped.
+        Four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first segment, end of
+        the second segment or -1 if it is random) and the number of skipped chunks.
     """
     offsets, first, goals = bucket.offsets.tolist(), bucket.first.tolist(), targets.tolist()
     randoms, splits = random.tolist(), split.tolist()
@@ -216,13 +224,14 @@ def _walk(
 def _partners(
     bucket: Bucket, documents: np.ndarray, keys: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws another document for every chunk, a sentence of it, and goes on until `wanted` tokens are there.
+    """Draws a random second segment of about `wanted` tokens from another document for every chunk.
 
     Returns:
-        int64 [n] each, the first sentence and the one after the last; meaningless in a bucket of one document.
+        Two int64 [n] arrays, the first sentence and the sentence after the last; undefined in a bucket of one
+        document.
     """
-    others = max(len(bucket.ids) - 1, 1)
-    partner = integers(keys, _PARTNER, others)
+    choices = max(len(bucket.ids) - 1, 1)
+    partner = integers(keys, _PARTNER, choices)
     partner = np.minimum(partner + (partner >= documents), len(bucket.ids) - 1)
     low, high = bucket.first[partner], bucket.first[partner + 1]
     start = low + integers(keys, _START, high - low)

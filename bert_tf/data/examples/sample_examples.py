@@ -1,6 +1,6 @@
-"""Examples of a data directory as a person reads them: word pieces, segments and masks in words.
+"""Human-readable sample examples of a data directory: word pieces, segments and masks.
 
-Records are read without TensorFlow. Those of one shard stand in a random order, so the first of each are a sample.
+Records are read without TensorFlow. Records of a shard are in random order, so the first ones are a sample.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 
 SHOWN_EXAMPLES = 20
 NEXT, RANDOM, SINGLE = "next", "random", "single"
-# What became of a position that is to be predicted.
+# Content of a predicted position after masking.
 MASKED, REPLACED, KEPT = "masked", "random", "kept"
-# Records looked at for one example of a wanted label: with half of each, 2**-32 miss it.
+# Records searched for an example of a given label: if both labels are equally frequent, the search fails with
+# probability 2**-32.
 _LOOKED_AT = 32
-# Names the stream of the masks shown for records that have none.
+# Stream key of the sample masks for records without masks.
 _MASKS_SHOWN = 0x73686F776E
 
 
@@ -37,10 +38,10 @@ class Token:
     """One position of an example.
 
     Args:
-        piece: what stands there, masked or not.
+        piece: word piece after masking.
         segment: 0 or 1.
-        original: the piece to be predicted there; empty where nothing is.
-        fate: `masked`, `random` or `kept` where a piece is to be predicted, else empty.
+        original: word piece to predict; empty if the position is not predicted.
+        fate: `masked`, `random` or `kept` if the position is predicted, else empty.
     """
 
     piece: str
@@ -50,17 +51,17 @@ class Token:
 
     @property
     def special(self) -> bool:
-        """Whether it is a special token that stood in the example before it was masked."""
+        """True if the token is a special token that was not inserted by masking."""
         return self.piece in SPECIAL_TOKENS and not self.fate
 
     @property
     def continues(self) -> bool:
-        """Whether it belongs to the word before it, by what stood there before it was masked."""
+        """True if the original piece continues the previous word."""
         return (self.original or self.piece).startswith(CONTINUATION)
 
     @property
     def text(self) -> str:
-        """What stands there, without the sign of a continuation where it is one."""
+        """The piece without the `##` prefix of a continuation."""
         return self.piece.removeprefix(CONTINUATION) if self.continues else self.piece
 
 
@@ -69,10 +70,10 @@ class Example:
     """One example, without padding.
 
     Args:
-        shard: name of its file.
-        record: its number there, from 0.
+        shard: file name of the shard.
+        record: index of the record in the shard, from 0.
         label: `next`, `random` or `single` (one segment).
-        tokens: in order, special tokens included.
+        tokens: tokens in order, including special tokens.
     """
 
     shard: str
@@ -82,27 +83,27 @@ class Example:
 
     @property
     def predicted(self) -> int:
-        """The number of positions to be predicted."""
+        """The number of predicted positions."""
         return sum(bool(token.fate) for token in self.tokens)
 
 
 def read_examples(
     records: Callable[[str], Iterable[bytes]], manifest: Manifest, vocabulary: Vocabulary, count: int = SHOWN_EXAMPLES
 ) -> tuple[Example, ...]:
-    """Reads examples spread evenly over the data, `next` and `random` ones in turn where there are both.
+    """Reads examples spread evenly over the data, alternating between `next` and `random` if both labels occur.
 
     Args:
-        records: gives the records of a shard by its name; only the first ones are asked for.
-        manifest: of the data.
-        vocabulary: of the data.
-        count: how many, at most.
+        records: function from the name of a shard to its records; only the first records are read.
+        manifest: manifest of the data.
+        vocabulary: vocabulary of the data.
+        count: maximum number of examples.
 
     Returns:
-        The examples in the order of the data, the same ones each time. Masks that the records lack are drawn as the
-        trainer draws them, from a stream of their own.
+        The examples in the order of the data; the result is deterministic. If records have no masks, these are drawn
+        as in training, from a separate random stream.
 
     Raises:
-        ValueError: for a record that is none of ours; names the shard.
+        ValueError: if a record does not follow the schema; names the shard.
     """
     examples: list[Example] = []
     for shard, wanted in _places(manifest, count):
@@ -116,7 +117,7 @@ def read_examples(
 
 
 def _places(manifest: Manifest, count: int) -> list[tuple[ShardInfo, list[int]]]:
-    """Returns the shards to read, each with the labels wanted of it; the more examples it has the more it gives."""
+    """Returns the shards to read with the labels to look for, in proportion to the examples of each shard."""
     shards = [shard for shards in manifest.shards.values() for shard in shards if shard.examples]
     ends = np.cumsum([shard.examples for shard in shards])
     if not len(ends):
@@ -129,7 +130,7 @@ def _places(manifest: Manifest, count: int) -> list[tuple[ShardInfo, list[int]]]
 
 
 def _chosen(features: Sequence[Mapping[str, np.ndarray]], wanted: Sequence[int]) -> list[int]:
-    """Returns a record for each wanted label: the first unused one that has it, else the first unused one."""
+    """Returns a record for each wanted label: the first unused one with this label, else the first unused one."""
     left = list(range(len(features)))
     chosen = []
     for label in wanted:
@@ -141,7 +142,7 @@ def _chosen(features: Sequence[Mapping[str, np.ndarray]], wanted: Sequence[int])
 
 @dataclass(frozen=True)
 class _Row:
-    """One record: ids without padding, lengths of both segments, label, and masks where the record has them."""
+    """One record: ids without padding, lengths of both segments, label, and masks if the record has them."""
 
     token_ids: np.ndarray
     segment_lengths: tuple[int, int]
@@ -149,7 +150,7 @@ class _Row:
     masks: tuple[np.ndarray, np.ndarray] | None = None  # positions and original ids
 
     def tokens(self, config: DataConfig, vocabulary: Vocabulary, key: np.ndarray) -> tuple[Token, ...]:
-        """Returns the row in words, with masks drawn from the stream `key` where the record has none."""
+        """Converts the row to tokens; masks are drawn from the stream `key` if the record has none."""
         token_ids, masks = self.token_ids, self.masks
         if masks is None:
             pairs = Pairs(
@@ -172,13 +173,13 @@ class _Row:
 
 
 def token_at(token: int, segment: int, original: int | None, vocabulary: Vocabulary) -> Token:
-    """Returns one position in words.
+    """Converts the ids of one position to a `Token`.
 
     Args:
-        token: id of what stands there.
+        token: id after masking.
         segment: 0 or 1.
-        original: id of the piece to be predicted there; None where nothing is.
-        vocabulary: of the data.
+        original: id to predict; None if the position is not predicted.
+        vocabulary: vocabulary of the data.
     """
     piece = vocabulary.tokens[token]
     if original is None:

@@ -1,8 +1,7 @@
 """Single segments of consecutive sentences, for pre-training without next sentence prediction.
 
-Sentences of a document are packed whole, as many as the target length holds (the DOC-SENTENCES of RoBERTa, arXiv
-1907.11692, section 4.2). A sentence longer than an example is cut before it is packed, at the last start of a word
-that fits, so no token is lost.
+Whole sentences of a document are packed up to the target length (DOC-SENTENCES of RoBERTa, arXiv 1907.11692, section
+4.2). A sentence longer than an example is first cut at the last word start that fits, so no token is lost.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ def draw_singles(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, cop
 
     Args:
         bucket: documents of at least one sentence.
-        config: lengths and the seed.
-        vocabulary: tells which pieces continue a word.
-        copy: number of the pass; each draws other lengths.
+        config: lengths and seed.
+        vocabulary: vocabulary with the continuation pieces.
+        copy: number of the pass; each pass draws different lengths.
 
     Returns:
-        Chunks without a second segment, sorted by key, and 0, for none is skipped.
+        Chunks without a second segment, sorted by key, and 0, the number of skipped chunks.
     """
     bucket = cut_long_sentences(bucket, vocabulary.is_continuation, config.max_seq_length - 2)
     keys = sentence_keys(bucket, config, copy)
@@ -52,12 +51,12 @@ def cut_long_sentences(bucket: Bucket, is_continuation: np.ndarray, longest: int
 
     Args:
         bucket: documents of at least one sentence.
-        is_continuation: bool [V], which word pieces continue a word.
-        longest: tokens a sentence may have.
+        is_continuation: bool [V], True for word pieces that continue a word.
+        longest: maximum tokens per sentence.
 
     Returns:
-        The bucket with these sentences as several, each but the last cut where a word starts, or after `longest`
-        tokens where a single word has more.
+        The bucket with these sentences as several sentences, cut at word starts, or after `longest` tokens if a
+        single word is longer.
     """
     long = np.flatnonzero(np.diff(bucket.offsets) > longest)
     cuts: list[int] = []

@@ -1,1 +1,1 @@
-"""Input pipelines: order, batches, packing and padding."""
+"""Input pipelines: record order, batches, packing and padding."""

@@ -1,17 +1,17 @@
-"""What both input pipelines, that of tf.data and that of numpy, ask of their arguments."""
+"""Argument checks shared by the tf.data and the numpy input pipeline."""
 
 from __future__ import annotations
 
 from bert_tf.data.schema import SPLITS
 
-# Evaluation draws the masks of dynamic records from this seed, so that figures of different runs compare.
+# Seed of the masks of dynamic records in evaluation, so that metrics of different runs are comparable.
 EVALUATION_SEED = 0
 
 
 def check_arguments(
     split: str, batch_size: int, seed: int, start_step: int, epochs: int | None, training: bool, by_length: bool
 ) -> None:
-    """Raises ValueError for an argument of `pretraining_dataset` out of range."""
+    """Raises ValueError if an argument of `pretraining_dataset` is out of range."""
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: {split!r}")
     if batch_size < 1:
@@ -23,15 +23,15 @@ def check_arguments(
     if epochs is not None and (epochs < 1 or (epochs > 1 and not training)):
         raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {epochs}")
     if by_length and not training:
-        raise ValueError("`by_length` is for training.")
+        raise ValueError("`by_length` requires `training`.")
 
 
 def check_examples(where: str, examples: int, batch_size: int, epochs: int | None, training: bool) -> None:
-    """Raises ValueError where a split, named by `where`, has too few examples."""
+    """Raises ValueError if a split, named by `where`, has too few examples."""
     if not examples:
         raise ValueError(f"{where} is empty.")
     if training and epochs is not None and examples * epochs < batch_size:
         raise ValueError(
-            f"{where} has {examples} examples, {epochs} epochs of which do not fill a batch. "
+            f"{where} has {examples} examples, too few to fill a batch in {epochs} epochs. "
             f"Received: batch_size={batch_size}"
         )

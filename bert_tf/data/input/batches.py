@@ -1,4 +1,4 @@
-"""Batches of numpy arrays, with the few operations of a `tf.data.Dataset` that a run needs."""
+"""Batches of numpy arrays with the operations of a `tf.data.Dataset` that training needs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _Item = TypeVar("_Item")
 
 
 class Dataset(Protocol):
-    """What a run asks of its data; a `tf.data.Dataset` has it."""
+    """Interface of training data; a `tf.data.Dataset` implements it."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Begins a pass."""
+        """Starts a new pass."""
 
     def take(self, count: int) -> Dataset:
-        """Returns the first `count` batches, all of them where it is -1."""
+        """Returns the first `count` batches, or all batches if `count` is -1."""
 
     def concatenate(self, dataset: Dataset) -> Dataset:
-        """Returns these batches, then those of `dataset`."""
+        """Returns these batches followed by the batches of `dataset`."""
 
 
 class Batches:
-    """Batches that can be gone through again and again.
+    """A re-iterable sequence of batches.
 
     Args:
-        make: begins a pass.
+        make: function that starts a new pass.
     """
 
     def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
@@ -38,16 +38,16 @@ class Batches:
         return self._make()
 
     def take(self, count: int) -> Batches:
-        """Returns the first `count` batches, all of them where it is -1."""
+        """Returns the first `count` batches, or all batches if `count` is -1."""
         return self if count == -1 else Batches(lambda: itertools.islice(self, count))
 
     def concatenate(self, dataset: Dataset) -> Batches:
-        """Returns these batches, then those of `dataset`."""
+        """Returns these batches followed by the batches of `dataset`."""
         return Batches(lambda: itertools.chain(self, dataset))
 
 
 def made_ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
-    """Yields `items`, up to `count` of which a thread makes before they are asked for."""
+    """Yields `items` and prefetches up to `count` of them in a background thread."""
     end = object()
     with ThreadPoolExecutor(1) as pool:
         pending = deque(pool.submit(next, items, end) for _ in range(count))

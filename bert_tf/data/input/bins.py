@@ -1,6 +1,6 @@
-"""Batches of examples of about the same length, padded to the longest of a few lengths only.
+"""Length bins: batches of examples of similar length, padded to one of a few lengths.
 
-Shape legend: B batch, S sequence, P predictions, G batches of a group.
+Shape legend: B batch, S sequence, P predictions, G batches per group.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK
 
-# G: batches are cut from this many in a row, so that the order of the data changes within a group only.
+# G: examples are sorted by length within this many consecutive batches, so data order changes only within a group.
 GROUP = 16
-# Lengths that a batch may be padded to: a compiler of static shapes meets no more than these.
+# Number of padded lengths: the number of shapes that a compiler of static shapes has to compile.
 BINS = 8
-TOO_MANY = "an example must have no more predictions than its length gives"
+TOO_MANY = "an example must not have more predictions than its length allows"
 Arrays = dict[str, np.ndarray]
-# Names the stream that the order of a group's batches is drawn from.
+# Stream key of the order of the batches in a group.
 _ORDER_STREAM = 11
 
 
 def batch_rows(lengths: np.ndarray, seed: int, group: int) -> np.ndarray:
-    """Returns which examples of a group make up each of its batches.
+    """Assigns the examples of a group to batches.
 
     Args:
-        lengths: int (G * B,), tokens of the examples of the group.
-        seed: of the run.
+        lengths: int (G * B,), tokens of each example of the group.
+        seed: seed of the run.
         group: number of the group, counted from 0 over the whole run.
 
     Returns:
-        int64 (G, B), row numbers: each batch holds neighbours in the order of lengths, the batches come in an order
-        that is drawn from (seed, group).
+        int64 (G, B), row numbers: each batch holds examples of adjacent lengths, and the order of the batches is
+        drawn from (seed, group).
     """
     by_length = np.argsort(lengths, kind="stable").reshape(GROUP, -1)
     return by_length[np.argsort(stream_keys(seed, _ORDER_STREAM, group, np.arange(GROUP)))]
 
 
 def bin_widths(config: DataConfig) -> np.ndarray:
-    """Returns what a batch is padded to, by the length of its longest example: int64 (S + 1,)."""
+    """Returns the padded length of a batch, indexed by the length of its longest example: int64 (S + 1,)."""
     longest = config.max_seq_length
     step = -(-longest // BINS)
     lengths = np.arange(longest + 1)
@@ -47,15 +47,24 @@ def bin_widths(config: DataConfig) -> np.ndarray:
 
 
 def bin_slots(config: DataConfig) -> np.ndarray:
-    """Returns the predictions that a batch has room for, by the length of its longest example: int64 (S + 1,)."""
+    """Returns the prediction slots of a batch, indexed by the length of its longest example: int64 (S + 1,)."""
     return prediction_counts(config)[bin_widths(config)]
 
 
 def trimmed(inputs: Arrays, targets: Arrays, weights: Arrays, config: DataConfig) -> tuple[Arrays, Arrays, Arrays]:
-    """Returns a batch (see `schema`) without the padding that its longest example does not need.
+    """Trims the padding of a batch (see `schema`) to the length bin of its longest example.
+
+    Args:
+        inputs: model inputs of S tokens and P predictions.
+        targets: targets by output name.
+        weights: weights by output name.
+        config: configuration of the data.
+
+    Returns:
+        The trimmed inputs, targets and weights.
 
     Raises:
-        ValueError: for an example with more predictions than its length gives.
+        ValueError: if an example has more predictions than its length allows.
     """
     longest = inputs[PADDING_MASK].sum(axis=1).max()
     width, slots = bin_widths(config)[longest], bin_slots(config)[longest]

@@ -1,4 +1,4 @@
-"""Batches for pre-training through whichever pipeline the installation has."""
+"""Pre-training batches from the input pipeline that the installation supports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from bert_tf.data.input.packing import pack_batch
 
 
 def pretraining_data(directory: str | Path, split: str, **arguments: Any) -> Dataset:
-    """Returns batches through tf.data where TensorFlow is installed, through numpy where it is not: the same ones.
+    """Returns pre-training batches from tf.data if TensorFlow is installed, else the same batches from numpy.
 
     Args:
-        directory, split, **arguments: of `input_pipeline.pretraining_dataset`.
+        directory: data directory with its manifest.
+        split: `train` or `validation`.
+        **arguments: keyword arguments of `input.tf.pretraining_dataset`.
     """
     if importlib.util.find_spec("tensorflow") is None:
         from bert_tf.data.input.numpy import pretraining_batches
@@ -26,11 +28,14 @@ def pretraining_data(directory: str | Path, split: str, **arguments: Any) -> Dat
 
 
 def packed_data(batches: Dataset, multiple: int) -> Dataset:
-    """Returns what `packing.pack_batch` makes of each batch of either pipeline.
+    """Packs each batch of either pipeline with `packing.pack_batch`.
 
     Args:
-        batches: of `pretraining_data`.
-        multiple: what the rows of a batch are to be a multiple of.
+        batches: result of `pretraining_data`.
+        multiple: the number of rows of a packed batch is a multiple of this.
+
+    Returns:
+        The packed batches.
     """
     if isinstance(batches, Batches):
         return Batches(lambda: (pack_batch(inputs, targets, weights, multiple) for inputs, targets, weights in batches))

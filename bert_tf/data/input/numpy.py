@@ -1,4 +1,4 @@
-"""The pipeline from a data directory to batches in numpy alone: those of `input_pipeline`, bit for bit."""
+"""Input pipeline from a data directory to batches in numpy, bit-identical to `input.tf`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from bert_tf.text.vocabulary import Vocabulary
 
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
 
-# Batches, and windows of records, made before they are asked for.
+# Number of prefetched batches and windows of records.
 _BATCHES_AHEAD, _WINDOWS_AHEAD = 4, 1
 
 
@@ -50,22 +50,22 @@ def pretraining_batches(
     """Returns batches for pre-training or its evaluation.
 
     Args:
-        directory: a data directory with its manifest.
+        directory: data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, rows in a batch, over all replicas.
-        seed: of order and masks; evaluation ignores it.
-        start_step: batches to leave out at the beginning; training only.
-        epochs: passes over the data, `None` for endlessly many; a rest smaller than a batch is dropped.
-        training: or evaluation.
-        by_length: whether batches are of about one length and padded no further (see `length_bins`); training only.
+        batch_size: B, global batch size over all replicas.
+        seed: seed of order and masks; ignored in evaluation.
+        start_step: number of batches to skip at the start; training only.
+        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
+        training: True for training, False for evaluation.
+        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
 
     Returns:
-        Batches (inputs, targets, weights) of arrays: names, shapes, dtypes and values are those that
-        `input_pipeline.pretraining_dataset` gives for the same arguments.
+        Batches (inputs, targets, weights) of arrays, with the names, shapes, dtypes and values of
+        `input.tf.pretraining_dataset`.
 
     Raises:
-        ValueError: for a directory whose files do not fit its manifest, an empty split, too few examples for a
-            batch, or an argument out of range; while iterating, for a damaged record.
+        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
+            out of range; while iterating, if a record is damaged.
     """
     check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
     manifest, vocabulary = open_data(directory)
@@ -75,12 +75,12 @@ def pretraining_batches(
     parse = partial(of_records, config=manifest.config, vocabulary=vocabulary)
 
     def batches() -> Iterator[Batch]:
-        made = _shuffled(order, parse, batch_size, start_step, epochs)
+        stream = _shuffled(order, parse, batch_size, start_step, epochs)
         if by_length:
-            made = _by_length(order, parse, batch_size, seed, start_step, epochs)
+            stream = _by_length(order, parse, batch_size, seed, start_step, epochs)
         elif not training:
-            made = (_filled(piece, parse, batch_size) for piece in order.in_file_order(batch_size))
-        return made_ahead(made, _BATCHES_AHEAD)
+            stream = (_filled(piece, parse, batch_size) for piece in order.in_file_order(batch_size))
+        return made_ahead(stream, _BATCHES_AHEAD)
 
     return Batches(batches)
 
@@ -88,7 +88,7 @@ def pretraining_batches(
 def _shuffled(
     order: RecordOrder, parse: Callable[..., Batch], batch_size: int, start_step: int, epochs: int | None
 ) -> Iterator[Batch]:
-    """Yields batches from `start_step` on."""
+    """Yields shuffled batches from `start_step` on."""
     windows = made_ahead(order.shuffled(start_step * batch_size, epochs), _WINDOWS_AHEAD)
     for records, keys in _rebatched(windows, batch_size):
         yield parse(records, keys)
@@ -97,7 +97,7 @@ def _shuffled(
 def _by_length(
     order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
 ) -> Iterator[Batch]:
-    """Yields batches of neighbours in length from `start_step` on."""
+    """Yields batches of examples of adjacent lengths from `start_step` on."""
     first, skipped = divmod(start_step, GROUP)
     for number, group in enumerate(_shuffled(order, parse, GROUP * batch_size, first, epochs), start=first):
         rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), seed, number)
@@ -107,7 +107,7 @@ def _by_length(
 
 
 def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
-    """Yields the same records, `batch_size` at a time; a rest is dropped."""
+    """Yields the records in batches of `batch_size`; the last incomplete batch is dropped."""
     records: list[bytes] = []
     keys = np.empty(0, np.uint64)
     for more_records, more_keys in pieces:
@@ -119,7 +119,7 @@ def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
 
 
 def _filled(piece: Keyed, parse: Callable[[list[bytes], np.ndarray], Batch], batch_size: int) -> Batch:
-    """Returns a batch of records that may be too few: the last one is repeated, with weight 0."""
+    """Builds a full batch; if there are too few records, the last one is repeated with weight 0."""
     records, keys = piece
     rows = np.minimum(np.arange(batch_size), len(records) - 1)
     inputs, targets, weights = parse([records[row] for row in rows.tolist()], keys[rows])
@@ -129,7 +129,7 @@ def _filled(piece: Keyed, parse: Callable[[list[bytes], np.ndarray], Batch], bat
 
 
 def _dynamic_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Returns the batch of records without masks, with the masks of `keys`."""
+    """Builds the batch of records without masks; masks are drawn from `keys`."""
     columns = decode_examples(records, [feature.name for feature in DYNAMIC_FEATURES])
     tokens, width = columns["input_ids"], config.max_seq_length
     segments, labels = (columns[name].values for name in ("segment_lengths", "next_sentence_labels"))
@@ -143,21 +143,21 @@ def _dynamic_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, v
         raise ValueError("`segment_lengths` must sum to the number of tokens.")
     _check_ids(tokens.values, vocabulary)
     position = np.arange(width)
-    there = position < tokens.counts[:, None]
-    padded = np.full(there.shape, vocabulary.pad_id, np.int32)
-    padded[there] = tokens.values
+    is_token = position < tokens.counts[:, None]
+    padded = np.full(is_token.shape, vocabulary.pad_id, np.int32)
+    padded[is_token] = tokens.values
     masked = mask_rows(padded, tokens.counts, keys, config, vocabulary)
     inputs = {
         TOKEN_IDS: masked.token_ids,
-        SEGMENT_IDS: (there & (position >= segments[:, :1])).astype(np.int32),
-        PADDING_MASK: there.astype(np.int32),
+        SEGMENT_IDS: (is_token & (position >= segments[:, :1])).astype(np.int32),
+        PADDING_MASK: is_token.astype(np.int32),
         MASK_POSITIONS: masked.mask_positions,
     }
     return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
 
 
 def _static_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Returns the batch of masked records; their masks need no `keys`."""
+    """Builds the batch of masked records; `keys` is not used."""
     del keys
     columns = decode_examples(records, [feature.name for feature in STATIC_FEATURES])
     _check_counts(columns, STATIC_FEATURES, config)
@@ -171,7 +171,7 @@ def _static_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, vo
 def _batch(
     inputs: dict[str, np.ndarray], ids: np.ndarray, weights: np.ndarray, labels: np.ndarray, config: DataConfig
 ) -> Batch:
-    """Returns the batch of targets `ids` (B, P) and `labels` (B,), which weigh nothing where there are no pairs."""
+    """Builds the batch with targets `ids` (B, P) and `labels` (B,); labels have weight 0 for single segments."""
     label_weights = np.full(len(labels), 1.0 if config.next_sentence else 0.0, np.float32)
     return (
         inputs,
@@ -181,7 +181,7 @@ def _batch(
 
 
 def _check_counts(columns: dict, features: tuple[Feature, ...], config: DataConfig) -> None:
-    """Raises ValueError where a record has another number of values than its schema says."""
+    """Raises ValueError if the number of values in a record does not match the schema."""
     for feature in features:
         if feature.length is not None:
             length = getattr(config, feature.length) if isinstance(feature.length, str) else feature.length

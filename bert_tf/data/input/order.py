@@ -1,4 +1,4 @@
-"""The order in which serialized records reach the trainer: a pure function of seed and position.
+"""Order of the serialized records in training: a pure function of seed and position.
 
 `tf_order` reads the same records in the same order.
 """
@@ -14,8 +14,8 @@ import numpy as np
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.tfrecord.shards import ShardInfo, read_shard
 
-# Records are shuffled within windows of this many: 5 MB of dynamic records of 128 tokens. Shards are uniform
-# samples of the corpus in random order, so the window adds new neighbours in every epoch and no more.
+# Size of the shuffle window in records: 5 MB of dynamic records of 128 tokens. Shards are already uniform samples of
+# the corpus in random order, so the window only has to change the neighbours of a record in every epoch.
 WINDOW = 16384
 
 # Serialized records and their keys, uint64 [n].
@@ -23,16 +23,16 @@ Keyed = tuple[list[bytes], np.ndarray]
 
 
 class Shards:
-    """The shards of one split, and the order of their records.
+    """The shards of one split and the order of their records.
 
-    The global stream is epoch after epoch; an epoch is the shards in an order drawn from (seed, epoch), cut into
-    windows, each sorted by the keys of its records. A record's key is drawn from (seed, epoch, shard, number in the
-    shard), whatever the batch size.
+    The stream is a sequence of epochs. An epoch is the shards in an order drawn from (seed, epoch), cut into windows.
+    Each window is sorted by the keys of its records. The key of a record is drawn from (seed, epoch, shard, index in
+    the shard) and does not depend on the batch size.
 
     Args:
-        directory: of the shards.
-        shards: as the manifest lists them; together at least one example.
-        seed: in [0, 2**64).
+        directory: directory of the shards.
+        shards: shards of the manifest, with at least one example in total.
+        seed: integer in [0, 2**64).
     """
 
     def __init__(self, directory: str | Path, shards: Sequence[ShardInfo], seed: int) -> None:
@@ -46,12 +46,16 @@ class RecordOrder(Shards):
     """Reads the shards of one split in the order of `Shards`."""
 
     def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
-        """Yields the stream from sample number `start` on, over `epochs` in all (`None`: endless).
+        """Yields the shuffled stream from sample number `start` on.
 
-        Whole shards and windows before `start` are not kept, and nothing is parsed.
+        Whole shards and windows before `start` are skipped. Records are not parsed.
+
+        Args:
+            start: number of samples to skip.
+            epochs: total number of epochs, `None` for unlimited.
 
         Yields:
-            Records and their keys, a window's at a time.
+            Records and their keys, one window at a time.
         """
         first_epoch, within = divmod(start, self._examples)
         window, offset = divmod(within, WINDOW)
@@ -63,12 +67,12 @@ class RecordOrder(Shards):
             window = 0
 
     def in_file_order(self, batch_size: int) -> Iterator[Keyed]:
-        """Yields one pass in the order of the files: records and keys, `batch_size` at a time but for the last."""
+        """Yields one pass in file order: records and keys, `batch_size` at a time except for the last."""
         order = np.arange(len(self._paths))
         yield from self._pieces(0, order, 0, batch_size)
 
     def _windows(self, epoch: int, window: int) -> Iterator[Keyed]:
-        """Yields the windows of an epoch from number `window` on, not sorted yet."""
+        """Yields the unsorted windows of an epoch from number `window` on."""
         order = np.argsort(stream_keys(self._seed, epoch, np.arange(len(self._paths))), kind="stable")
         return self._pieces(epoch, order, window * WINDOW, WINDOW)
 

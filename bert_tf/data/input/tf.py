@@ -1,4 +1,4 @@
-"""The tf.data pipeline from a data directory to batches of model inputs, targets and weights."""
+"""Input pipeline in tf.data from a data directory to batches of model inputs, targets and weights."""
 
 from __future__ import annotations
 
@@ -45,29 +45,29 @@ def pretraining_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for pre-training or its evaluation.
 
-    In training, order and masks are a pure function of (seed, step): `start_step=k` gives exactly what follows the
-    first k batches, without parsing these. The stream goes on from epoch to epoch without a gap, with new masks
-    (dynamic records) and a new order in each. In evaluation there is one pass in file order, masks are fixed, and the
-    last batch is filled with rows of weight 0.
+    In training, order and masks are a pure function of (seed, step): `start_step=k` continues exactly after the first
+    k batches, without parsing them. Epochs follow each other without a gap, each with new masks (dynamic records) and
+    a new order. Evaluation is one pass in file order with fixed masks, and the last batch is filled up with rows of
+    weight 0.
 
     Args:
-        directory: a data directory with its manifest.
+        directory: data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, examples in a batch, over all replicas.
-        seed: of order and masks; evaluation ignores it.
-        start_step: batches to leave out at the beginning; training only.
-        epochs: passes over the data, `None` for endlessly many; a rest smaller than a batch is dropped.
-        training: or evaluation.
-        by_length: whether batches are of about one length and padded no further (see `length_bins`); training only.
+        batch_size: B, global batch size over all replicas.
+        seed: seed of order and masks; ignored in evaluation.
+        start_step: number of batches to skip at the start; training only.
+        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
+        training: True for training, False for evaluation.
+        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
 
     Returns:
         A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
         `mask_positions`; int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; float32 weights of the same keys and shapes
-        (0 for `nsp_logits` where the data has single segments). All shapes are static, but S and P with `by_length`.
+        (0 for `nsp_logits` with single segments). All shapes are static, except S and P with `by_length`.
 
     Raises:
-        ValueError: for a directory whose files do not fit its manifest, an empty split, too few examples for a
-            batch, or an argument out of range. A damaged record raises `tf.errors` while iterating.
+        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
+            out of range. A damaged record raises `tf.errors` while iterating.
     """
     check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
     manifest, vocabulary = open_data(directory)
@@ -87,7 +87,7 @@ def pretraining_dataset(
 def _by_length(
     order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
 ) -> tf.data.Dataset:
-    """Returns batches of neighbours in length from `start_step` on."""
+    """Returns batches of examples of adjacent lengths from `start_step` on."""
     first, skipped = divmod(start_step, GROUP)
     size = GROUP * batch_size
     groups = order.shuffled(first * size, epochs).rebatch(size, drop_remainder=True)
@@ -95,7 +95,7 @@ def _by_length(
 
 
 def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
-    """Parses a batch that may be short: its last row is repeated, with weight 0."""
+    """Parses a batch; if it has too few records, the last one is repeated with weight 0."""
     count = tf.size(serialized)
     rows = tf.minimum(tf.range(batch_size), count - 1)
     inputs, targets, weights = parse(tf.gather(serialized, rows), tf.gather(keys, rows))
@@ -125,24 +125,24 @@ def _parse_dynamic(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, v
         ]
     ):
         tokens = ragged.with_flat_values(tf.cast(ragged.flat_values, tf.int32))
-        # What draws the masks would stumble over wrong ones too, and may come first.
+        # Mask drawing would also fail on invalid values, so it must not run before the assertions.
         lengths, segments = tf.identity(lengths), tf.identity(segments)
     padded = tokens.to_tensor(vocabulary.pad_id, shape=[serialized.shape[0], width])
     position = tf.range(width)
-    there = position < lengths[:, tf.newaxis]
-    second = there & (position >= segments[:, :1])
+    is_token = position < lengths[:, tf.newaxis]
+    second = is_token & (position >= segments[:, :1])
     masked = mask_rows(padded, lengths, keys, config, vocabulary)
     inputs = {
         TOKEN_IDS: masked.token_ids,
         SEGMENT_IDS: tf.cast(second, tf.int32),
-        PADDING_MASK: tf.cast(there, tf.int32),
+        PADDING_MASK: tf.cast(is_token, tf.int32),
         MASK_POSITIONS: masked.mask_positions,
     }
     return _batch(inputs, masked.mask_ids, masked.mask_weights, features["next_sentence_labels"], config)
 
 
 def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Parses masked records (string (B,)); their masks need no `keys`."""
+    """Parses masked records (string (B,)); `keys` is not used."""
     del keys
     features = tf.io.parse_example(serialized, _specification(STATIC_FEATURES, config))
     with tf.control_dependencies(_id_assertions(features["input_ids"], vocabulary)):
@@ -154,7 +154,7 @@ def _parse_static(serialized: tf.Tensor, keys: tf.Tensor, config: DataConfig, vo
 def _batch(
     inputs: dict[str, tf.Tensor], ids: tf.Tensor, weights: tf.Tensor, labels: tf.Tensor, config: DataConfig
 ) -> Batch:
-    """Returns the batch of targets `ids` (B, P) and `labels` (B, 1), which weigh nothing where there are no pairs."""
+    """Builds the batch with targets `ids` (B, P) and `labels` (B, 1); labels have weight 0 for single segments."""
     labels = tf.cast(labels[:, 0], tf.int32)
     label_weights = tf.fill(tf.shape(labels), 1.0 if config.next_sentence else 0.0)
     label_weights.set_shape(labels.shape)
@@ -166,7 +166,7 @@ def _batch(
 
 
 def _specification(features: tuple[Feature, ...], config: DataConfig) -> dict[str, tf.io.RaggedFeature]:
-    """Returns what `tf.io.parse_example` has to be told of records of `config`."""
+    """Returns the feature specification of `tf.io.parse_example` for records of `config`."""
     specification = {}
     for feature in features:
         dtype = tf.as_dtype(feature.dtype)

@@ -1,4 +1,4 @@
-"""The records of `order.RecordOrder` as datasets: the same ones in the same order."""
+"""Records as `tf.data` datasets, in the order of `order.RecordOrder`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ class RecordOrder(Shards):
     """Reads the shards of one split in the order of `Shards`, as datasets."""
 
     def shuffled(self, start: int, epochs: int | None) -> tf.data.Dataset:
-        """Returns the stream from sample number `start` on, over `epochs` in all (`None`: endless).
+        """Returns the shuffled stream from sample number `start` on.
 
-        Whole shards and windows before `start` are not read, and nothing is parsed.
+        Whole shards and windows before `start` are not read. Records are not parsed.
+
+        Args:
+            start: number of samples to skip.
+            epochs: total number of epochs, `None` for unlimited.
 
         Returns:
             A dataset of vectors (serialized string [n], keys uint64 [n]), n varying.
@@ -46,10 +50,13 @@ class RecordOrder(Shards):
         return tf.data.Dataset.range(first_epoch, last_epoch).flat_map(one_epoch).prefetch(1)
 
     def in_file_order(self, batch_size: int) -> tf.data.Dataset:
-        """Returns one pass in the order of the files.
+        """Returns one pass in file order.
+
+        Args:
+            batch_size: records per batch.
 
         Returns:
-            A dataset of vectors (serialized string [n], keys uint64 [n]), n = `batch_size` but for the last.
+            A dataset of vectors (serialized string [n], keys uint64 [n]), n = `batch_size` except for the last.
         """
         order = tf.range(len(self._paths))
         ends = tf.cumsum(tf.constant(self._counts))

@@ -1,4 +1,4 @@
-"""Batches with less padding, or none: `length_bins` and `packing` within tf.data.
+"""Length bins and packing (`bins` and `packing`) in tf.data.
 
 Shape legend: B batch, S sequence, P predictions.
 """
@@ -25,21 +25,24 @@ from bert_tf.data.schema import (
 )
 
 Tensors = dict[str, tf.Tensor]
-# Of inputs, targets and weights.
+# Dtypes of inputs, targets and weights.
 _DTYPES = (tf.int32, tf.int32, tf.float32)
 
 
 def in_parallel(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """Maps a function over batches, which keep their order."""
+    """Maps a function over batches in parallel and keeps their order."""
     return batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
 
 def packed_batches(batches: tf.data.Dataset, multiple: int) -> tf.data.Dataset:
-    """Returns what `packing.pack_batch` makes of each batch, R known only when it is there.
+    """Packs each batch with `packing.pack_batch`; R is not static.
 
     Args:
-        batches: (inputs, targets, weights) as `input_pipeline.pretraining_dataset` gives them, of static S and P.
-        multiple: what R is to be a multiple of.
+        batches: (inputs, targets, weights) of `input.tf.pretraining_dataset`, with static S and P.
+        multiple: R is a multiple of this.
+
+    Returns:
+        The packed batches.
     """
     return in_parallel(batches, partial(_packed, multiple=multiple)).prefetch(tf.data.AUTOTUNE)
 
@@ -59,20 +62,23 @@ def _packed(inputs: Tensors, targets: Tensors, weights: Tensors, multiple: int) 
         inputs, targets, weights = tf.nest.pack_sequence_as(batch, arrays)
         return tf.nest.flatten(pack_batch(inputs, targets, weights, multiple))
 
-    made = tf.numpy_function(pack, tf.nest.flatten(batch), tf.nest.flatten(dtypes), stateful=False)
-    for tensor, width in zip(made, tf.nest.flatten(widths), strict=True):
+    packed = tf.numpy_function(pack, tf.nest.flatten(batch), tf.nest.flatten(dtypes), stateful=False)
+    for tensor, width in zip(packed, tf.nest.flatten(widths), strict=True):
         tensor.set_shape([None, width])
-    return tf.nest.pack_sequence_as(dtypes, made)
+    return tf.nest.pack_sequence_as(dtypes, packed)
 
 
 def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first: int) -> tf.data.Dataset:
-    """Cuts groups of batches into the batches that `length_bins.batch_rows` says, padded no more than they need.
+    """Divides groups of batches into the trimmed batches of `bins.batch_rows`.
 
     Args:
         groups: batches of `GROUP` times B rows.
-        config: of the data.
-        seed: of the run.
+        config: configuration of the data.
+        seed: seed of the run.
         first: number of the first group.
+
+    Returns:
+        Batches of B rows.
     """
 
     def cut(group: tf.Tensor, batch: Any) -> Any:
@@ -89,7 +95,7 @@ def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first:
 def _trimmed(
     inputs: Tensors, targets: Tensors, weights: Tensors, config: DataConfig
 ) -> tuple[Tensors, Tensors, Tensors]:
-    """Returns what `length_bins.trimmed` does; the error comes while iterating."""
+    """Trims a batch like `bins.trimmed`; the error is raised while iterating."""
     longest = tf.reduce_max(tf.reduce_sum(inputs[PADDING_MASK], axis=1))
     width = tf.gather(tf.constant(bin_widths(config)), longest)
     slots = tf.gather(tf.constant(bin_slots(config)), longest)

@@ -1,4 +1,4 @@
-"""The masks of `masking.mask_rows`, drawn on tensors: the same tokens for the same keys."""
+"""Masking on tensors, bit-identical to `tokens.mask_rows`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MaskedRows(NamedTuple):
     Args:
         token_ids: int32 (B, S).
         mask_positions: int32 (B, P), ascending, then 0.
-        mask_ids: int32 (B, P), the tokens that stood there, then 0.
+        mask_ids: int32 (B, P), original tokens at these positions, then 0.
         mask_weights: float32 (B, P), 1 for a prediction, then 0.
     """
 
@@ -32,14 +32,14 @@ class MaskedRows(NamedTuple):
 def mask_rows(
     token_ids: tf.Tensor, lengths: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary
 ) -> MaskedRows:
-    """Draws masks for padded rows; `masking.mask_rows` says which.
+    """Draws masks for padded rows; see `tokens.mask_rows`.
 
     Args:
         token_ids: int32 (B, S), ids below the size of the vocabulary.
         lengths: int32 (B,), tokens before padding.
-        keys: uint64 (B,), one random stream a row.
-        config: P, the probability, the shares and what is masked together.
-        vocabulary: the special tokens and the pieces.
+        keys: uint64 (B,), one random stream per row.
+        config: P, masking probability, shares and mask unit.
+        vocabulary: vocabulary with the special tokens.
 
     Returns:
         The masked rows.
@@ -71,7 +71,7 @@ def mask_rows(
 
 
 def _choose_pieces(candidates: tf.Tensor, scores: tf.Tensor, counts: tf.Tensor, slots: int) -> tf.Tensor:
-    """Returns the positions of the `counts` candidates of smallest score: int32 (B, P), ascending, then S."""
+    """Returns the positions of the `counts` candidates with the smallest scores: int32 (B, P), ascending, then S."""
     limits = tf.gather(smallest(scores, candidates, slots), counts - 1, batch_dims=1)
     where = tf.where(candidates & (scores <= limits[:, tf.newaxis]))
     ragged = ragged_rows(tf.cast(where[:, 1], tf.int32), where[:, 0], scores)
@@ -85,7 +85,7 @@ def _replacements(
     config: DataConfig,
     vocabulary: Vocabulary,
 ) -> tf.Tensor:
-    """Returns what stands at every position."""
+    """Returns the tokens at the masked positions after masking: int32 (B, P)."""
     pool = replacement_ids(vocabulary)
     counters = 3 * tf.cast(positions, tf.int64)
     action = uniform(streams, counters + ACTION)

@@ -1,4 +1,4 @@
-"""The arithmetic of `randomness` on tensors, bit for bit."""
+"""Counter-based random numbers on tensors, bit-identical to `randomness`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from bert_tf.data.randomness import GAMMA, MULTIPLIERS, PART, SHIFTS
 
 
 def mix64(x: tf.Tensor) -> tf.Tensor:
-    """Returns SplitMix64's finalizer of the uint64 tensor `x`."""
+    """Applies the SplitMix64 finalizer to the uint64 tensor `x`."""
     for shift, multiplier in zip(SHIFTS[:2], MULTIPLIERS, strict=True):
         x = tf.bitwise.bitwise_xor(x, _shifted(x, shift)) * tf.constant(multiplier, tf.uint64)
     return tf.bitwise.bitwise_xor(x, _shifted(x, SHIFTS[2]))
 
 
 def stream_keys(seed: tf.Tensor | int, *parts: tf.Tensor | int) -> tf.Tensor:
-    """Returns the uint64 keys of the streams that `seed` and `parts` (integers that broadcast) name."""
+    """Returns uint64 stream keys derived from `seed` and `parts` (integers that broadcast)."""
     keys = mix64(_words(seed) + tf.constant(GAMMA, tf.uint64))
     for part in parts:
         keys = mix64(tf.bitwise.bitwise_xor(keys, mix64(_words(part) + tf.constant(PART, tf.uint64))))
@@ -33,7 +33,7 @@ def uniform(keys: tf.Tensor, counters: tf.Tensor | int) -> tf.Tensor:
 
 
 def integers(keys: tf.Tensor, counters: tf.Tensor | int, bound: int) -> tf.Tensor:
-    """Returns integers in [0, bound), for a bound from 1 to 2**32: int64 of the broadcast shape."""
+    """Returns integers in [0, bound), with 1 <= bound <= 2**32: int64 of the broadcast shape."""
     upper = _shifted(random_bits(keys, counters), 32)
     return tf.cast(_shifted(upper * tf.constant(bound, tf.uint64), 32), tf.int64)
 

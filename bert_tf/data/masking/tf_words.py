@@ -1,4 +1,4 @@
-"""The choice of `word_masking.choose_words` on tensors: the same words for the same scores."""
+"""Whole-word and span masking on tensors, bit-identical to `words.choose_words`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import tensorflow as tf
 from bert_tf.config.data import DataConfig
 from bert_tf.data.masking.words import position_bits, span_limits
 
-# More pieces than any row has: the size of what may not be taken.
+# Size of a span that must not be taken: more pieces than any row has.
 _NEVER = 2**30
 
 
 def choose_words(
     candidates: tf.Tensor, continues: tf.Tensor, scores: tf.Tensor, counts: tf.Tensor, config: DataConfig
 ) -> tf.Tensor:
-    """Chooses words in every row; `word_masking.choose_words` says which.
+    """Chooses words in every row; see `words.choose_words`.
 
     Args:
-        candidates: bool (B, S), tokens that are not special.
-        continues: bool (B, S), pieces that continue a word.
-        scores: uint64 (B, S), random.
-        counts: int32 (B,), predictions asked for, at least 1.
-        config: what is masked together.
+        candidates: bool (B, S), True for tokens that are not special.
+        continues: bool (B, S), True for pieces that continue a word.
+        scores: uint64 (B, S), random scores.
+        counts: int32 (B,), requested predictions, at least 1.
+        config: mask unit.
 
     Returns:
-        int32 (B, P), the positions of the tokens to predict, ascending, then S.
+        int32 (B, P), positions of the tokens to predict, ascending, then S.
     """
     width, slots = config.max_seq_length, config.max_predictions_per_seq
     low = np.uint64(2 ** position_bits(width) - 1)
@@ -36,30 +36,30 @@ def choose_words(
     positions, unfinished = _take_words(words, counts, slots, config)
     if slots == width:
         return positions
-    # Few rows need more tries than predictions: only their words are put in order as a whole.
+    # Few rows need more tries than predictions; only the words of these rows are sorted completely.
     rows = tf.where(unfinished)[:, 0]
-    others = words._replace(
+    remaining = words._replace(
         order=tf.gather(words.order, rows),
         starts=tf.gather(words.starts, rows),
         counts=tf.gather(words.counts, rows),
         numbers=tf.gather(words.numbers, rows),
     )
-    rest, _ = _take_words(others, tf.gather(counts, rows), width, config)
+    rest, _ = _take_words(remaining, tf.gather(counts, rows), width, config)
     return tf.tensor_scatter_nd_update(positions, rows[:, tf.newaxis], rest)
 
 
 def smallest(values: tf.Tensor, eligible: tf.Tensor, count: int) -> tf.Tensor:
-    """Returns the smallest eligible values of each row, ascending; 2**64 - 1 where there are fewer.
+    """Returns the smallest eligible values of each row in ascending order.
 
-    `tf.math.top_k` gives them too, in twice the time.
+    `tf.math.top_k` returns the same values in twice the time.
 
     Args:
-        values: uint64 (B, S), those eligible distinct in their row.
+        values: uint64 (B, S); eligible values are distinct within a row.
         eligible: bool (B, S).
-        count: how many, at most S.
+        count: number of values per row, at most S.
 
     Returns:
-        uint64 (B, count).
+        uint64 (B, count), padded with 2**64 - 1.
     """
     last = tf.constant(2**64 - 1, tf.uint64)
     values = tf.where(eligible, values, last)
@@ -72,7 +72,7 @@ def smallest(values: tf.Tensor, eligible: tf.Tensor, count: int) -> tf.Tensor:
 
 
 def ragged_rows(values: tf.Tensor, rows: tf.Tensor, like: tf.Tensor) -> tf.RaggedTensor:
-    """Returns `values` (M,) as the rows they belong to, int64 (M,) ascending, as many as `like` has."""
+    """Returns `values` (M,) as a ragged tensor of their `rows` (int64 (M,), ascending), with as many rows as `like`."""
     return tf.RaggedTensor.from_value_rowids(values, rows, tf.shape(like, tf.int64)[0], validate=False)
 
 
@@ -81,11 +81,11 @@ class _Words(NamedTuple):
 
     Args:
         order: uint64 (B, S), scores with the position in the low bits.
-        starts: bool (B, S), where a word begins.
+        starts: bool (B, S), True at the start of a word.
         counts: int32 (B,), words in each row.
-        numbers: int32 (B, S + 1), words and tokens of no word, numbered through.
-        sizes: L times int32 (E,), by these numbers: pieces of the first 1, 2, ... L words from there, `_NEVER`
-            where not so many follow each other.
+        numbers: int32 (B, S + 1), consecutive numbers of words and of tokens outside words.
+        sizes: L tensors int32 (E,), indexed by these numbers: total pieces of the next 1, 2, ... L words, `_NEVER`
+            if fewer words follow each other.
     """
 
     order: tf.Tensor
@@ -96,11 +96,11 @@ class _Words(NamedTuple):
 
 
 def _find_words(candidates: tf.Tensor, continues: tf.Tensor, order: tf.Tensor, config: DataConfig) -> _Words:
-    # With a column more, of no word, between the rows.
+    # An extra column outside any word separates the rows.
     inside = tf.pad(candidates[:, 1:] & candidates[:, :-1] & continues[:, 1:], [[0, 0], [1, 1]])
     starts = candidates & ~inside[:, :-1]
     begins = tf.reshape(tf.cast(~inside, tf.int32), [-1])
-    # Position and kind as one number, because compacting is what costs.
+    # Position and kind share one number, because compaction dominates the cost.
     kinds = tf.reshape(tf.pad(tf.cast(starts, tf.int32), [[0, 0], [0, 1]]), [-1])
     compact = tf.dynamic_partition(2 * tf.range(tf.size(kinds)) + kinds, begins, 2)[1]
     count, longest = tf.size(compact), len(span_limits(config)) + 1
@@ -122,16 +122,16 @@ def _find_words(candidates: tf.Tensor, continues: tf.Tensor, order: tf.Tensor, c
 
 
 def _take_words(words: _Words, counts: tf.Tensor, tries: int, config: DataConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Takes the words of R rows in their order.
+    """Takes the words of R rows in their random order.
 
     Args:
-        words: of the R rows.
-        counts: int32 (R,), predictions asked for.
-        tries: how many spans of a row are tried at most.
-        config: what is masked together.
+        words: words of the R rows.
+        counts: int32 (R,), requested predictions.
+        tries: maximum number of spans to try per row.
+        config: mask unit.
 
     Returns:
-        int32 (R, P), positions as `choose_words` returns them, and bool (R,), whether there is more to try.
+        int32 (R, P), positions as in `choose_words`, and bool (R,), True if spans are left to try.
     """
     begins, sizes = _spans(words, tries, config)
 
@@ -159,10 +159,10 @@ def _take_words(words: _Words, counts: tf.Tensor, tries: int, config: DataConfig
 
 
 def _spans(words: _Words, tries: int, config: DataConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the first spans of R rows in their order.
+    """Returns the first spans of R rows in their random order.
 
     Returns:
-        int32 (K, R), where each begins; int32 (K, L, R), the pieces of its first words, `_NEVER` from where it ends.
+        int32 (K, R), start of each span; int32 (K, L, R), total pieces of its first words, `_NEVER` past its end.
     """
     draws = tf.transpose(tf.bitcast(smallest(words.order, words.starts, tries), tf.int64))
     begins = tf.cast(draws & (2 ** position_bits(config.max_seq_length) - 1), tf.int32)

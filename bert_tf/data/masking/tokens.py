@@ -1,7 +1,6 @@
 """Draws the masked positions of masked language modelling (arXiv 1810.04805, section 3.1 and A.1).
 
-`tf_masking` draws the same masks in the input pipeline, bit for bit. What is masked together is a piece, or words as
-`word_masking` draws them.
+The mask unit is a piece, or words as drawn by `words`. `masking.tf` draws bit-identical masks in the input pipeline.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from bert_tf.data.masking.words import choose_words
 from bert_tf.data.randomness import integers, random_bits, stream_keys, uniform
 from bert_tf.text.vocabulary import Vocabulary
 
-# Positions masked at once: their scores take 2 MiB, and calls of numpy do not count yet.
+# Positions masked at once: the scores take 2 MiB, and the overhead of numpy calls is still negligible.
 _CHUNK = 2**18
-# The stream of the masks among those that can be named by a pair's key.
+# Stream of the masks among the streams derived from a pair's key.
 MASK_STREAM = 1
-# Draws of position p have the counters 3 p + these.
+# Offsets of the counters of position p, which are 3 p + offset.
 SCORE, ACTION, REPLACEMENT = range(3)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -32,7 +31,7 @@ class Masked:
     Args:
         token_ids: int32 [n, S], padded with [PAD].
         mask_positions: int32 [n, P], ascending, then 0.
-        mask_ids: int32 [n, P], the tokens that stood there, then 0.
+        mask_ids: int32 [n, P], original tokens at these positions, then 0.
         mask_weights: float32 [n, P], 1 for a prediction, then 0.
     """
 
@@ -43,10 +42,13 @@ class Masked:
 
 
 def prediction_counts(config: DataConfig) -> np.ndarray:
-    """Returns the number of predictions for every length of a row.
+    """Returns the number of predictions for every row length.
 
-    As in the original: `min(P, max(1, round(length * masked_lm_prob)))`, the length with special tokens, halves
-    rounded to the even neighbour (Python's and IEEE 754's rule).
+    As in the original: `min(P, max(1, round(length * masked_lm_prob)))`, where the length includes special tokens and
+    halves are rounded to even (the rule of Python and IEEE 754).
+
+    Args:
+        config: S, P and the masking probability.
 
     Returns:
         int64 [S+1], indexed by length.
@@ -56,17 +58,17 @@ def prediction_counts(config: DataConfig) -> np.ndarray:
 
 
 def replacement_ids(vocabulary: Vocabulary) -> np.ndarray:
-    """Returns the ids a random replacement is drawn from, all but the special tokens: int64 [R], ascending."""
+    """Returns the candidate ids of random replacements, all except special tokens: int64 [R], ascending."""
     return np.flatnonzero(~_is_special(vocabulary))
 
 
 def mask_pairs(pairs: Pairs, config: DataConfig, vocabulary: Vocabulary) -> Masked:
-    """Masks every pair once, by its own key.
+    """Masks every pair once, with the pair's own key.
 
     Args:
         pairs: n rows of at most `config.max_seq_length` tokens.
-        config: lengths, shares and what is masked together.
-        vocabulary: the special tokens and the pieces.
+        config: lengths, shares and mask unit.
+        vocabulary: vocabulary with the special tokens.
 
     Returns:
         The masked rows; see `mask_rows`.
@@ -78,8 +80,8 @@ def mask_pairs(pairs: Pairs, config: DataConfig, vocabulary: Vocabulary) -> Mask
     for begin in range(0, len(pairs), step):
         rows = slice(begin, begin + step)
         splits = pairs.row_splits[begin : begin + step + 1]
-        there = np.arange(width) < lengths[rows, None]
-        masked.token_ids[rows][there] = pairs.token_ids[splits[0] : splits[-1]]
+        is_token = np.arange(width) < lengths[rows, None]
+        masked.token_ids[rows][is_token] = pairs.token_ids[splits[0] : splits[-1]]
         _mask(masked, rows, lengths[rows], pairs.keys[rows], tables)
     return masked
 
@@ -89,22 +91,22 @@ def mask_rows(
 ) -> Masked:
     """Draws masks for padded rows.
 
-    Any token that is not special may be drawn, [UNK] being special (the original predicts it). With `mask_unit`
-    `piece` these are the tokens with the smallest random scores, as many as `prediction_counts` says or as there are;
-    with the other units whole words, see `word_masking.choose_words`, never more than that.
+    Any token that is not special may be drawn. [UNK] counts as special, although the original predicts it. At most
+    `prediction_counts` tokens are drawn per row. With `mask_unit` `piece`, these are the tokens with the smallest
+    random scores. With the other units, whole words are drawn, see `words.choose_words`.
 
-    Of the drawn tokens, each by itself, `config.mask_share` become [MASK], `config.random_share` a token drawn from
-    `replacement_ids`, the rest stay.
+    Each drawn token independently becomes [MASK] with probability `config.mask_share`, or a token drawn from
+    `replacement_ids` with probability `config.random_share`, or is kept.
 
     Args:
         token_ids: int32 [n, S].
         lengths: int64 [n], tokens before padding.
-        keys: uint64 [n], one random stream a row.
-        config: P, the probability, the shares and what is masked together.
-        vocabulary: the special tokens and the pieces.
+        keys: uint64 [n], one random stream per row.
+        config: P, masking probability, shares and mask unit.
+        vocabulary: vocabulary with the special tokens.
 
     Returns:
-        The masked rows; where a row has nothing that may be drawn, all its weights are 0.
+        The masked rows; if a row has no candidates, all its weights are 0.
     """
     masked = _unmasked(token_ids.copy(), config)
     _mask(masked, slice(None), lengths, keys, _Tables(config, vocabulary))
@@ -118,7 +120,7 @@ def _is_special(vocabulary: Vocabulary) -> np.ndarray:
 
 
 class _Tables:
-    """What masking looks up, the same for all rows."""
+    """Lookup tables shared by all rows."""
 
     def __init__(self, config: DataConfig, vocabulary: Vocabulary) -> None:
         self.config = config
@@ -135,7 +137,7 @@ def _unmasked(token_ids: np.ndarray, config: DataConfig) -> Masked:
 
 
 def _mask(masked: Masked, rows: slice, lengths: np.ndarray, keys: np.ndarray, tables: _Tables) -> None:
-    """Draws the masks of some `rows`, still unmasked, into them."""
+    """Masks the given unmasked `rows` in place."""
     token_ids, config = masked.token_ids[rows], tables.config
     width = config.max_seq_length
     streams = stream_keys(keys, MASK_STREAM)
@@ -159,18 +161,18 @@ def _mask(masked: Masked, rows: slice, lengths: np.ndarray, keys: np.ndarray, ta
 
 
 def _choose_pieces(candidates: np.ndarray, scores: np.ndarray, counts: np.ndarray, slots: int) -> np.ndarray:
-    """Returns the `counts` (int64 [n], at most `slots`) candidates of smallest score in each row: bool [n, S]."""
+    """Returns the `counts` (int64 [n], at most `slots`) candidates with the smallest scores per row: bool [n, S]."""
     scores = np.where(candidates, scores, _LAST)
     smallest = np.partition(scores, slots - 1, axis=1)[:, :slots]
     smallest.sort(axis=1)
-    # No two scores of a row are equal: they are a bijection of the position. Where there are fewer candidates than
-    # asked for, the limit is that of no candidate, which all are below.
+    # Scores within a row are distinct, as they are a bijection of the position. With fewer candidates than requested,
+    # the limit is the score of non-candidates, which is above all candidates.
     limits = np.take_along_axis(smallest, counts[:, None] - 1, axis=1)
     return candidates & (scores <= limits)
 
 
 def _replacements(streams: np.ndarray, positions: np.ndarray, originals: np.ndarray, tables: _Tables) -> np.ndarray:
-    """Returns what stands at every position [m], each of the stream of its row, after masking: int32 [m]."""
+    """Returns the tokens at `positions` [m] after masking, drawn from the streams of their rows: int32 [m]."""
     config, pool = tables.config, tables.replacement_ids
     action = uniform(streams, 3 * positions + ACTION)
     is_mask = action < config.mask_share

@@ -1,20 +1,20 @@
 """Chooses whole words, or spans of words, to mask.
 
-A word is a piece that continues nothing and the pieces after it that continue it (`##`). Special tokens belong to no
-word; a continuation after one (of a segment that was cut in the middle of a word) begins a word there.
+A word is a piece without `##` and the `##` pieces that follow it. Special tokens are not part of any word. A `##` piece
+after a special token (in a segment that was cut within a word) starts a word.
 
-- `whole_word` ("Whole Word Masking", May 2019, in the README of github.com/google-research/bert): words in a random
-  order, each taken when it fits whole into what is left of the predictions asked for, else passed over.
-- `span` (n-gram masking, arXiv 1909.11942, section 3.1): every word begins a span, whose length of n words is drawn
-  from 1 to `max_ngram` with a probability proportional to 1/n. Spans come in a random order. Each is cut before the
-  first special token and before the first word that does not fit into what is left. It is taken unless nothing of it
-  remains or one of its words is taken already. With a `max_ngram` of 1 this is `whole_word`.
+- `whole_word` ("Whole Word Masking", May 2019, in the README of github.com/google-research/bert): words are visited in
+  random order. A word is taken if all its pieces fit into the remaining predictions, else it is skipped.
+- `span` (n-gram masking, arXiv 1909.11942, section 3.1): every word starts a span of n words, where n is drawn from 1
+  to `max_ngram` with probability proportional to 1/n. Spans are visited in random order. Each is cut before the first
+  special token and before the first word that does not fit into the remaining predictions. It is skipped if it is then
+  empty or if one of its words is already taken. With a `max_ngram` of 1 this equals `whole_word`.
 
-So no word is ever masked in part. Fewer tokens than asked for are masked only where each word that is not taken is
-longer than the rest or, with spans, has a span that meets another: seldom, for words of one piece are many.
+Words are therefore never masked partially. Fewer tokens than requested are masked only if every word left is longer
+than the remaining predictions or, with spans, overlaps a taken span. This is rare because most words are one piece.
 
-Both are drawn from the score of a word's first position: words come in ascending order of the upper bits, and the
-lower 32 bits draw the length of the span. `tf_word_masking` does the same on tensors.
+Order and span length are drawn from the score of a word's first position: words are sorted by the upper bits, and the
+lower 32 bits draw the length of the span. `tf_words` is the implementation on tensors.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from bert_tf.config.data import DataConfig
 
 
 def span_limits(config: DataConfig) -> np.ndarray:
-    """Returns the draws in [0, 2**32) from which on a span has a second, a third, ... word.
+    """Returns the thresholds in [0, 2**32) from which a span has a second, a third, ... word.
 
     Args:
-        config: what is masked together. A span of more words than may be predicted is never taken whole, so that
-            there are at most P words to tell apart.
+        config: mask unit, `max_ngram` and P. Spans are limited to P words, because a longer span never fits.
 
     Returns:
-        int64 [L - 1], ascending; L is the most words that are masked together.
+        int64 [L - 1], ascending; L is the maximum number of words in a span.
     """
     longest = config.max_ngram if config.mask_unit == "span" else 1
     cumulative = np.cumsum(1.0 / np.arange(1, longest + 1))
@@ -41,24 +40,24 @@ def span_limits(config: DataConfig) -> np.ndarray:
 
 
 def position_bits(width: int) -> int:
-    """Returns how many low bits of a score give way to the position, so that no two words are equal in order."""
+    """Returns the number of low bits of a score replaced by the position, which makes the order of words unique."""
     return (width - 1).bit_length()
 
 
 def choose_words(
     candidates: np.ndarray, continues: np.ndarray, scores: np.ndarray, counts: np.ndarray, config: DataConfig
 ) -> np.ndarray:
-    """Chooses words in every row, see above.
+    """Chooses words in every row with the algorithm of this module.
 
     Args:
-        candidates: bool [n, S], tokens that are not special.
-        continues: bool [n, S], pieces that continue a word.
-        scores: uint64 [n, S], random; those of words are overwritten.
-        counts: int64 [n], predictions asked for, at least 1.
-        config: what is masked together.
+        candidates: bool [n, S], True for tokens that are not special.
+        continues: bool [n, S], True for pieces that continue a word.
+        scores: uint64 [n, S], random scores; modified in place.
+        counts: int64 [n], requested predictions, at least 1.
+        config: mask unit.
 
     Returns:
-        bool [n, S], the tokens to predict, at most `counts` in a row.
+        bool [n, S], True for the tokens to predict, at most `counts` per row.
     """
     width = candidates.shape[1]
     words = _Words(candidates, continues)
@@ -82,9 +81,10 @@ def choose_words(
 
 
 class _Words:
-    """The words of many rows and which are taken.
+    """The words of many rows and their state (taken or not).
 
-    Words and the tokens of no word are numbered through, row after row. Each row has one more token, of no word.
+    Words and tokens outside words are numbered consecutively over all rows. Each row has an extra token at its end
+    that is outside any word.
     """
 
     def __init__(self, candidates: np.ndarray, continues: np.ndarray) -> None:
@@ -101,23 +101,23 @@ class _Words:
         self._is_taken = np.zeros(len(self._begins), np.bool_)
 
     def take(self, rows: np.ndarray, positions: np.ndarray, lengths: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """Takes a span in each of some rows, where it may be taken.
+        """Takes one span per row if it is available.
 
         Args:
-            rows: int64 [m], all different.
-            positions: int64 [m], where the spans' first words begin.
-            lengths: int64 [m], words drawn.
-            left: int64 [m], the most pieces that may be taken.
+            rows: int64 [m], distinct rows.
+            positions: int64 [m], start of the first word of each span.
+            lengths: int64 [m], drawn number of words.
+            left: int64 [m], maximum number of pieces to take.
 
         Returns:
-            int64 [m], the pieces taken.
+            int64 [m], number of pieces taken.
         """
         first = self._number.take(rows * self._width + positions).astype(np.int64)
         begin = self._begins.take(first)
         end, fits, free = begin, np.ones(len(rows), np.bool_), np.ones(len(rows), np.bool_)
         words = np.zeros(len(rows), np.int64)
         for word in range(lengths.max()):
-            # What is clipped lies behind the last row's last token, which is no word: it does not count.
+            # Clipped indices lie past the extra token of the last row, which is not a word, so they have no effect.
             after = self._begins.take(first + (word + 1), mode="clip")
             fits = fits & (lengths > word) & (after - begin <= left) & self._is_word.take(first + word, mode="clip")
             if not fits.any():
@@ -131,5 +131,5 @@ class _Words:
         return (end - begin) * free
 
     def taken(self) -> np.ndarray:
-        """Returns the tokens of the words taken: bool [n, S]."""
+        """Returns True for the tokens of taken words: bool [n, S]."""
         return self._is_taken.take(self._number).reshape(-1, self._width)[:, :-1]

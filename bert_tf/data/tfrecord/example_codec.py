@@ -1,11 +1,11 @@
 """Serializes many `tf.train.Example` protocol buffers at once, in numpy.
 
-The bytes are those of `tf.train.Example(...).SerializeToString(deterministic=True)`: packed values, features
-sorted by name (the wire format: https://protobuf.dev/programming-guides/encoding/; the messages: TensorFlow's
-`example.proto` and `feature.proto`). Message objects of Python, one a record, would take ten times as long.
+The bytes equal `tf.train.Example(...).SerializeToString(deterministic=True)`: packed values, features sorted by name
+(the wire format: https://protobuf.dev/programming-guides/encoding/; the messages: TensorFlow's `example.proto` and
+`feature.proto`). One Python message object per record would take ten times as long.
 
-The values of a feature are encoded for all records at once, then cut into records; what stands before them depends
-on their size alone and is made once a size.
+The values of a feature are encoded for all records at once and then split into records. The header in front of the
+values depends only on their size and is cached by size.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Column:
     """One feature of n records.
 
     Args:
-        values: integers (none negative) or float32 [T], all records' values one after the other.
-        counts: int64 [n], values in each record, all >= 1, of sum T.
+        values: non-negative integers or float32 [T], concatenated values of all records.
+        counts: int64 [n], number of values in each record, all >= 1, sum T.
     """
 
     values: np.ndarray
@@ -39,13 +39,13 @@ def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
     """Serializes records.
 
     Args:
-        columns: features by name, all of the same number of records.
+        columns: features by name, all with the same number of records.
 
     Returns:
         The n serialized Examples.
 
     Raises:
-        ValueError: for a negative value or a record without a value.
+        ValueError: if a value is negative or a record has no values.
     """
     parts = [part for name in sorted(columns) for part in _entries(name, columns[name])]
     features = map(b"".join, zip(*parts, strict=True))
@@ -53,10 +53,10 @@ def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
 
 
 def _entries(name: str, column: Column) -> tuple[list[bytes], list[bytes]]:
-    """Returns the entry of every record in the map of features: what stands before the values, and the values."""
+    """Returns the headers and the encoded values of a feature, one pair per record."""
     values, counts = column.values, column.counts
     if len(counts) and counts.min() < 1:
-        raise ValueError(f"feature `{name}`: every record needs a value. Received: {counts.min()} values")
+        raise ValueError(f"feature `{name}`: every record must have a value. Received: {counts.min()} values")
     if values.dtype.kind == "f":
         list_tag, data, sizes = _FLOAT_LIST, values.astype("<f4").tobytes(), 4 * counts
     else:
@@ -70,7 +70,7 @@ def _entries(name: str, column: Column) -> tuple[list[bytes], list[bytes]]:
 
 
 def _packed(values: np.ndarray, counts: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Returns `values`, none negative, as varints, and the bytes that each record has of them: int64 [n]."""
+    """Encodes non-negative `values` as varints; returns the bytes and the size of each record: int64 [n]."""
     largest = int(values.max(initial=0))
     slots = max(1, -(-largest.bit_length() // 7))
     if slots == 1:
@@ -87,13 +87,13 @@ def _packed(values: np.ndarray, counts: np.ndarray) -> tuple[bytes, np.ndarray]:
     data[:, -1] = values
     in_use = used.reshape(-1)
     sizes = np.add.reduceat(in_use.view(np.uint8), slots * (np.cumsum(counts) - counts), dtype=np.uint32)
-    # Much faster than data[used].
+    # `compress` is much faster than data[used].
     return np.compress(in_use, data.reshape(-1)).tobytes(), sizes
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _before(name: str, list_tag: int, size: int) -> bytes:
-    """Returns what stands before `size` bytes of values in an entry of the map of features."""
+    """Returns the header of `size` bytes of values in an entry of the feature map."""
     values = _header(_VALUES, size)
     numbers = _header(list_tag, len(values) + size) + values
     feature = _header(_VALUE, len(numbers) + size) + numbers
@@ -103,7 +103,7 @@ def _before(name: str, list_tag: int, size: int) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _header(tag: int, length: int) -> bytes:
-    """Returns a tag and, as a varint, the length of what follows it."""
+    """Returns a tag and the varint length of the content that follows."""
     encoded = bytearray([tag])
     while length > 0x7F:
         encoded.append(length & 0x7F | 0x80)

@@ -1,7 +1,7 @@
-"""Reads many serialized `tf.train.Example`s at once, in numpy: the counterpart of `wire.encode_examples`.
+"""Decodes many serialized `tf.train.Example`s at once, in numpy: the inverse of `example_codec.encode_examples`.
 
-The features of a record are found one by one, the values of all records decoded together. What is encoded in another
-way than by `wire` and TensorFlow, as the format allows, goes through `wire_reader`.
+Features are located record by record; the values of all records are decoded together. The format allows other
+encodings than those of `example_codec` and TensorFlow; these are decoded by `example_reader`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from bert_tf.data.tfrecord.example_reader import decode_example
 _FEATURES = _ENTRY = _KEY = _VALUES = 0x0A
 _VALUE = 0x12
 _FLOAT_LIST, _INT64_LIST = 0x12, 0x1A
-# Bytes of the longest varint.
+# Maximum size of a varint, in bytes.
 _LONGEST = 10
 
 
 def decode_examples(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
-    """Returns the features `names` of records.
+    """Decodes the features `names` of records.
 
     Args:
         records: n serialized Examples.
-        names: features that each of them has; others are left out.
+        names: features to decode; every record must have them.
 
     Returns:
         Columns of int64 or float32 values.
 
     Raises:
-        ValueError: for bytes that are no Example of numbers, or a record that lacks a feature or its values.
+        ValueError: if a record is not an Example of numbers, or lacks a feature or its values.
     """
     try:
         return _decode_packed(records, names)
@@ -40,7 +40,7 @@ def decode_examples(records: Sequence[bytes], names: Sequence[str]) -> dict[str,
 
 
 class _OtherEncodingError(Exception):
-    """Not the encoding that `wire` writes."""
+    """Raised for an encoding other than that of `example_codec`."""
 
 
 def _decode_packed(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
@@ -48,7 +48,7 @@ def _decode_packed(records: Sequence[bytes], names: Sequence[str]) -> dict[str, 
     contents: dict[bytes, list[bytes]] = {name.encode(): [] for name in names}
     for number, record in enumerate(records, start=1):
         _find_lists(record, contents, kinds)
-        if any(len(found) != number for found in contents.values()):
+        if any(len(values) != number for values in contents.values()):
             raise _OtherEncodingError
     return {name: _column(contents[name.encode()], kinds.get(name.encode(), _INT64_LIST)) for name in names}
 
@@ -76,7 +76,7 @@ def _find_lists(record: bytes, contents: dict[bytes, list[bytes]], kinds: dict[b
 
 
 def _size(record: bytes, at: int, tag: int) -> tuple[int, int]:
-    """Returns where the content of a field that begins at `at` with `tag` ends and begins."""
+    """Returns the end and the start of the content of the field with `tag` at offset `at`."""
     if record[at] != tag:
         raise _OtherEncodingError
     size, shift, at = record[at + 1] & 0x7F, 7, at + 2
@@ -103,7 +103,7 @@ def _column(contents: Sequence[bytes], kind: int) -> Column:
 
 
 def _varints(data: np.ndarray, is_last: np.ndarray) -> np.ndarray:
-    """Returns the numbers of varints that stand one after the other: int64."""
+    """Decodes concatenated varints: int64."""
     stops = np.flatnonzero(is_last) + 1
     starts = np.concatenate([[0], stops[:-1]]) if len(stops) else stops
     sizes = stops - starts

@@ -1,6 +1,6 @@
-"""Reads a serialized `tf.train.Example` in plain Python: slow, and enough for the few records a person looks at.
+"""Decodes a serialized `tf.train.Example` in plain Python; slow, meant for a few records.
 
-The counterpart of `wire`; it takes any encoding that the format allows, packed or not, in any order.
+Unlike `example_columns` it supports every encoding that the format allows, packed or not, in any order.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ _FLOATS, _INTEGERS = 2, 3
 
 
 def decode_example(record: bytes, where: str = "record") -> dict[str, np.ndarray]:
-    """Returns the features of a record by name: int64 [n] or float32 [n].
+    """Decodes a serialized Example.
 
     Args:
-        record: a serialized Example whose features are lists of integers or floats.
-        where: what it came from, for errors.
+        record: serialized Example whose features are lists of integers or floats.
+        where: source of the record, for errors.
+
+    Returns:
+        Features by name: int64 [n] or float32 [n].
 
     Raises:
-        ValueError: for bytes that are no such Example.
+        ValueError: if `record` is not such an Example.
     """
     try:
         entries = [entry for features in _fields(record, 1) for entry in _fields(features, 1)]
         pairs = [(_last(entry, 1).decode(), _values(_last(entry, 2))) for entry in entries]
     except (IndexError, ValueError) as error:
-        raise ValueError(f"{where}: is no tf.train.Example of numbers: {error}") from error
+        raise ValueError(f"{where}: is not a tf.train.Example of numbers: {error}") from error
     return dict(pairs)
 
 
@@ -38,7 +41,7 @@ def _values(feature: bytes) -> np.ndarray:
         lists = _fields(feature, number)
         if lists:
             return np.array([value for part in lists for value in _numbers(part, dtype)], dtype)
-    raise ValueError("a feature holds neither integers nor floats.")
+    raise ValueError("a feature must hold integers or floats.")
 
 
 def _numbers(values: bytes, dtype: type) -> Iterator[int | float]:
@@ -64,7 +67,7 @@ def _fields(message: bytes, number: int) -> list[bytes]:
 
 
 def _messages(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yields (field number, wire type, content) of every field of a message."""
+    """Yields field number, wire type and content of every field in a message."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -80,12 +83,12 @@ def _messages(message: bytes) -> Iterator[tuple[int, int, bytes]]:
         else:
             raise ValueError(f"wire type must be 0, 1, 2 or 5. Received: {kind}")
         if at > len(message):
-            raise ValueError(f"a field ends after the message. Received: {len(message)} bytes of {at}")
+            raise ValueError(f"a field must end within its message. Received: {len(message)} bytes of {at}")
         yield tag >> 3, kind, message[begin:at]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number that begins at `at`, and where the next one begins."""
+    """Returns the varint at offset `at` and the offset after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Pre-training records: pairs as serialized `tf.train.Example`s, and TFRecord shards of them."""
+"""Pre-training records as serialized `tf.train.Example`s in TFRecord shards."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from bert_tf.data.examples.build import Pairs
 from bert_tf.data.masking.tokens import Masked
 from bert_tf.data.tfrecord.example_codec import Column, encode_examples
 
-# Records assembled at once; their arrays then stay within a few megabytes.
+# Records assembled at once, so that their arrays take only a few megabytes.
 _CHUNK = 2048
-# TFRecord: length (uint64), its CRC, the data, its CRC; the CRC-32C is rotated by 15 bits and a constant added,
-# so that records inside records keep sound checksums (tensorflow/core/lib/hash/crc32c.h).
+# TFRecord: length (uint64), its CRC, the data, its CRC. The CRC-32C is rotated by 15 bits and a constant is added, so
+# that checksums stay sound for nested records (tensorflow/core/lib/hash/crc32c.h).
 _MASK_DELTA = 0xA282EAD8
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -31,13 +31,13 @@ _FOOTER = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """A shard as the manifest knows it.
+    """Manifest entry of a shard.
 
     Args:
         name: file name.
         examples: number of records.
         bytes: size of the file.
-        sha256: checksum of the file, hexadecimal.
+        sha256: hexadecimal checksum of the file.
     """
 
     name: str
@@ -49,8 +49,11 @@ class ShardInfo:
 def encode_dynamic(pairs: Pairs) -> list[bytes]:
     """Serializes pairs without masks (`schema.DYNAMIC_FEATURES`).
 
+    Args:
+        pairs: n pairs.
+
     Returns:
-        One record a pair, byte for byte what `tf.train.Example` gives when serialized deterministically.
+        One record per pair, byte-identical to a deterministically serialized `tf.train.Example`.
     """
     records: list[bytes] = []
     for begin in range(0, len(pairs), _CHUNK):
@@ -70,22 +73,22 @@ def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[byte
 
     Args:
         pairs: n pairs.
-        masked: their masks, from `mask_pairs`.
-        config: gives the length of a row.
+        masked: masks of the pairs, from `mask_pairs`.
+        config: configuration with the length of a row.
 
     Returns:
-        One record a pair, byte for byte what `tf.train.Example` gives when serialized deterministically.
+        One record per pair, byte-identical to a deterministically serialized `tf.train.Example`.
     """
     records: list[bytes] = []
     position = np.arange(config.max_seq_length)
     lengths = np.diff(pairs.row_splits)
     for begin in range(0, len(pairs), _CHUNK):
         rows = slice(begin, begin + _CHUNK)
-        there = position < lengths[rows, None]
+        is_token = position < lengths[rows, None]
         columns = {
             "input_ids": _fixed(masked.token_ids[rows]),
-            "input_mask": _fixed(there.view(np.uint8)),
-            "segment_ids": _fixed((there & (position >= pairs.segment_lengths[rows, :1])).view(np.uint8)),
+            "input_mask": _fixed(is_token.view(np.uint8)),
+            "segment_ids": _fixed((is_token & (position >= pairs.segment_lengths[rows, :1])).view(np.uint8)),
             "masked_lm_positions": _fixed(masked.mask_positions[rows]),
             "masked_lm_ids": _fixed(masked.mask_ids[rows]),
             "masked_lm_weights": _fixed(masked.mask_weights[rows]),
@@ -96,14 +99,14 @@ def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[byte
 
 
 def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
-    """Writes a TFRecord file, beside and then renamed.
+    """Writes a TFRecord file atomically.
 
     Args:
-        path: the file; its directory exists.
-        records: serialized records, in this order; asked for as they are written.
+        path: destination in an existing directory.
+        records: serialized records in order; consumed while writing.
 
     Returns:
-        What the manifest has to know of it.
+        The manifest entry of the shard.
     """
     path = Path(path)
     digest, size, examples = hashlib.sha256(), 0, 0
@@ -121,16 +124,22 @@ def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
 def read_shard(path: str | Path) -> Iterator[bytes]:
     """Reads a TFRecord file and checks both checksums of every record.
 
+    Args:
+        path: path of the file.
+
+    Yields:
+        Serialized records.
+
     Raises:
-        ValueError: for a truncated or damaged record; names the file, the record and its first byte, counted from
-            0.
+        ValueError: if a record is truncated or damaged; names the file, the record and its offset in bytes, both
+            counted from 0.
     """
     with Path(path).open("rb") as file:
         yield from read_records(file, str(path))
 
 
 def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Reads an open TFRecord file; `name` is that in errors, otherwise as `read_shard`."""
+    """Reads an open TFRecord file like `read_shard`; `name` is the file name in errors."""
     number = offset = 0
     while header := file.read(_HEADER.size):
         record = _read_record(file, header, f"{name}: record {number} at byte {offset}")
@@ -140,7 +149,7 @@ def read_records(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def find_damage(path: str | Path) -> str | None:
-    """Returns the message of `read_shard` for the first damaged record of a file, None where there is none."""
+    """Returns the error message of the first damaged record in a file, None if all records are intact."""
     try:
         for _ in read_shard(path):
             pass

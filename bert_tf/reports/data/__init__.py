@@ -1,1 +1,1 @@
-"""The report of a data directory."""
+"""Report on a data directory."""

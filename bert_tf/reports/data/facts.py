@@ -1,6 +1,6 @@
-"""What a person wants to know of a data directory before training on it: facts, shares and warnings.
+"""Facts about a data directory: statistics, samples and warnings.
 
-`report_words` and `report_page` show the same facts as text and as a page.
+`words` and `page` show the same facts as text and as an HTML page.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import read_shard
 
-# From here on a person should know of it.
+# Thresholds of the warnings.
 UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2
-# Held-out examples below which an accuracy of 50 % has a standard error of more than 3.5 points.
+# With fewer held-out examples, an accuracy of 50 % has a standard error of more than 3.5 points.
 FEWEST_HELD_OUT = 200
-# Share of the examples that may be suggested for evaluation.
+# Largest validation fraction to suggest.
 _MOST_HELD_OUT = 0.2
-# Chance alone goes further once in 16,000 runs (two-sided, normal distribution).
+# Random deviations exceed this once in 16,000 runs (two-sided, normal distribution).
 SIGMAS = 4.0
-# What was left out, by reason.
+# Descriptions of the reasons for leaving out documents.
 _REASONS = {
-    "redirect": "pages that only point to another",
-    "namespace": "pages that are no articles",
-    "disambiguation": "pages that only list others",
-    "duplicate": "documents that were there already",
-    "near_duplicate": "documents much like another",
-    "not_drawn": "documents that no pass drew, by their weight",
+    "redirect": "pages that redirect to another page",
+    "namespace": "pages outside the article namespace",
+    "disambiguation": "disambiguation pages",
+    "duplicate": "exact duplicates of other documents",
+    "near_duplicate": "near-duplicates of other documents",
+    "not_drawn": "documents not sampled because of their weight",
     "no_passages": "pages without a passage",
-    "not_wikitext": "pages in another markup",
+    "not_wikitext": "pages in other markup",
     "over_long": "documents longer than --max_document_bytes",
     "empty": "documents without text",
     "undecodable": "documents that are not UTF-8",
     "malformed": "records that do not follow their format",
     "language": "documents in another language",
-    "too_short": "documents of fewer words than --min_words",
+    "too_short": "documents with fewer words than --min_words",
     "symbols": "documents with more symbols than --max_symbol_ratio",
     "repeated_lines": "documents with more repeated lines than --max_repeated_lines",
 }
@@ -53,13 +53,13 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class LabelBalance:
-    """Shares of `random` among the pairs.
+    """Balance of the labels `next` and `random`.
 
     Args:
-        next: pairs whose second segment follows.
-        random: pairs whose second segment is from another document.
-        expected: the share of `random` asked for.
-        sigma: standard deviation of the share of as many independent draws.
+        next: number of pairs whose second segment follows the first.
+        random: number of pairs whose second segment is from another document.
+        expected: expected share of `random`.
+        sigma: standard deviation of the share for the same number of independent draws.
     """
 
     next: int
@@ -74,7 +74,7 @@ class LabelBalance:
 
     @property
     def deviation(self) -> float:
-        """How many standard deviations the share is from the one expected, with its sign."""
+        """The signed deviation from the expected share, in standard deviations."""
         distance = self.share - self.expected
         if not self.sigma:
             return math.copysign(math.inf, distance) if distance else 0.0
@@ -83,12 +83,14 @@ class LabelBalance:
 
 @dataclass(frozen=True)
 class MaskShares:
-    """What became of the predicted positions of the shown examples.
+    """Masking of the predicted positions in the sample examples.
 
     Args:
-        tokens: positions of the examples, special tokens included.
-        masked, random, kept: predicted ones, by what stands there now.
-        expected: how many are to be predicted by length, masked probability and upper bound.
+        tokens: positions in the examples, including special tokens.
+        masked: predicted positions replaced by [MASK].
+        random: predicted positions replaced by a random piece.
+        kept: predicted positions left unchanged.
+        expected: expected number of predicted positions, by length, masking probability and upper bound.
     """
 
     tokens: int
@@ -99,13 +101,13 @@ class MaskShares:
 
     @property
     def predicted(self) -> int:
-        """All predicted positions."""
+        """The number of predicted positions."""
         return self.masked + self.random + self.kept
 
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Lengths that half, 19 of 20 and all of the counted things do not exceed."""
+    """Median, 95th percentile and maximum of lengths."""
 
     p50: int
     p95: int
@@ -114,16 +116,17 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class DataReport:
-    """All facts of one data directory.
+    """All facts about one data directory.
 
     Args:
-        manifest: as read.
-        balance: None where there are no pairs.
-        masks: of the shown examples.
-        example_lengths: in tokens; None where nothing was counted.
-        document_lengths: in tokens, each the most that its power of two allows; None where nothing was counted.
-        examples: a few of them, in words.
-        warnings: what a person must see, a sentence each.
+        manifest: manifest of the directory.
+        balance: label balance; None if there are no pairs.
+        masks: masking of the sample examples.
+        example_lengths: lengths in tokens; None if the manifest has no histogram.
+        document_lengths: lengths in tokens, rounded up to the end of their power-of-two bin; None if the manifest has
+            no histogram.
+        examples: sample examples.
+        warnings: warnings, one sentence each.
     """
 
     manifest: Manifest
@@ -136,41 +139,41 @@ class DataReport:
 
     @property
     def documents_read(self) -> int:
-        """Documents found in the input."""
+        """The number of documents in the input."""
         counts = self.manifest.counts
         return counts.get("documents_read", counts.get("documents", 0) + sum(self.manifest.rejected.values()))
 
     @property
     def total_examples(self) -> int:
-        """Examples of all splits."""
+        """The number of examples in all splits."""
         return sum(map(self.manifest.examples, SPLITS))
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all shards."""
+        """The size of all shards in bytes."""
         return sum(shard.bytes for shards in self.manifest.shards.values() for shard in shards)
 
     @property
     def full_examples(self) -> int:
-        """Examples without padding."""
+        """The number of examples without padding."""
         return sum(self.manifest.histograms.get("example_lengths", [])[self.manifest.config.max_seq_length :])
 
     def example_bins(self, bins: int) -> list[tuple[int, int, int]]:
-        """Returns (fewest tokens, most tokens, examples) for at most `bins` ranges of one width up to the maximum."""
+        """Returns (minimum tokens, maximum tokens, examples) for at most `bins` length ranges of equal width."""
         counts, longest = self.manifest.histograms.get("example_lengths", []), self.manifest.config.max_seq_length
         width = -(-longest // bins)
         edges = [(begin, min(begin + width - 1, longest)) for begin in range(1, longest + 1, width)]
         return [(begin, end, sum(counts[begin : end + 1])) for begin, end in edges]
 
     def document_bins(self) -> list[tuple[int, int, int]]:
-        """Returns (fewest tokens, most tokens, documents) for the powers of two from the least to the greatest."""
+        """Returns (minimum tokens, maximum tokens, documents) for each power-of-two length range."""
         counts = self.manifest.histograms.get("document_lengths", [])
         powers = [power for power, count in enumerate(counts) if count]
         shown = range(powers[0], powers[-1] + 1) if powers else ()
         return [(2**power, 2 ** (power + 1) - 1, counts[power]) for power in shown]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the figures as plain values, without the examples."""
+        """Returns the statistics as JSON values, without the examples."""
         manifest = self.manifest
         lengths = {"example_lengths": self.example_lengths, "document_lengths": self.document_lengths}
         return {
@@ -193,21 +196,24 @@ class DataReport:
 
 
 def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
-    """Gathers the facts of a data directory; reads the manifest, the vocabulary and the first records of shards.
+    """Collects the facts about a data directory from the manifest, the vocabulary and the first records of shards.
 
     Args:
-        directory: made by `beam_pipelines.create_pretraining_data`.
+        directory: output of `beam_pipelines.create_pretraining_data`.
         checksums: also compare the SHA-256 of every shard, which reads all data.
 
+    Returns:
+        The report.
+
     Raises:
-        ValueError: where something is missing, damaged or does not fit; names the file.
+        ValueError: if a file is missing, damaged or does not match the manifest; names the file.
     """
     manifest, vocabulary = open_data(directory, checksums=checksums)
     return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))
 
 
 def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
-    """Gathers the facts from a manifest and `examples` of its data."""
+    """Builds the report from a manifest and `examples` of its data."""
     balance = _label_balance(manifest)
     document_bins = manifest.histograms.get("document_lengths", [])
     documents = _quantiles(document_bins)
@@ -223,12 +229,12 @@ def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
 
 
 def share(part: float, whole: float) -> float:
-    """Returns `part / whole`, 0 where there is no whole."""
+    """Returns `part / whole`, or 0 if `whole` is 0."""
     return part / whole if whole else 0.0
 
 
 def percent(part: float, whole: float = 1.0, digits: int = 1) -> str:
-    """Returns a share in percent, `0%` where there is nothing and for example `<0.1%` where `digits` show nothing."""
+    """Formats a share in percent: `0%` for 0, and for example `<0.1%` for values that round to 0 with `digits`."""
     value = share(part, whole)
     if not value:
         return "0%"
@@ -237,12 +243,12 @@ def percent(part: float, whole: float = 1.0, digits: int = 1) -> str:
 
 
 def reason_in_words(reason: str) -> str:
-    """Returns what `reason` left out, empty for one that is not known here."""
+    """Returns the description of `reason`, empty if it is unknown."""
     return _REASONS.get(reason, "")
 
 
 def in_bytes(count: float) -> str:
-    """Returns a number of bytes with a unit, for example `29.7 MB`."""
+    """Formats a number of bytes with a unit, for example `29.7 MB`."""
     size = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 999.5:
@@ -252,7 +258,7 @@ def in_bytes(count: float) -> str:
 
 
 def headline(report: DataReport) -> tuple[str, str]:
-    """Returns what the data is, in a title and a sentence."""
+    """Returns a title and a sentence that describe the data."""
     manifest, config = report.manifest, report.manifest.config
     return (
         f"{report.total_examples:,} examples of up to {config.max_seq_length:,} tokens",
@@ -272,7 +278,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 def plural(count: int, what: str) -> str:
-    """Returns a number and its noun, for example `1 shard` and `1,024 shards`."""
+    """Formats a number with its noun, for example `1 shard` and `1,024 shards`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
@@ -306,18 +312,18 @@ def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]
     if manifest.unk_rate > UNK_RATE:
         yield (
             f"{manifest.unk_rate:.1%} of all tokens are [UNK], more than {UNK_RATE:.0%}: "
-            "the vocabulary does not fit the text (another language, case or script?)."
+            "the vocabulary does not match the text (different language, case or script?)."
         )
     lone = share(counts.get("single_sentence_documents", 0), counts.get("documents", 0))
     if lone > SINGLE_SENTENCE:
         yield (
-            f"{lone:.1%} of the documents are a single sentence, more than {SINGLE_SENTENCE:.0%}: blank lines between "
-            "paragraphs, or the wrong language for sentence splitting?"
+            f"{lone:.1%} of the documents are a single sentence, more than {SINGLE_SENTENCE:.0%}. Check for blank "
+            "lines between paragraphs and the language of sentence splitting."
         )
     if balance and abs(balance.deviation) > SIGMAS:
         yield (
-            f"{balance.share:.2%} of the pairs are random where {balance.expected:.2%} were asked for, "
-            f"more than {SIGMAS:.0f} standard deviations off: buckets of few documents?"
+            f"{balance.share:.2%} of the pairs are random instead of {balance.expected:.2%}, a difference of more than "
+            f"{SIGMAS:.0f} standard deviations. Check for buckets of few documents."
         )
     if manifest.fill < LOW_FILL and manifest.counts.get("examples"):
         yield (
@@ -338,19 +344,19 @@ def _held_out_warnings(manifest: Manifest) -> Iterator[str]:
     held_out, total = manifest.examples("validation"), sum(map(manifest.examples, SPLITS))
     if not manifest.config.validation_fraction or held_out >= FEWEST_HELD_OUT:
         return
-    # A tenth more than is needed: documents are drawn, not counted out.
+    # 10 % more than needed, because held-out documents are drawn at random.
     shares = [FEWEST_HELD_OUT / max(total, 1)]
     if held_out:
         shares.append(manifest.config.validation_fraction * FEWEST_HELD_OUT / held_out)
     enough = math.ceil(110 * max(shares)) / 100
-    advice = f"give `--validation_fraction {enough:.2f}` or more text" if enough <= _MOST_HELD_OUT else "give more text"
+    advice = f"use `--validation_fraction {enough:.2f}` or more text" if enough <= _MOST_HELD_OUT else "use more text"
     yield (
-        f"{plural(held_out, 'example')} of {total:,} are held out, fewer than {FEWEST_HELD_OUT}: metrics on so few "
-        f"vary by chance; {advice}."
+        f"{plural(held_out, 'example')} of {total:,} are held out, fewer than {FEWEST_HELD_OUT}, so metrics have a "
+        f"large random error; {advice}."
     )
 
 
 def _source_warnings(source: Source) -> Iterator[str]:
     if not source.documents:
         read = f"all {source.documents_read:,} documents were left out" if source.documents_read else "none was read"
-        yield f"The source {source.input} gave no document: {read}."
+        yield f"The source {source.input} contributed no documents: {read}."

@@ -1,4 +1,4 @@
-"""The report of a data directory as one HTML page that needs no other file, no script and no network."""
+"""HTML page of the report on a data directory: self-contained, without scripts or network access."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from bert_tf.reports.html import Content, element, extended
 from bert_tf.reports.style import styled_page
 from bert_tf.text.vocabulary import CONTINUATION, UNK
 
-_COLUMNS = 32  # of the histogram of examples
+_COLUMNS = 32  # bars in the histogram of example lengths
 _LABELS = {
     NEXT: "next: B follows A in the document",
     RANDOM: "random: B is from another document",
     SINGLE: "single segment",
 }
-_FATES = {MASKED: "now [MASK]", REPLACED: "now a random piece", KEPT: "left as it is"}
+_FATES = {MASKED: "replaced by [MASK]", REPLACED: "replaced by a random piece", KEPT: "unchanged"}
 
 
 def page(report: DataReport) -> str:
-    """Returns the page: a function of the data alone, with no date or path of its own."""
+    """Renders the page; it depends only on the data and contains no date or path."""
     title, about = headline(report)
     kicker, lead = element("p", "bert_tf pre-training data", class_="kicker"), element("p", about, class_="lead")
-    main = element("main", kicker, element("h1", title), lead, _verdict(report), _figures(report))
-    for section in (_sources, _left_out, _lengths, _labels_and_masks, _examples, _making):
+    main = element("main", kicker, element("h1", title), lead, _verdict(report), _totals(report))
+    for section in (_sources, _left_out, _lengths, _labels_and_masks, _examples, _provenance):
         extended(main, section(report))
     return styled_page(f"Pre-training data: {title}", main)
 
@@ -49,13 +49,13 @@ def page(report: DataReport) -> str:
 def _verdict(report: DataReport) -> Element:
     if report.warnings:
         items = (element("li", warning) for warning in report.warnings)
-        heading = element("b", f"{plural(len(report.warnings), 'thing')} to look at")
+        heading = element("b", plural(len(report.warnings), "warning"))
         return element("div", heading, element("ul", *items), class_="verdict warn", role="note")
-    text = "[UNK] rate, single-sentence documents, label balance, fill and left-out documents are within their bounds."
-    return element("div", element("b", "Nothing unusual. "), text, class_="verdict", role="note")
+    text = "[UNK] rate, single-sentence documents, label balance, fill and left-out documents are within their limits."
+    return element("div", element("b", "No warnings. "), text, class_="verdict", role="note")
 
 
-def _figures(report: DataReport) -> Element:
+def _totals(report: DataReport) -> Element:
     manifest = report.manifest
     counts = manifest.counts
     documents, tokens = counts.get("documents", 0), counts.get("tokens", 0)
@@ -163,8 +163,8 @@ def _labels_and_masks(report: DataReport) -> Iterator[Element]:
     cards = []
     if balance:
         note = (
-            f"{balance.next:,} next, {balance.random:,} random. The band is what chance allows around the "
-            f"{balance.expected:.0%} asked for: four standard deviations."
+            f"{balance.next:,} next, {balance.random:,} random. The band is the tolerance around the expected "
+            f"{balance.expected:.0%}: four standard deviations."
         )
         cards.append(_chart_card("Label balance", note, balance_chart(balance)))
     if masks.predicted:
@@ -174,7 +174,7 @@ def _labels_and_masks(report: DataReport) -> Iterator[Element]:
             ("kept", masks.kept, 1 - config.mask_share - config.random_share),
         )
         chart = bullet_chart(
-            "What became of predicted positions", [(name, share(n, masks.predicted), p) for name, n, p in rows]
+            "Masking of predicted positions", [(name, share(n, masks.predicted), p) for name, n, p in rows]
         )
         cards.append(_chart_card("Masks of the examples below", _mask_note(masks, report), chart))
     if cards:
@@ -186,9 +186,9 @@ def _mask_note(masks: MaskShares, report: DataReport) -> str:
     config = report.manifest.config
     unit = {"piece": "by piece", "whole_word": "by whole words", "span": f"by spans of 1 to {config.max_ngram} words"}
     return (
-        f"{masks.predicted:,} of {masks.tokens:,} positions are to be predicted "
-        f"({percent(masks.predicted, masks.tokens)}; {config.masked_lm_prob:.0%} asked for, at most "
-        f"{config.max_predictions_per_seq} an example, {unit[config.mask_unit]}). The lines mark the shares asked for."
+        f"{masks.predicted:,} of {masks.tokens:,} positions are predicted "
+        f"({percent(masks.predicted, masks.tokens)}; configured: {config.masked_lm_prob:.0%}, at most "
+        f"{config.max_predictions_per_seq} per example, {unit[config.mask_unit]}). Lines mark the configured shares."
     )
 
 
@@ -196,19 +196,19 @@ def _examples(report: DataReport) -> Iterator[Element]:
     if not report.examples:
         return
     yield element("h2", f"{len(report.examples)} examples")
-    drawn = "as they stand in the records" if report.manifest.config.masking == "static" else (
-        "drawn for this page as the trainer draws them anew in every epoch"
+    source = "those of the records" if report.manifest.config.masking == "static" else (
+        "drawn for this page; training draws new masks in every epoch"
     )  # fmt: skip
     yield element(
         "p",
-        f"What the model reads, spread over all shards; above a masked position stands the piece to be predicted. "
-        f"Masks are {drawn}. A dot stands between the pieces of one word.",
+        f"Model inputs, sampled from all shards. The piece to predict is shown above each masked position. "
+        f"Masks are {source}. A dot separates the pieces of a word.",
         class_="note",
     )
     samples = (
         (Token("[MASK]", 0, "word", MASKED), "hidden"),
         (Token("other", 0, "word", REPLACED), "replaced by a random piece"),
-        (Token("word", 0, "word", KEPT), "kept, to be predicted all the same"),
+        (Token("word", 0, "word", KEPT), "kept, but predicted"),
     )
     yield element(
         "ul", *(element("li", token_element(token), f" {words}") for token, words in samples), class_="legend"
@@ -222,22 +222,22 @@ def _example(number: int, example: Example) -> Element:
         "header",
         element("b", f"{number}"),
         element("span", _LABELS[example.label], class_="label"),
-        element("span", f"{len(example.tokens)} tokens, {example.predicted} to be predicted"),
+        element("span", f"{len(example.tokens)} tokens, {example.predicted} predicted"),
         element("span", f"{example.shard}, record {example.record}", class_="mono"),
     )
     segments = sorted({token.segment for token in example.tokens})
     paragraphs = (
         extended(
             element("p", class_=f"segment {'ab'[segment]}", data_name="AB"[segment], dir="auto"),
-            _spelt(token for token in example.tokens if token.segment == segment),
+            _spaced_tokens(token for token in example.tokens if token.segment == segment),
         )
         for segment in segments
     )
     return element("article", header, *paragraphs, class_="card example")
 
 
-def _spelt(tokens: Iterable[Token]) -> Iterator[Content]:
-    """Yields the tokens with blanks between words."""
+def _spaced_tokens(tokens: Iterable[Token]) -> Iterator[Content]:
+    """Yields the tokens with spaces between words."""
     for number, token in enumerate(tokens):
         if number and not token.continues:
             yield " "
@@ -245,7 +245,7 @@ def _spelt(tokens: Iterable[Token]) -> Iterator[Content]:
 
 
 def token_element(token: Token) -> Content:
-    """Returns one position: its text, and above a masked one what is to be predicted there."""
+    """Renders one position: its text and, above a masked one, the piece to predict."""
     if token.fate:
         above = token.original.replace(CONTINUATION, "\u00b7", 1) if token.continues else token.original
         meaning = f"{token.original}: {_FATES[token.fate]}" + (f", {token.piece}" if token.fate == REPLACED else "")
@@ -256,9 +256,9 @@ def token_element(token: Token) -> Content:
     return element("span", token.text, class_="piece") if token.continues else token.text
 
 
-def _making(report: DataReport) -> Iterator[Element]:
+def _provenance(report: DataReport) -> Iterator[Element]:
     manifest = report.manifest
-    yield element("h2", "How it was made")
+    yield element("h2", "Configuration and versions")
     versions = manifest.versions | {
         "Unicode": manifest.unicode_version,
         "schema": manifest.schema_version,
@@ -296,11 +296,14 @@ def _setting(value: Any) -> str:
 
 
 def table_card(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[Content]]) -> Element:
-    """Returns a table on a card; on narrow screens a row is a block.
+    """Renders a table on a card; on narrow screens each row is a block.
 
     Args:
-        columns: heading and class of each; `n` is for numbers.
-        rows: the cells of each.
+        columns: heading and CSS class of each column; `n` is for numbers.
+        rows: cells of each row.
+
+    Returns:
+        The card.
     """
     columns = list(columns)
     head = element("tr", *(element("th", name, class_=kind, scope="col") for name, kind in columns))

@@ -1,4 +1,4 @@
-"""The report of a data directory as text for a terminal: the facts of `report_page`, in the same order."""
+"""Plain-text report on a data directory for the terminal, with the facts of `page` in the same order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BAR = 40
 
 
 def in_words(report: DataReport) -> str:
-    """Returns the report as lines of text."""
+    """Renders the report as plain text."""
     sections = (
         ("", _head(report)),
         ("Sources", _sources(report)),
@@ -44,8 +44,8 @@ def in_words(report: DataReport) -> str:
     )
     blocks = []
     for title, lines in sections:
-        if found := list(lines):
-            blocks.append("\n".join([title, *(f"  {line}".rstrip() for line in found)] if title else found))
+        if body := list(lines):
+            blocks.append("\n".join([title, *(f"  {line}".rstrip() for line in body)] if title else body))
     return "\n\n".join(blocks)
 
 
@@ -55,7 +55,7 @@ def _head(report: DataReport) -> Iterator[str]:
     yield ""
     for warning in report.warnings:
         yield from textwrap.wrap(f"! {warning}", _WIDTH, subsequent_indent="  ")
-    yield from ["Nothing unusual.", ""] if not report.warnings else [""]
+    yield from ["No warnings.", ""] if not report.warnings else [""]
     splits = " + ".join(f"{manifest.examples(split):,} {split}" for split in manifest.shards)
     documents, tokens = counts.get("documents", 0), counts.get("tokens", 0)
     yield from _aligned(
@@ -135,8 +135,8 @@ def _labels(report: DataReport) -> Iterator[str]:
             [[name, f"{count:,}", percent(count, balance.next + balance.random, digits=2)]
              for name, count in (("next", balance.next), ("random", balance.random))], right=(1, 2))  # fmt: skip
         yield (
-            f"{balance.expected:.2%} random asked for; chance allows {SIGMAS * balance.sigma:.2%} to either side "
-            f"({SIGMAS:.0f} standard deviations, this is {balance.deviation:+.1f})"
+            f"expected: {balance.expected:.2%} random; tolerance: {SIGMAS * balance.sigma:.2%} on either side "
+            f"({SIGMAS:.0f} standard deviations; measured: {balance.deviation:+.1f})"
         )
 
 
@@ -145,24 +145,24 @@ def _masks(report: DataReport) -> Iterator[str]:
     if not masks.predicted:
         return
     share_predicted = percent(masks.predicted, masks.tokens)
-    yield f"{masks.predicted:,} of {masks.tokens:,} positions are to be predicted, {share_predicted}"
+    yield f"{masks.predicted:,} of {masks.tokens:,} positions are predicted, {share_predicted}"
     rows = (
         ("[MASK]", masks.masked, config.mask_share),
         ("random", masks.random, config.random_share),
         ("kept", masks.kept, 1 - config.mask_share - config.random_share),
     )
     yield from _aligned(
-        [[name, f"{n:,}", percent(n, masks.predicted), f"{part:.1%} asked for"] for name, n, part in rows],
+        [[name, f"{n:,}", percent(n, masks.predicted), f"{part:.1%} expected"] for name, n, part in rows],
         right=(1, 2, 3),
     )
 
 
 def _examples(report: DataReport) -> Iterator[str]:
     if report.examples:
-        yield "[what stands there→what is to be predicted]: [MASK→word], [other→word] random, [word→word] kept"
+        yield "[input→target]: [MASK→word] masked, [other→word] random, [word→word] kept"
     for number, example in enumerate(report.examples, start=1):
         yield ""
-        about = f"{example.label}, {len(example.tokens)} tokens, {example.predicted} to be predicted"
+        about = f"{example.label}, {len(example.tokens)} tokens, {example.predicted} predicted"
         yield f"{number}. {about} ({example.shard}, record {example.record})"
         for segment, name in ((0, "A"), (1, "B")):
             if text := spelt(token for token in example.tokens if token.segment == segment):
@@ -172,7 +172,7 @@ def _examples(report: DataReport) -> Iterator[str]:
 
 
 def spelt(tokens: Iterable[Token]) -> str:
-    """Returns tokens as text, words apart and their pieces together, with the masks shown."""
+    """Renders tokens as text: pieces joined to words, words separated by spaces, masks in brackets."""
     text = ""
     for token in tokens:
         shown = token.text
@@ -183,7 +183,7 @@ def spelt(tokens: Iterable[Token]) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
-    """Yields rows of cells with their columns under one another, those of `right` at the right edge."""
+    """Yields table rows as aligned text; the columns in `right` are right-aligned."""
     flush = set(right)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -1,1 +1,1 @@
-"""Reports of task predictions, sweeps and attention."""
+"""Reports on task predictions, sweeps and attention."""

@@ -1,6 +1,6 @@
-"""A model's answers as one HTML page: figures, what is confused with what, and the worst errors with their texts.
+"""HTML page of a model's predictions: metrics, confusions, and the worst errors with their texts.
 
-The page needs no other file, no script and no network, and stays below a few megabytes whatever the texts are.
+The page is self-contained, without scripts or network access, and limited to a few megabytes for any texts.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ ANSWERS_NAME = "answers.html"
 
 
 def write_answers_page(path: Path, title: str, scored: Scored, metrics: Mapping[str, float], remark: str) -> None:
-    """Writes the page, whole or not at all.
+    """Writes the page atomically.
 
     Args:
-        path: where it goes.
-        title: what was answered.
-        judged: the answers.
-        metrics: official figures by name.
-        remark: what is wrong with the answers as a whole; empty where nothing is.
+        path: destination of the page.
+        title: name of the evaluated data.
+        scored: the predictions with their labels.
+        metrics: official metrics by name.
+        remark: warning about the predictions as a whole, or empty.
     """
     rows = scored.rows if isinstance(scored, ScoredLabels | ScoredNumbers) else scored
     main = element("main")
-    extended(main, heading("bert_tf answers", title, f"{len(rows):,} examples."))
+    extended(main, heading("bert_tf predictions", title, f"{len(rows):,} examples."))
     extended(main, warning(remark))
     if metrics:
         main.append(metric_boxes(metrics))
     extended(main, _sections(scored))
-    write_page(path, f"Answers: {title}", main)
+    write_page(path, f"Predictions: {title}", main)
 
 
 def _sections(scored: Scored) -> Iterator[Element]:

@@ -1,4 +1,4 @@
-"""The attention weights of a model for one or two texts.
+"""Attention weights of a model for one or two texts.
 
 Shape legend: L layers, N heads, S tokens.
 """
@@ -17,19 +17,19 @@ from bert_tf.models import load_backbone
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer
 
-# More tokens make a page of many megabytes.
+# With more tokens the page has many megabytes.
 DEFAULT_LENGTH = 128
 
 
 @dataclass(frozen=True)
 class AttentionView:
-    """What every head draws from where.
+    """Attention weights of all heads.
 
     Args:
-        tokens: the row that the model read: S word pieces, [CLS] and [SEP] among them.
-        segments: 0 or 1 of each.
-        weights: float32 (L, N, S, S), the share that a token (third axis) draws from each (fourth axis).
-        left_out: tokens of the texts for which there was no room.
+        tokens: model input, S word pieces including [CLS] and [SEP].
+        segments: segment id (0 or 1) of each token.
+        weights: float32 (L, N, S, S), attention weights of each token (third axis) over all tokens (fourth axis).
+        left_out: number of truncated tokens.
     """
 
     tokens: tuple[str, ...]
@@ -39,17 +39,20 @@ class AttentionView:
 
 
 def attention_view(preset: str | Path, texts: Sequence[str], length: int | None = None) -> AttentionView:
-    """Returns the weights that the encoder of a preset uses.
+    """Computes the attention weights of the encoder of a preset.
 
     Args:
-        preset: a preset of any kind, or the output of a run.
-        texts: one, or two that make a pair.
-        length: tokens at most, the special ones counted, a longer text is cut; None takes `DEFAULT_LENGTH`, or the
-            model's positions where they are fewer.
+        preset: preset of any kind, or output directory of a run.
+        texts: one text, or two texts as a pair.
+        length: maximum tokens, including special tokens; longer texts are truncated. Defaults to `DEFAULT_LENGTH` or
+            the model's number of positions, whichever is less.
+
+    Returns:
+        The tokens and their weights.
 
     Raises:
-        ConfigError: as `load_backbone`.
-        ValueError: for a length that the model has no positions for, or a pair where it has one segment only.
+        ConfigError: if the preset cannot be loaded, see `load_backbone`.
+        ValueError: if `length` exceeds the model's positions, or `texts` is a pair and the model has one segment.
     """
     loaded = load_backbone(preset)
     positions = loaded.config.max_sequence_length
@@ -57,7 +60,7 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
     if length > positions:
         raise ValueError(f"`max_seq_length` must not exceed the model's {positions} positions. Received: {length}")
     if len(texts) > loaded.config.num_segments:
-        raise ValueError(f"the model takes {loaded.config.num_segments} text. Received: {len(texts)}")
+        raise ValueError(f"the model accepts at most {loaded.config.num_segments} text. Received: {len(texts)}")
     tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
     segments = [tf.RaggedTensor.from_row_splits(*tokenizer.tokenize([text])) for text in texts]
     inputs = pack(segments, loaded.vocabulary, length)

@@ -1,6 +1,6 @@
-"""Attention weights as one HTML page: all heads at a glance, and each of them token by token.
+"""HTML page of attention weights: an overview of all heads, and each head token by token.
 
-The weights travel as one byte each, of the square root, so that small ones stay apart.
+Square roots of the weights are quantized to one byte each, so that small weights remain distinguishable.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 
 def write_attention_page(path: str | Path, view: AttentionView, model: str) -> None:
-    """Writes the page, whole or not at all.
+    """Writes the page atomically.
 
     Args:
-        path: where it goes.
-        view: what to show.
-        model: what the model is called.
+        path: destination of the page.
+        view: weights to show.
+        model: name of the model.
     """
     with staged_file(path) as file:
         file.write(attention_page(view, model).encode())
 
 
 def attention_page(view: AttentionView, model: str) -> str:
-    """Returns the page; arguments as of `write_attention_page`."""
+    """Renders the page of `write_attention_page`."""
     layers, heads, length, _ = view.weights.shape
     title = cut(" ".join(token for token in view.tokens if token not in SPECIAL_TOKENS).replace(" ##", ""), 120)
     lead = f"{model}: {plural(layers, 'layer')} of {plural(heads, 'head')}, {plural(length, 'token')}."
     main = extended(element("main"), heading("bert_tf attention", title, cut(lead)))
     if view.left_out:
-        extended(main, warning(f"Cut: the texts have {plural(view.left_out, 'token')} more than were read"))
+        extended(main, warning(f"Truncated: {plural(view.left_out, 'token')} left out"))
     extended(main, _sections())
     main.append(element("script", _data(view), type="application/json", id="data"))
     main.append(element("script", ATTENTION_SCRIPT))
@@ -52,7 +52,7 @@ def attention_page(view: AttentionView, model: str) -> str:
 
 
 def quantized(weights: np.ndarray) -> np.ndarray:
-    """Returns shares as uint8, of which `(value / 255)²` gives them back to 0.004."""
+    """Quantizes weights in [0, 1] to uint8; `(value / 255)²` restores them with an error of at most 0.004."""
     return np.rint(255 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8)
 
 
@@ -66,21 +66,21 @@ def _data(view: AttentionView) -> str:
         "heads": heads,
         "weights": base64.b64encode(quantized(view.weights).tobytes()).decode(),
     }
-    # No text may end the script.
+    # Texts must not be able to close the script element.
     return json.dumps(values).replace("<", "\\u003c")
 
 
 def _sections() -> Iterator[Element]:
     yield element(
         "noscript",
-        element("p", "The script of this page draws it; the browser does not run it.", class_="verdict warn"),
+        element("p", "This page requires JavaScript, which is disabled.", class_="verdict warn"),
     )
     yield element("h2", "All heads")
     yield element(
         "p",
-        "A line is a layer, the lowest first; a column is a head. In each picture a line is a token: the stronger the "
-        "colour of a place, the more the token draws from the one there. The number of a layer shows the mean of its "
-        "heads. Arrow keys go from head to head.",
+        "Each row is a layer, the lowest first; each column is a head. In each matrix a row is a token, and stronger "
+        "colours mean larger weights on the token of the column. Click the number of a layer for the mean of its "
+        "heads. Use the arrow keys to move between heads.",
         class_="note",
     )
     looks = (
@@ -92,9 +92,9 @@ def _sections() -> Iterator[Element]:
     heads = element("div", element("div", id="heads", role="group", aria_label="Heads"), class_="card heads")
     yield element("div", heads, element("section", *looks, class_="card looks"), class_="sight")
     lines = element("section", element("h3", "Token by token"),
-                    element("p", "On the left the token that looks, on the right where it looks.", class_="note"),
+                    element("p", "Left: attending tokens. Right: attended tokens.", class_="note"),
                     element("div", id="lines"), class_="card")  # fmt: skip
-    matrix = element("section", element("h3", "As a picture"),
-                     element("p", "From top to bottom the tokens that look, from left to right where.", class_="note"),
+    matrix = element("section", element("h3", "Matrix"),
+                     element("p", "Rows: attending tokens. Columns: attended tokens.", class_="note"),
                      element("canvas", id="matrix"), element("p", id="cell", class_="note"), class_="card")  # fmt: skip
     yield element("div", lines, matrix, class_="pair")

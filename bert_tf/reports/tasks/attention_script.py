@@ -1,4 +1,4 @@
-"""What draws the page of attention weights in the browser."""
+"""Style sheet and script of the attention page."""
 
 ATTENTION_STYLE = """
 .sight { display: grid; grid-template-columns: minmax(0, 1.3fr) minmax(0, 1fr); gap: 18px; margin-top: 16px; }
@@ -137,10 +137,10 @@ function choose(layer, head) {
 }
 
 function drawHabits() {
-  const habits = { "itself": 0, "the token before": 0, "the token after": 0, "[CLS]": 0, "[SEP]": 0, "others": 0 };
+  const habits = { "itself": 0, "previous token": 0, "next token": 0, "[CLS]": 0, "[SEP]": 0, "others": 0 };
   for (let from = 0; from < n; from++) for (let to = 0; to < n; to++) {
     const name = to === from ? "itself" : ["[CLS]", "[SEP]"].includes(tokens[to]) ? tokens[to]
-      : to === from - 1 ? "the token before" : to === from + 1 ? "the token after" : "others";
+      : to === from - 1 ? "previous token" : to === from + 1 ? "next token" : "others";
     habits[name] += weights[from * n + to] / n;
   }
   at("habits").replaceChildren();
@@ -206,8 +206,8 @@ function look(token = state.token, side = state.side) {
   const order = [...shares.keys()].sort((a, b) => shares[b] - shares[a]).slice(0, 4);
   const top = order.map(place => `${word(place)} ${percent(shares[place])}`).join(", ");
   at("said").textContent = token === null
-    ? `Shaded: how much each token is looked at, on average: ${top}. Point at a token, or tap it.`
-    : side === "from" ? `${word(token)} looks at ${top}.` : `${word(token)} is looked at by ${top}.`;
+    ? `Shading: mean attention that each token receives: ${top}. Hover over a token, or tap it.`
+    : side === "from" ? `${word(token)} attends to ${top}.` : `${word(token)} is attended to by ${top}.`;
   for (const part of parts) {
     if (part.line) {
       const shown = token === null ? part.share > 0.03 : part[side] === token;

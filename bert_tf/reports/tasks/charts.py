@@ -1,4 +1,4 @@
-"""The charts of answers, as inline SVG."""
+"""Charts of predictions as inline SVG."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from bert_tf.reports.tasks.label_metrics import Calibration
 from bert_tf.reports.text import cut
 
 _LEFT, _RIGHT, _TOP = 44.0, 10.0, 12.0
-# A distance between probability and share that a page points at.
+# Differences between probability and accuracy above this are highlighted.
 _FAR = 0.1
-# Dots of a scatter plot: more would not be seen, and make a page large.
+# Maximum dots of a scatter plot: more dots overlap and make the page large.
 MOST_DOTS = 2000
 
 
 def reliability_chart(calibration: Calibration, lowest: float) -> Element:
-    """Draws the share that is right over the probability that was given, and the rows of each bin below.
+    """Draws a reliability diagram: accuracy over predicted probability, and a histogram of the bins below.
 
     Args:
-        calibration: what to draw.
-        lowest: left end of both axes, in [0, 1).
+        calibration: calibration to draw.
+        lowest: lower end of both axes, in [0, 1).
+
+    Returns:
+        The `svg` element.
     """
     wide, tall, strip = WIDTH - _LEFT - _RIGHT, 230.0, 46.0
     floor = _TOP + tall
@@ -44,38 +47,38 @@ def reliability_chart(calibration: Calibration, lowest: float) -> Element:
     most = max(int(calibration.counts.max(initial=0)), 1)
     for number in np.flatnonzero(calibration.counts).tolist():
         count, accuracy = int(calibration.counts[number]), float(calibration.accuracy[number])
-        given = float(calibration.confidence[number])
+        confidence = float(calibration.confidence[number])
         left = _LEFT + wide * at(max(number / bins, lowest))
         step = _LEFT + wide * at((number + 1) / bins) - left
         height = strip * count / most
-        words = f"{count:,} given {given:.1%} on average: {accuracy:.1%} right"
-        x, y = _LEFT + wide * at(given), floor - tall * max(at(accuracy), 0.0)
+        words = f"{count:,} with mean probability {confidence:.1%}: {accuracy:.1%} correct"
+        x, y = _LEFT + wide * at(confidence), floor - tall * max(at(accuracy), 0.0)
         parts += [
-            element("line", class_="gap", x1=px(x), x2=px(x), y1=px(y), y2=px(floor - tall * at(given))),
-            element("circle", element("title", words), class_=_dot(given - accuracy), cx=px(x), cy=px(y), r="6"),
+            element("line", class_="gap", x1=px(x), x2=px(x), y1=px(y), y2=px(floor - tall * at(confidence))),
+            element("circle", element("title", words), class_=_dot(confidence - accuracy), cx=px(x), cy=px(y), r="6"),
             element("rect", element("title", words), class_="bar", x=px(left + 1), width=px(step - 2), rx="2",
                     y=px(floor + 34 + strip - height), height=px(height)),
             svg_text(f"{count:,}", left + step / 2, floor + 48 + strip, "middle"),
         ]  # fmt: skip
     description = f"Expected calibration error {calibration.error:.3f}."
-    return svg_chart("Share right by probability given", description, floor + strip + 54, parts)
+    return svg_chart("Accuracy by predicted probability", description, floor + strip + 54, parts)
 
 
 def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Element:
-    """Draws a confusion matrix of many labels: right labels from top to bottom, given ones from left to right."""
+    """Draws a confusion matrix of many labels: rows are true labels, columns are predicted labels."""
     size = len(labels)
     left, top = 96.0, 96.0
     side = (WIDTH - left - 4) / size
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     parts = [element("rect", class_="plane", x=px(left), y=px(top), width=px(side * size), height=px(side * size))]
-    for gold, given in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True):
-        words = f"{cut(labels[gold], 40)} taken for {cut(labels[given], 40)}: {counts[gold, given]:,}"
-        if gold == given:
-            words = f"{cut(labels[gold], 40)}: {counts[gold, given]:,} right"
-        cell = element("rect", element("title", f"{words} ({shares[gold, given]:.1%})"),
-                       class_="cell same" if gold == given else "cell", x=f"{left + side * given:.2f}",
+    for gold, predicted in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True):
+        words = f"{cut(labels[gold], 40)} predicted as {cut(labels[predicted], 40)}: {counts[gold, predicted]:,}"
+        if gold == predicted:
+            words = f"{cut(labels[gold], 40)}: {counts[gold, predicted]:,} correct"
+        cell = element("rect", element("title", f"{words} ({shares[gold, predicted]:.1%})"),
+                       class_="cell same" if gold == predicted else "cell", x=f"{left + side * predicted:.2f}",
                        y=f"{top + side * gold:.2f}", width=f"{side * 0.92:.2f}", height=f"{side * 0.92:.2f}",
-                       opacity=f"{0.15 + 0.85 * shares[gold, given]:.2f}")  # fmt: skip
+                       opacity=f"{0.15 + 0.85 * shares[gold, predicted]:.2f}")  # fmt: skip
         parts.append(cell)
     for number, label in enumerate(labels):
         middle = side * (number + 0.5)
@@ -86,11 +89,11 @@ def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Element:
         parts.append(upright)
     right, total = int(np.trace(counts)), int(counts.sum())
     description = f"{size} labels; {right:,} of {total:,} on the diagonal."
-    return svg_chart("Right labels by labels given", description, top + side * size + 4, parts)
+    return svg_chart("True labels by predicted labels", description, top + side * size + 4, parts)
 
 
 def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Element:
-    """Draws numbers given over right ones, both float64 (N,) and finite, with the line on which they are equal."""
+    """Draws predicted over true values, both float64 (N,) and finite, with the diagonal."""
     low, high, ticks = axis_of([*gold.tolist(), *predicted.tolist()])
     margin = 0.02 * (high - low)
     low, high = low - margin, high + margin
@@ -108,19 +111,22 @@ def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Element:
     parts.append(_line("ideal", _LEFT, WIDTH - _RIGHT, floor, _TOP))
     kept = np.unique(np.linspace(0, max(len(gold) - 1, 0), min(MOST_DOTS, len(gold))).round().astype(np.int64))
     for x, y in zip(gold[kept].tolist(), predicted[kept].tolist(), strict=True):
-        words = element("title", f"right {x:.4g}, given {y:.4g}")
+        words = element("title", f"true {x:.4g}, predicted {y:.4g}")
         parts.append(element("circle", words, class_="dot cloud", cx=px(_LEFT + wide * at(x)),
                              cy=px(floor - tall * at(y)), r="3"))  # fmt: skip
-    return svg_chart("Numbers given over right ones", f"{len(gold):,} examples.", floor + 24, parts)
+    return svg_chart("Predicted over true values", f"{len(gold):,} examples.", floor + 24, parts)
 
 
 def stacked_chart(title: str, fates: Sequence[str], rows: Sequence[tuple[str, Sequence[int]]]) -> Element:
-    """Draws one bar a row, cut into parts.
+    """Draws a stacked bar chart, one bar per row.
 
     Args:
-        title: for those who cannot see it.
-        fates: names of the parts, which are their classes in the style sheet.
-        rows: a name and the count of each part.
+        title: accessible title of the chart.
+        fates: names and CSS classes of the parts.
+        rows: name and counts of the parts for each row.
+
+    Returns:
+        The `svg` element.
     """
     step, left, right = 34.0, 118.0, 54.0
     room = WIDTH - left - right

@@ -1,4 +1,4 @@
-"""Entities in their sentence: right, missed, invented, of another type or with other bounds, told apart by form."""
+"""Entities marked in their sentence, styled by outcome: right, missed, invented, wrong type or wrong bounds."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from bert_tf.tasks.scored import ScoredSpans, Span
 
 _COLOURS = 8
 _LONGEST_TYPE = 24
-# Behind spans that overlap.
+# Maximum labels behind overlapping spans.
 _MOST_TAGS = 6
-_WORDS = {TYPE: "of another type", BOUNDS: "with other bounds"}
-# What stands in the legend for any type.
+_WORDS = {TYPE: "with wrong type", BOUNDS: "with wrong bounds"}
+# Placeholder type in the legend.
 _SAMPLE = "TYPE"
 
 
 def in_words(fate: str) -> str:
-    """Returns what became of a span, in words."""
+    """Returns the description of an outcome."""
     return _WORDS.get(fate, fate)
 
 
 class Entities:
-    """Draws entities.
+    """Renders entities.
 
     Args:
-        types: all of them, the most frequent first; each of the first ones has a colour of its own.
+        types: all entity types, the most frequent first; the first ones have distinct colours.
     """
 
     def __init__(self, types: Iterable[str]) -> None:
         self._colours = {label: number % _COLOURS for number, label in enumerate(dict.fromkeys(types))}
 
     def legend(self) -> Element:
-        """Returns what the forms mean."""
+        """Renders the legend of the outcomes."""
         text = "some words"
         first, whole, other = Span(0, 4, _SAMPLE), Span(0, len(text), _SAMPLE), Span(0, len(text), "OTHER")
         samples = (
             (Outcome(RIGHT, whole, whole), "right"),
             (Outcome(MISSED, whole, None), "missed"),
-            (Outcome(INVENTED, None, whole), "found where there is none"),
-            (Outcome(TYPE, whole, other), "found with another type, crossed out"),
-            (Outcome(BOUNDS, first, whole), "found with other bounds: the line is right, the fill was found"),
+            (Outcome(INVENTED, None, whole), "predicted without a true entity"),
+            (Outcome(TYPE, whole, other), "predicted with the wrong type, crossed out"),
+            (Outcome(BOUNDS, first, whole), "predicted with wrong bounds: true span underlined, predicted span filled"),
         )
         return element(
             "ul", *(element("li", self._box(text, [one]), f" {words}") for one, words in samples), class_="legend"
         )
 
     def article_parts(self, row: ScoredSpans, found: Sequence[Outcome]) -> Iterator[Element]:
-        """Yields the text with its entities, cut around those that are wrong where it is long, and counts."""
-        # Wrong ones first: where there is no room for all, they are shown.
+        """Yields the text with its entities and their counts; long texts are cut around the wrong entities."""
+        # Wrong entities come first, so that they are shown if there is not enough room for all.
         spans = [(one.start, one.end) for one in sorted(found, key=lambda one: one.fate == RIGHT)]
         kept = windows(row.text, spans)
         counts = Counter(one.fate for one in found)
-        told = ", ".join(f"{counts[fate]} {in_words(fate)}" for fate in FATES if counts[fate])
-        yield element("p", *self._spelt(row.text, found, kept), class_="read", dir="auto")
+        summary = ", ".join(f"{counts[fate]} {in_words(fate)}" for fate in FATES if counts[fate])
+        yield element("p", *self._marked_text(row.text, found, kept), class_="read", dir="auto")
         hidden = sum(not is_shown(*span, kept) for span in spans)
         note = f"; {plural(hidden, 'entity') if hidden == 1 else f'{hidden} entities'} not shown" if hidden else ""
-        yield element("p", f"{told or 'No entities'}{note}.", class_="note")
+        yield element("p", f"{summary or 'No entities'}{note}.", class_="note")
 
-    def _spelt(self, text: str, found: Sequence[Outcome], kept: Sequence[Window]) -> Iterator[Content]:
-        boxes = _together(found)
+    def _marked_text(self, text: str, found: Sequence[Outcome], kept: Sequence[Window]) -> Iterator[Content]:
+        boxes = _overlap_groups(found)
         for window in kept:
             if window.start:
                 yield element("span", "…", class_="gapmark")
@@ -83,7 +83,7 @@ class Entities:
             yield element("span", "…", class_="gapmark")
 
     def _box(self, text: str, box: Sequence[Outcome], window: Window | None = None) -> Element:
-        """Returns entities that overlap, as far as they stand in a window, with their types behind them."""
+        """Renders the part of overlapping entities inside a window, followed by their types."""
         window = window or Window(box[0].start, box[0].end)
         fates = {one.fate for one in box}
         kind = fates.pop() if len(fates) == 1 else BOUNDS
@@ -99,7 +99,7 @@ class Entities:
 
 
 def _tag(one: Outcome) -> Element:
-    """Returns the type and, where it is not right, what became of the entity."""
+    """Renders the type of an entity and, if it is not right, its outcome."""
     label = cut(one.spans[0].label, _LONGEST_TYPE)
     if one.fate in (MISSED, INVENTED):
         return element("b", f"{one.fate} {label}".rstrip(), class_="tag")
@@ -109,8 +109,8 @@ def _tag(one: Outcome) -> Element:
     return element("b", f"{label} bounds" if one.fate == BOUNDS else label, class_="tag")
 
 
-def _together(found: Sequence[Outcome]) -> list[list[Outcome]]:
-    """Returns the outcomes, in order, those that overlap as one."""
+def _overlap_groups(found: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Groups overlapping outcomes, in order of the text."""
     boxes: list[list[Outcome]] = []
     reach = -1
     for one in sorted(found, key=lambda one: one.start):

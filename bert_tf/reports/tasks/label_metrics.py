@@ -1,4 +1,4 @@
-"""What the answers of a classification come to: confusions, figures by label, calibration.
+"""Classification metrics: confusion matrix, metrics by label, calibration.
 
 Shape legend: N rows, C labels, B bins.
 """
@@ -18,13 +18,13 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Scores:
-    """How one label fares.
+    """Counts and metrics of one label.
 
     Args:
-        label: its name.
-        gold: rows whose right label it is.
-        predicted: rows that were given it.
-        right: both.
+        label: name of the label.
+        gold: number of rows with this true label.
+        predicted: number of rows with this predicted label.
+        right: number of rows with both.
     """
 
     label: str
@@ -34,28 +34,28 @@ class Scores:
 
     @property
     def precision(self) -> float:
-        """Share that is right of those that were given the label; 0 where there are none."""
+        """Precision; 0 if the label is never predicted."""
         return self.right / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share that was found of those whose label it is; 0 where there are none."""
+        """Recall; 0 if no row has the label."""
         return self.right / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of both."""
+        """Harmonic mean of precision and recall; 0 if neither is defined."""
         return 2 * self.right / (self.gold + self.predicted) if self.gold + self.predicted else 0.0
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Rows by the probability of the label that was chosen, in bins of equal width (arXiv 1706.04599, section 2).
+    """Calibration by predicted probability, in bins of equal width (arXiv 1706.04599, section 2).
 
     Args:
-        counts: int64 (B,), rows of each bin.
-        confidence: float64 (B,), mean probability of each; 0 where there are no rows.
-        accuracy: float64 (B,), share that is right of each; 0 where there are no rows.
+        counts: int64 (B,), number of rows in each bin.
+        confidence: float64 (B,), mean probability of the predicted label; 0 for empty bins.
+        accuracy: float64 (B,), accuracy; 0 for empty bins.
     """
 
     counts: np.ndarray
@@ -64,18 +64,25 @@ class Calibration:
 
     @property
     def error(self) -> float:
-        """The expected calibration error: mean distance of both over all rows."""
+        """The expected calibration error: mean distance of confidence and accuracy over all rows."""
         return float((self.counts * np.abs(self.confidence - self.accuracy)).sum() / max(self.counts.sum(), 1))
 
     @property
     def overconfidence(self) -> float:
-        """Mean probability less the share that is right."""
+        """Mean confidence minus accuracy."""
         return float((self.counts * (self.confidence - self.accuracy)).sum() / max(self.counts.sum(), 1))
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A row whose label is wrong: the one it was given, and the probabilities of both."""
+    """A misclassified row.
+
+    Args:
+        row: the row with its true label.
+        predicted: predicted label.
+        predicted_probability: probability of the predicted label.
+        gold_probability: probability of the true label.
+    """
 
     row: ScoredLabel
     predicted: str
@@ -84,10 +91,10 @@ class Mistake:
 
 
 class LabelFigures:
-    """The figures of answers.
+    """Metrics of predicted labels.
 
     Args:
-        judged: the answers. A right label that is none of `judged.labels` comes after these.
+        scored: predictions with their true labels. True labels missing from `scored.labels` are appended to them.
     """
 
     def __init__(self, scored: ScoredLabels) -> None:
@@ -96,25 +103,25 @@ class LabelFigures:
         self.labels = (*scored.labels, *sorted({row.gold for row in scored.rows} - known))
         self._number = {label: number for number, label in enumerate(self.labels)}
         probabilities = np.array([row.probabilities for row in scored.rows], np.float64)
-        # A model that has diverged gives what is no number.
+        # A diverged model predicts NaN.
         self._probabilities = np.nan_to_num(probabilities.reshape(len(scored.rows), len(scored.labels)))
         self._predicted = self._probabilities.argmax(axis=1)
         self._gold = np.array([self._number[row.gold] for row in scored.rows], np.int64)
 
     @cached_property
     def confusion(self) -> np.ndarray:
-        """Rows by right label and label given: int64 (C, C)."""
+        """The confusion matrix, true by predicted label: int64 (C, C)."""
         size = len(self.labels)
         flat = np.bincount(self._gold * size + self._predicted, minlength=size * size)
         return flat.reshape(size, size)
 
     @property
     def accuracy(self) -> float:
-        """Share of rows that is right."""
+        """The accuracy; 0 without rows."""
         return float((self._gold == self._predicted).mean()) if len(self._rows) else 0.0
 
     def scores(self) -> list[Scores]:
-        """Returns how every label fares, in their order."""
+        """Returns the scores of every label, in the order of `labels`."""
         gold, predicted, right = self.confusion.sum(axis=1), self.confusion.sum(axis=0), np.diag(self.confusion)
         counts = zip(gold.tolist(), predicted.tolist(), right.tolist(), strict=True)
         return [Scores(label, *three) for label, three in zip(self.labels, counts, strict=True)]
@@ -133,7 +140,7 @@ class LabelFigures:
         )
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Yields the rows whose label is wrong, in their order."""
+        """Yields the misclassified rows in order."""
         for number in np.flatnonzero(self._gold != self._predicted).tolist():
             row, gold, predicted = self._rows[number], int(self._gold[number]), int(self._predicted[number])
             shares = self._probabilities[number]
@@ -141,11 +148,11 @@ class LabelFigures:
             yield Mistake(row, self.labels[predicted], float(shares[predicted]), of_gold)
 
     def confused(self) -> list[tuple[str, str, int, float]]:
-        """Returns right label, label given, count and share of the right label's rows, the most frequent first."""
+        """Returns true label, predicted label, count and share of the true label's rows, the most frequent first."""
         totals = self.confusion.sum(axis=1)
         pairs = [
-            (self.labels[gold], self.labels[given], int(count), float(count / totals[gold]))
-            for (gold, given), count in np.ndenumerate(self.confusion)
-            if count and gold != given
+            (self.labels[gold], self.labels[predicted], int(count), float(count / totals[gold]))
+            for (gold, predicted), count in np.ndenumerate(self.confusion)
+            if count and gold != predicted
         ]
         return sorted(pairs, key=lambda pair: (-pair[2], -pair[3]))

@@ -1,4 +1,4 @@
-"""The page of a regression: numbers given over right ones, their differences, the worst errors."""
+"""Report on a regression: predicted over true values, residuals, worst errors."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _BINS = 24
 
 
 def number_sections(scored: ScoredNumbers) -> Iterator[Element]:
-    """Yields what is to be said of numbers; one that is not finite is as wrong as can be, and not drawn."""
+    """Yields the sections on predicted numbers; non-finite predictions are the worst errors and are not drawn."""
     gold = np.array([row.gold for row in scored.rows], np.float64)
     predicted = np.array([row.predicted for row in scored.rows], np.float64)
-    there = np.isfinite(gold) & np.isfinite(predicted)
-    yield element("h2", "Given and right")
-    yield element("div", _scatter(gold[there], predicted[there]), _residuals((predicted - gold)[there]), class_="pair")
+    kept = np.isfinite(gold) & np.isfinite(predicted)
+    yield element("h2", "Predicted and true values")
+    yield element("div", _scatter(gold[kept], predicted[kept]), _residuals((predicted - gold)[kept]), class_="pair")
     yield from _errors(scored.rows, gold, predicted)
 
 
 def _scatter(gold: np.ndarray, predicted: np.ndarray) -> Element:
     some = f" {MOST_DOTS:,} of them are drawn." if len(gold) > MOST_DOTS else ""
-    note = f"From left to right the right number, upwards the one given. On the dashed line both are equal.{some}"
-    return chart_card("Numbers given over right ones", note, scatter_chart(gold, predicted))
+    note = f"Horizontal axis: true value. Vertical axis: predicted value. Both are equal on the dashed line.{some}"
+    return chart_card("Predicted over true values", note, scatter_chart(gold, predicted))
 
 
 def _residuals(differences: np.ndarray) -> Element:
     if not len(differences):
-        return chart_card("Given less right", "There are none.", element("svg", class_="chart"))
-    # As far to one side as to the other, so that too high and too low are seen as such.
+        return chart_card("Residuals", "No finite predictions.", element("svg", class_="chart"))
+    # The range is symmetric, so that too high and too low values are easy to tell apart.
     reach = float(np.abs(differences).max()) or 1.0
     counts, edges = np.histogram(differences, _BINS, (-reach, reach))
     bars = [
@@ -48,9 +48,9 @@ def _residuals(differences: np.ndarray) -> Element:
     ]
     mean, middle = float(differences.mean()), float(np.median(np.abs(differences)))
     side = "too high" if mean > 0 else "too low"
-    note = f"On average {abs(mean):.3g} {side}; half of them within {middle:.3g} of the right one."
+    note = f"On average {abs(mean):.3g} {side}; half of the predictions are within {middle:.3g} of the true value."
     ticks = [(_BINS * part / 4, f"{-reach + reach * part / 2:+.3g}" if part != 2 else "0") for part in range(5)]
-    return chart_card("Given less right", note, column_chart("Given less right", note, bars, ticks))
+    return chart_card("Residuals", note, column_chart("Residuals", note, bars, ticks))
 
 
 def _errors(rows: Sequence[ScoredNumber], gold: np.ndarray, predicted: np.ndarray) -> Iterator[Element]:
@@ -61,7 +61,7 @@ def _errors(rows: Sequence[ScoredNumber], gold: np.ndarray, predicted: np.ndarra
     yield element("h2", f"The worst {plural(len(chosen), 'error')}" if len(chosen) > 1 else "Errors")
     yield element(
         "p",
-        f"The greatest differences first. Lines go from {low:.4g} to {high:.4g}; the ring is right, the square given.",
+        f"Largest differences first. Lines span {low:.4g} to {high:.4g}; ring: true value, square: prediction.",
         class_="note",
     )
     yield from bounded(chosen, lambda number, row: _error(number, row, low, high))
@@ -79,19 +79,19 @@ def _distance(row: ScoredNumber) -> float:
 
 
 def _in_words(row: ScoredNumber) -> str:
-    return f"given {row.predicted:.4g}, right {row.gold:.4g}: {row.predicted - row.gold:+.3g}"
+    return f"predicted {row.predicted:.4g}, true {row.gold:.4g}: {row.predicted - row.gold:+.3g}"
 
 
 def _scale(row: ScoredNumber, low: float, high: float) -> Iterator[Element]:
-    """Yields both numbers on a line; nothing where one of them has no place there."""
+    """Yields both numbers on a scale, or nothing if one of them is not finite."""
     if not np.isfinite(_distance(row)) or low == high:
         return
-    right, given = ((value - low) / (high - low) for value in (row.gold, row.predicted))
+    gold, predicted = ((value - low) / (high - low) for value in (row.gold, row.predicted))
     yield element(
         "div",
-        element("u", style=f"left:{min(right, given):.1%};width:{abs(right - given):.1%}"),
-        element("i", style=f"left:{right:.1%}"),
-        element("i", style=f"left:{given:.1%}", class_="off"),
+        element("u", style=f"left:{min(gold, predicted):.1%};width:{abs(gold - predicted):.1%}"),
+        element("i", style=f"left:{gold:.1%}"),
+        element("i", style=f"left:{predicted:.1%}", class_="off"),
         class_="scale",
         aria_hidden="true",
     )

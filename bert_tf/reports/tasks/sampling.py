@@ -1,4 +1,4 @@
-"""Which answers a page shows: the worst ones, and a sample of others."""
+"""Selects the predictions shown in a report: the worst ones and a sample of the others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ SHOWN_WORST = 100
 
 
 def worst(rows: Sequence[Row], badness: Callable[[Row], Any], count: int = SHOWN_WORST) -> list[Row]:
-    """Returns the `count` rows of the greatest badness, the worst first.
+    """Returns the rows with the largest badness, the worst first.
 
-    Of those between which the badness of the last one decides nothing, it takes some from all over the file: its
-    beginning may be about one thing.
+    Ties at the last place are sampled evenly over the file, because its beginning may cover a single topic.
+
+    Args:
+        rows: rows in the order of the file.
+        badness: sort key of a row; larger is worse.
+        count: maximum number of rows.
+
+    Returns:
+        At most `count` rows.
     """
     bad = [(badness(row), row) for row in rows]
     order = sorted(bad, key=lambda pair: pair[0], reverse=True)
@@ -25,7 +32,7 @@ def worst(rows: Sequence[Row], badness: Callable[[Row], Any], count: int = SHOWN
 
 
 def spread(rows: Sequence[Row], count: int) -> list[Row]:
-    """Returns `count` of the rows, at equal distances, in their order; all where there are no more."""
+    """Returns `count` evenly spaced rows in order, or all rows if there are at most `count`."""
     if len(rows) <= count:
         return list(rows)
     return [rows[(2 * number + 1) * len(rows) // (2 * count)] for number in range(count)]

@@ -1,4 +1,4 @@
-"""What became of every span of a text: right, missed, invented, of another type or with other bounds."""
+"""Matches predicted spans to gold spans: right, missed, invented, wrong type or wrong bounds."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from bert_tf.reports.tasks.label_metrics import Scores
 from bert_tf.tasks.scored import ScoredSpans, Span
 
 RIGHT, TYPE, BOUNDS, MISSED, INVENTED = "right", "type", "bounds", "missed", "invented"
-# In the order in which pages show them.
+# In display order.
 FATES = (RIGHT, BOUNDS, TYPE, MISSED, INVENTED)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A right span and the one found for it.
+    """A gold span and its matching predicted span.
 
     Args:
-        fate: of `FATES`; `type` may have other bounds too.
-        gold: the right one; None where `fate` is invented.
-        predicted: the one found; None where `fate` is missed.
+        fate: outcome, one of `FATES`; with `type` the bounds may also differ.
+        gold: gold span; None if `fate` is invented.
+        predicted: predicted span; None if `fate` is missed.
     """
 
     fate: str
@@ -29,24 +29,31 @@ class Outcome:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """Those that there are."""
+        """The gold and the predicted span, without None."""
         return tuple(span for span in (self.gold, self.predicted) if span is not None)
 
     @property
     def start(self) -> int:
-        """The first character of both."""
+        """The smaller start offset of both spans."""
         return min(span.start for span in self.spans)
 
     @property
     def end(self) -> int:
-        """The character after the last one of both."""
+        """The larger end offset (exclusive) of both spans."""
         return max(span.end for span in self.spans)
 
 
 def outcomes(row: ScoredSpans) -> list[Outcome]:
-    """Returns what became of the spans of a text, in the order of the text; every span is in one outcome.
+    """Matches the spans of a text; every span is in exactly one outcome.
 
-    A span found belongs to the right one of equal bounds, or else to the first that it overlaps and that has none yet.
+    A predicted span is matched to the gold span with equal bounds, else to the first unmatched gold span that it
+    overlaps.
+
+    Args:
+        row: text with gold and predicted spans.
+
+    Returns:
+        Outcomes in the order of the text.
     """
     gold, found = _ordered(row.gold), _ordered(row.predicted)
     same_place = {(span.start, span.end): span for span in found}
@@ -55,13 +62,13 @@ def outcomes(row: ScoredSpans) -> list[Outcome]:
         other = same_place.pop((span.start, span.end), None)
         if other is not None:
             pairs.append(Outcome(RIGHT if other.label == span.label else TYPE, span, other))
-    met, given = {pair.gold for pair in pairs}, {pair.predicted for pair in pairs}
-    pairs += _overlapping([span for span in gold if span not in met], [span for span in found if span not in given])
+    matched, used = {pair.gold for pair in pairs}, {pair.predicted for pair in pairs}
+    pairs += _overlapping([span for span in gold if span not in matched], [span for span in found if span not in used])
     return sorted(pairs, key=lambda pair: (pair.start, pair.end))
 
 
 def by_type(rows: Iterable[ScoredSpans]) -> list[Scores]:
-    """Returns how every type of span fares, the most frequent first; right is what equals a right span."""
+    """Returns the scores of every span type, the most frequent first; a prediction is right on an exact match."""
     counts: dict[str, list[int]] = {}
     for row in rows:
         gold, predicted = set(row.gold), set(row.predicted)
@@ -77,7 +84,7 @@ def _ordered(spans: Sequence[Span]) -> list[Span]:
 
 
 def _overlapping(gold: Sequence[Span], found: Sequence[Span]) -> list[Outcome]:
-    """Returns the outcomes of spans of which none has the bounds of another; spans of one side stand apart."""
+    """Matches spans without equal bounds by overlap; the spans of each side must be disjoint."""
     pairs, waiting = [], list(found)
     for span in gold:
         while waiting and waiting[0].end <= span.start:

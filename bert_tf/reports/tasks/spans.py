@@ -1,4 +1,4 @@
-"""The page of spans: answers to questions in their contexts, or entities in their sentences."""
+"""Report on spans: answers to questions in their contexts, or entities in their sentences."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from bert_tf.tasks.scored import ScoredSpans, Span
 _SHOWN_RIGHT = 25
 _MOST_TYPES = 40
 _PARTIAL, _WRONG = "partial", "wrong"
-# An answer in words, beside its place in the context; of many right ones the first.
+# Maximum length of an answer text, and maximum number of gold answers.
 _LONGEST_ANSWER, _MOST_RIGHT = 200, 4
 _NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True)
 class _Example:
-    """A text and, of entities, what became of them."""
+    """A text and the outcomes of its entities."""
 
     row: ScoredSpans
     found: Sequence[Outcome]
 
     @property
     def badness(self) -> tuple[float, int]:
-        """The less is right the worse; of those as bad, the more is wrong."""
+        """Sort key: examples with a lower score are worse, then examples with more wrong spans."""
         return -self.row.right, sum(one.fate != RIGHT for one in self.found)
 
 
 def span_sections(rows: Sequence[ScoredSpans]) -> Iterator[Element]:
-    """Yields what is to be said of spans: as answers where the texts have headings, else as entities."""
+    """Yields the sections on predicted spans: as answers if the texts have headings, else as entities."""
     if any(row.heading for row in rows):
-        yield element("h2", "How many are right")
+        yield element("h2", "Scores")
         yield _verdicts(rows)
         yield from _examples([_Example(row, ()) for row in rows], _question, _question_legend(), "question")
         return
     found = [_Example(row, outcomes(row)) for row in rows]
     scores = by_type(rows)
     entities = Entities(score.label for score in scores)
-    yield element("h2", "What became of the entities")
+    yield element("h2", "Outcomes")
     yield _fates(found)
     if scores:
         yield element("h2", "By type")
-        yield scores_table(("Type", "Right", "Found"), scores[:_MOST_TYPES])
+        yield scores_table(("Type", "Gold", "Predicted"), scores[:_MOST_TYPES])
     yield from _examples(
         found, lambda example: entities.article_parts(example.row, example.found), entities.legend(), "text"
     )
@@ -73,10 +73,10 @@ def _verdicts(rows: Sequence[ScoredSpans]) -> Element:
             lines.append((name, [counts[kind] for kind in kinds]))
     sums = [f"{percent(sum(line[place] for _, line in lines), len(rows))} {kind}" for place, kind in enumerate(kinds)]
     left_out = sum(bool(row.gold) and not row.predicted for row in rows)
-    said = f" {left_out:,} that have an answer were said to have none." if left_out else ""
+    note = f" {left_out:,} with an answer were predicted to have none." if left_out else ""
     keys = element("ul", *(_key(kind) for kind in kinds), class_="legend")
-    chart = element("div", keys, stacked_chart("Questions by what became of them", kinds, lines))
-    return chart_card("Questions", f"{', '.join(sums)}.{said}", chart, "wide narrow")
+    chart = element("div", keys, stacked_chart("Questions by score", kinds, lines))
+    return chart_card("Questions", f"{', '.join(sums)}.{note}", chart, "wide narrow")
 
 
 def _fates(examples: Sequence[_Example]) -> Element:
@@ -89,7 +89,7 @@ def _fates(examples: Sequence[_Example]) -> Element:
     total = Counter(fate for count in counts.values() for fate in count.elements())
     note = ", ".join(f"{total[fate]:,} {in_words(fate)}" for fate in FATES)
     keys = element("ul", *(_key(fate) for fate in FATES), class_="legend")
-    chart = element("div", keys, stacked_chart("Entities by what became of them", FATES, lines))
+    chart = element("div", keys, stacked_chart("Entities by outcome", FATES, lines))
     return chart_card("Entities", f"{note}.", chart, "wide narrow")
 
 
@@ -100,21 +100,21 @@ def _key(fate: str) -> Element:
 def _examples(
     examples: Sequence[_Example], parts: Callable[[_Example], Iterator[Element]], legend: Element, what: str
 ) -> Iterator[Element]:
-    """Yields the worst texts and some right ones."""
+    """Yields the worst examples and a sample of right ones."""
     wrong = [example for example in examples if example.row.right < 1]
     right = [example for example in examples if example.row.right >= 1]
     chosen = worst(wrong, lambda example: example.badness)
-    yield element("h2", f"The worst {plural(len(chosen), what)}" if chosen else "Nothing is wrong")
+    yield element("h2", f"The worst {plural(len(chosen), what)}" if chosen else "No errors")
     if chosen:
-        note = f"{len(wrong):,} of {len(examples):,} are not wholly right."
-        some = " These are the worst, and of those as bad some from all over the file."
+        note = f"{len(wrong):,} of {len(examples):,} are not fully right."
+        some = " The worst are shown; ties are sampled evenly over the file."
         yield element("p", note + (some if len(wrong) > SHOWN_WORST else ""), class_="note")
     yield legend
     yield from _articles(chosen, parts)
     if right:
         sample = spread(right, _SHOWN_RIGHT)
         of_all = f" of {len(right):,}" if len(right) > len(sample) else ""
-        yield element("h2", f"{plural(len(sample), what)}{of_all} that the model gets right")
+        yield element("h2", f"{plural(len(sample), what)}{of_all} predicted correctly")
         yield from _articles(sample, parts)
 
 
@@ -130,7 +130,7 @@ def _article(number: int, row: ScoredSpans, parts: Iterator[Element]) -> Element
 
 
 def _question_legend() -> Element:
-    samples = (("gold", "right answer"), ("found", "what the model answers"), ("gold found", "both"))
+    samples = (("gold", "gold answer"), ("found", "predicted answer"), ("gold found", "both"))
     return element(
         "ul", *(element("li", element("mark", text, class_=kind)) for kind, text in samples), class_="legend"
     )
@@ -140,12 +140,12 @@ def _question(example: _Example) -> Iterator[Element]:
     row = example.row
     yield element("p", element("bdi", cut(row.heading, WHOLE)), class_="question", dir="auto")
     golds = list(dict.fromkeys(row.text[span.start : span.end] for span in row.gold))
-    found = [row.text[span.start : span.end] for span in row.predicted]
+    predictions = [row.text[span.start : span.end] for span in row.predicted]
     more = f" and {len(golds) - _MOST_RIGHT} more" if len(golds) > _MOST_RIGHT else ""
     yield element(
         "dl",
-        element("dt", "said"), element("dd", *_answers(found[:1]), class_="texts"),
-        element("dt", "right"), element("dd", *_answers(golds[:_MOST_RIGHT]), more, class_="texts"),
+        element("dt", "predicted"), element("dd", *_answers(predictions[:1]), class_="texts"),
+        element("dt", "gold"), element("dd", *_answers(golds[:_MOST_RIGHT]), more, class_="texts"),
         class_="said",
     )  # fmt: skip
     spans = [(span.start, span.end) for span in (*row.predicted[:1], *row.gold)]
@@ -153,7 +153,7 @@ def _question(example: _Example) -> Iterator[Element]:
     yield element("p", *_marked(row, kept), class_="read small", dir="auto")
     hidden = sum(not is_shown(*span, kept) for span in dict.fromkeys(spans))
     if hidden:
-        yield element("p", f"{plural(hidden, 'right answer')} further away not shown", class_="note")
+        yield element("p", f"{plural(hidden, 'more answer')} outside the shown text", class_="note")
 
 
 def _answers(texts: Sequence[str]) -> Iterator[Content]:
@@ -166,7 +166,7 @@ def _answers(texts: Sequence[str]) -> Iterator[Content]:
 
 
 def _marked(row: ScoredSpans, kept: Sequence[Window]) -> Iterator[Content]:
-    """Yields what is kept of a context, right answers and the one given marked."""
+    """Yields the shown parts of a context, with the gold answers and the predicted answer marked."""
     for window in kept:
         if window.start:
             yield element("span", "…", class_="gapmark")
@@ -183,7 +183,7 @@ def _marked(row: ScoredSpans, kept: Sequence[Window]) -> Iterator[Content]:
 
 
 def pieces(spans: Sequence[Span], window: Window) -> Iterator[tuple[int, int]]:
-    """Yields the parts of a window between all places where spans begin or end."""
+    """Splits a window at all span boundaries and yields the (start, end) parts."""
     places = {place for span in spans for place in (span.start, span.end) if window.start < place < window.end}
     cuts = [window.start, *sorted(places), window.end]
     yield from itertools.pairwise(cuts)

@@ -1,4 +1,4 @@
-"""The style of what only the pages of tasks have: matrices, marked spans, errors, strips."""
+"""Additional style sheet of the task reports: matrices, marked spans, errors, strips."""
 
 PAGE_STYLE = """
 :root {

@@ -1,4 +1,4 @@
-"""The page of several runs: the best one, each setting's spread, and a table of all."""
+"""Report on a sweep: the best run, the spread of each setting, and a table of all runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bert_tf.tasks.finetune.results import (
 
 RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE = "results.json", "results.md", "results.html"
 _MOST_FIGURES = 6
-# Rows of the chart: the best settings.
+# Maximum settings in the chart, the best first.
 _MOST_DRAWN = 40
 _SORTING = """
 for (const table of document.querySelectorAll("table")) {
@@ -57,16 +57,16 @@ for (const table of document.querySelectorAll("table")) {
 
 
 def write_results(folder: Path, title: str, rows: Sequence[RunRow], metric: str) -> Path:
-    """Writes `results.json`, `results.md` and `results.html`, each whole or not at all.
+    """Writes `results.json`, `results.md` and `results.html`, each atomically.
 
     Args:
-        folder: exists.
-        title: what was run.
-        rows: the runs that are done or failed, in any order; more may come later.
-        metric: name of the figure that decides, the larger the better.
+        folder: existing directory.
+        title: title of the sweep.
+        rows: finished and failed runs in any order; later calls may add runs.
+        metric: name of the metric that ranks the runs; larger is better.
 
     Returns:
-        The page's path.
+        The path of the page.
     """
     for name, content in ((RESULTS_JSON, summary), (RESULTS_MARKDOWN, markdown)):
         with staged_file(folder / name) as file:
@@ -80,16 +80,16 @@ def _write_page(path: Path, title: str, rows: Sequence[RunRow], metric: str) -> 
     best = next((row for row in rows if row.is_best), None)
     hours = sum(row.seconds for row in rows) / 3600
     done = plural(len(rows), "run")
-    lead = f"{done} of {plural(len(settings), 'setting')}, {hours:.2g} hours in all; {metric} decides."
+    lead = f"{done} of {plural(len(settings), 'setting')}, {hours:.2g} hours in total, ranked by {metric}."
     main = extended(element("main"), heading("bert_tf runs", title, cut(lead)))
-    extended(main, warning(_trouble(rows)))
+    extended(main, warning(_failure_summary(rows)))
     if best is not None:
         main.append(_best(best, metric))
     main.append(element("h2", "By settings"))
     if any(one.values for one in settings):
         note = (
-            "A dot is a run, a ring the best one, a cross one that collapsed. The line across is a setting's mean, "
-            "the band one sample standard deviation to either side."
+            "Dot: run. Ring: best run. Cross: collapsed run. The vertical line is the mean of a setting, the band one "
+            "sample standard deviation on either side."
         )
         some = f" The best {_MOST_DRAWN} settings." if len(settings) > _MOST_DRAWN else ""
         main.append(chart_card(cut(metric), note + some, _strips(settings[:_MOST_DRAWN]), "wide strip"))
@@ -100,23 +100,23 @@ def _write_page(path: Path, title: str, rows: Sequence[RunRow], metric: str) -> 
     write_page(path, f"Runs: {title}", main)
 
 
-def _trouble(rows: Sequence[RunRow]) -> str:
+def _failure_summary(rows: Sequence[RunRow]) -> str:
     collapsed, failed = sum(row.collapsed for row in rows), sum(row.metrics is None for row in rows)
-    found = [f"{count} {what}" for count, what in ((collapsed, "collapsed"), (failed, "failed")) if count]
-    return f"{' and '.join(found)} of {plural(len(rows), 'run')}: see their remarks below." if found else ""
+    counts = [f"{count} {what}" for count, what in ((collapsed, "collapsed"), (failed, "failed")) if count]
+    return f"{' and '.join(counts)} of {plural(len(rows), 'run')}: see their remarks below." if counts else ""
 
 
 def _best(best: RunRow, metric: str) -> Element:
     value = best.value(metric)
-    others = [(name, figure(number)) for name, number in (best.metrics or {}).items() if name != metric]
+    other_metrics = [(name, figure(number)) for name, number in (best.metrics or {}).items() if name != metric]
     settings = [(name, written(number)) for name, number in best.settings.items()]
     boxes = [(cut(metric, 40), measured(value), f"the best run, {cut(best.name, 60)}")]
-    boxes += [(cut(name, 40), number, "") for name, number in (*settings, *others)[:_MOST_FIGURES]]
+    boxes += [(cut(name, 40), number, "") for name, number in (*settings, *other_metrics)[:_MOST_FIGURES]]
     return figure_boxes(boxes)
 
 
 def _strips(settings: Sequence[Setting]) -> Element:
-    """Draws the deciding figure of every run, a line for each setting."""
+    """Draws the ranking metric of every run, one row per setting."""
     metric = settings[0].metric
     low, high, ticks = axis_of([value for one in settings for value in one.values])
     step, left, right, top = 40.0, 16.0, 40.0, 8.0
@@ -135,8 +135,8 @@ def _strips(settings: Sequence[Setting]) -> Element:
         if one.mean is not None:
             parts += _spread(one, one.mean, at, y)
         parts += [mark for row in one.rows for mark in _run(row, metric, at, y)]
-    said = (f"{one.name}: {measured(one.mean)}" for one in settings)
-    return svg_chart(f"{metric} by setting", cut("; ".join(said), 2000), floor + 24, parts)
+    means = (f"{one.name}: {measured(one.mean)}" for one in settings)
+    return svg_chart(f"{metric} by setting", cut("; ".join(means), 2000), floor + 24, parts)
 
 
 def _spread(one: Setting, mean: float, at, y: float) -> Iterator[Element]:
@@ -184,14 +184,14 @@ def _runs(rows: Sequence[RunRow], metric: str) -> Element:
     names, figures = setting_names(rows), figure_names(rows, metric)[:_MOST_FIGURES]
     columns = (("Run", ""), *((cut(name, 40), "n") for name in (*names, *figures)), ("Step", "n"), ("Seconds", "n"))
     cells: Iterator[tuple[Content, ...]] = (
-        (_named(row), *(written(row.settings.get(name)) for name in names),
+        (_run_name(row), *(written(row.settings.get(name)) for name in names),
          *(measured((row.metrics or {}).get(name)) for name in figures), f"{row.step:,}", f"{row.seconds:,.0f}")
         for row in ordered(rows, metric)
     )  # fmt: skip
     return _sortable(table_card(columns, cells))
 
 
-def _named(row: RunRow) -> Element:
+def _run_name(row: RunRow) -> Element:
     badges = []
     if row.is_best:
         badges.append(element("span", "best", class_="badge best"))
@@ -205,7 +205,7 @@ def _named(row: RunRow) -> Element:
 
 
 def _sortable(card: Element) -> Element:
-    """Gives the cells of a table what the script sorts them by, where it is not their text."""
+    """Adds sort keys to the numeric cells of a table for the sorting script."""
     card.set("class", "card tablecard wide sortable")
     for cell in card.iter("td"):
         text = cell.text or ""

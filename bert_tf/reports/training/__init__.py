@@ -1,1 +1,1 @@
-"""The report of a training run."""
+"""Report on a training run."""

@@ -1,4 +1,4 @@
-"""What the last figures of a run were to be, for its page."""
+"""Baselines section of the training report."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from bert_tf.reports.html import Content, element
 from bert_tf.training.evaluation.context import Evaluation
 
 _FIGURES = (
-    ("mlm_accuracy", "Masked words: right", "{:.2%}"),
-    ("mlm_loss", "Masked words: loss", "{:.3f}"),
-    ("mlm_perplexity", "Masked words: perplexity", "{:,.2f}"),
-    ("nsp_accuracy", "Next sentence: right", "{:.2%}"),
+    ("mlm_accuracy", "Masked tokens: accuracy", "{:.2%}"),
+    ("mlm_loss", "Masked tokens: loss", "{:.3f}"),
+    ("mlm_perplexity", "Masked tokens: perplexity", "{:,.2f}"),
+    ("nsp_accuracy", "Next sentence: accuracy", "{:.2%}"),
 )
-_COLUMNS = (("Held out", ""), ("Here", "n"), ("Chance", "n"), ("Published", "n"))
+_COLUMNS = (("Validation", ""), ("This run", "n"), ("Chance", "n"), ("Published", "n"))
 
 
 def expectations(evaluation: Evaluation) -> Iterator[Element]:
-    """Yields the section of an evaluation; nothing where nothing is known to expect."""
+    """Yields the section on the baselines of an evaluation, or nothing if it has none."""
     expected = evaluation.expected
     if not expected.chance and not expected.published:
         return
-    yield element("h2", "What to expect")
-    note = "Chance is the best constant guess, made in knowledge of these very data: the fewer, the harder to beat."
+    yield element("h2", "Baselines")
+    note = "Chance: the best constant guess on this validation set; it is harder to beat on small sets."
     if expected.source:
-        note += f" Published: after full training, on other text ({expected.source})."
+        note += f" Published: after full training, on different text ({expected.source})."
     yield element("p", note, class_="note")
     if expected.remarks:
         remarks = element("ul", *(element("li", remark) for remark in expected.remarks))
-        yield element("div", element("b", "Outside of what is to be expected"), remarks, class_="verdict warn")
+        yield element("div", element("b", "Unexpected metrics"), remarks, class_="verdict warn")
     yield table_card(_COLUMNS, _rows(evaluation))
 
 

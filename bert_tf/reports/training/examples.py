@@ -1,4 +1,4 @@
-"""Held-out examples as the model fills them in, for the page of a run."""
+"""Section of the training report with the model's predictions for masked validation examples."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from bert_tf.text.vocabulary import CONTINUATION
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample, MaskPrediction
 
 _COLUMNS = (
-    ("Right piece", ""),
-    ("Its probability", "n"),
+    ("Correct piece", ""),
+    ("Probability", "n"),
     *((f"Guess {number}", "") for number in range(1, GUESSES + 1)),
 )
 
 
 def filled_examples(examples: Sequence[FilledExample]) -> Iterator[Element]:
-    """Yields the section of these examples; nothing where there are none."""
+    """Yields the section on sample predictions, or nothing without examples."""
     if not examples:
         return
-    yield element("h2", "Masks filled in")
+    yield element("h2", "Sample predictions")
     yield element(
         "p",
-        "The first held-out examples at the last evaluation. In the place of every mask stands the piece that the "
-        "model thinks likeliest.",
+        "The first validation examples at the last evaluation. Each mask is replaced by the most probable piece.",
         class_="note",
     )
     yield element(
         "ul",
-        element("li", _ruby("right", "word", "83%", ""), " right, and its probability"),
-        element("li", _ruby("wrong", "other", "word", ""), " wrong; above stands the right piece"),
+        element("li", _ruby("right", "word", "83%", ""), " correct, with its probability"),
+        element("li", _ruby("wrong", "other", "word", ""), " wrong, with the correct piece"),
         class_="legend",
     )
     for number, example in enumerate(examples, start=1):
@@ -43,22 +42,22 @@ def _article(number: int, example: FilledExample) -> Element:
     header = element(
         "header",
         element("b", f"{number}"),
-        element("span", f"{len(example.tokens)} tokens, {right} of {len(example.fillings)} masks right"),
+        element("span", f"{len(example.tokens)} tokens, {right} of {len(example.fillings)} masks correct"),
     )
     paragraphs = (
         extended(
             element("p", class_=f"segment {'ab'[segment]}", data_name="AB"[segment], dir="auto"),
-            _spelt(example, segment),
+            _spaced_tokens(example, segment),
         )
         for segment in sorted({token.segment for token in example.tokens})
     )
     table = table_card(_COLUMNS, (_cells(example, filling) for filling in example.fillings))
-    details = element("details", element("summary", "What the model says to each mask"), table, open="")
+    details = element("details", element("summary", "Predictions for each mask"), table, open="")
     return element("article", header, *paragraphs, details, class_="card example")
 
 
-def _spelt(example: FilledExample, segment: int) -> Iterator[Content]:
-    """Yields the tokens of a segment with blanks between words."""
+def _spaced_tokens(example: FilledExample, segment: int) -> Iterator[Content]:
+    """Yields the tokens of a segment with spaces between words."""
     fillings = {filling.position: filling for filling in example.fillings}
     started = False
     for position, token in enumerate(example.tokens):
@@ -67,15 +66,15 @@ def _spelt(example: FilledExample, segment: int) -> Iterator[Content]:
         if started and not token.continues:
             yield " "
         started = True
-        yield _filled(example, fillings[position]) if position in fillings else token_element(token)
+        yield _filled_token(example, fillings[position]) if position in fillings else token_element(token)
 
 
-def _filled(example: FilledExample, filling: MaskPrediction) -> Element:
+def _filled_token(example: FilledExample, filling: MaskPrediction) -> Element:
     original = example.tokens[filling.position].original
     guess, probability = filling.guesses[0]
     above = f"{probability:.0%}" if example.is_right(filling) else _piece(original)
     kind = "right" if example.is_right(filling) else "wrong"
-    return _ruby(kind, _piece(guess), above, f"{original}; the model: {guess}, {probability:.1%}")
+    return _ruby(kind, _piece(guess), above, f"{original}; predicted: {guess}, {probability:.1%}")
 
 
 def _ruby(kind: str, text: str, above: str, title: str) -> Element:

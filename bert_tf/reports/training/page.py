@@ -1,4 +1,4 @@
-"""A run as one HTML page: what came of it, its curves and its settings."""
+"""HTML page of a training run: metrics, curves and settings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from bert_tf.training.evaluation.baselines import Baseline
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
 
-_HISTORY_LIMIT = 400  # points of a curve: more than there are pixels for
+_HISTORY_LIMIT = 400  # maximum points per curve, about the width in pixels
 _TRAIN, _HELD_OUT = "train", "validation"
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One chart: the name of a figure, its heading, and how a value is written."""
+    """One chart.
+
+    Args:
+        name: name of the metric.
+        heading: heading of the chart.
+        form: format of a value, such as `{:.1%}`.
+    """
 
     name: str
     heading: str
@@ -34,40 +40,43 @@ class Curve:
 
 _CURVES = (
     Curve("loss", "Loss", "{:.3f}"),
-    Curve("mlm_loss", "Masked words: loss", "{:.3f}"),
-    Curve("mlm_accuracy", "Masked words: right", "{:.1%}"),
-    Curve("nsp_accuracy", "Next sentence: right", "{:.1%}"),
-    Curve("accuracy", "Right", "{:.1%}"),
+    Curve("mlm_loss", "Masked tokens: loss", "{:.3f}"),
+    Curve("mlm_accuracy", "Masked tokens: accuracy", "{:.1%}"),
+    Curve("nsp_accuracy", "Next sentence: accuracy", "{:.1%}"),
+    Curve("accuracy", "Accuracy", "{:.1%}"),
     Curve("learning_rate", "Learning rate", "{:.2e}"),
-    Curve("gradient_norm", "Norm of the gradient", "{:.2f}"),
-    Curve("tokens_per_second", "Tokens a second", "{:,.0f}"),
-    Curve("mfu", "Share of the devices' peak", "{:.1%}"),
+    Curve("gradient_norm", "Gradient norm", "{:.2f}"),
+    Curve("tokens_per_second", "Tokens per second", "{:,.0f}"),
+    Curve("mfu", "Model FLOPs utilization", "{:.1%}"),
     Curve("input_wait", "Share of time waiting for data", "{:.1%}"),
     Curve("padding", "Share of padding", "{:.1%}"),
 )
 _FIGURES = (
-    ("mlm_accuracy", "masked words right, held out", "{:.1%}"),
-    ("mlm_perplexity", "perplexity, held out", "{:,.1f}"),
-    ("nsp_accuracy", "next sentences right, held out", "{:.1%}"),
-    ("accuracy", "right, held out", "{:.1%}"),
+    ("mlm_accuracy", "masked token accuracy, validation", "{:.1%}"),
+    ("mlm_perplexity", "perplexity, validation", "{:,.1f}"),
+    ("nsp_accuracy", "next sentence accuracy, validation", "{:.1%}"),
+    ("accuracy", "accuracy, validation", "{:.1%}"),
 )
 
 
 def write_report(
     output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
 ) -> Path:
-    """Writes the report of a run, prints its path, and returns it. The file is replaced atomically.
+    """Writes the report of a run atomically and prints its path.
 
     Args:
-        output: directory of the run.
-        settings: what the run depends on, as nested dictionaries.
-        total_steps: steps of the whole run.
-        evaluation: the last one.
+        output: output directory of the run.
+        settings: settings of the run, as nested dictionaries.
+        total_steps: total number of steps.
+        evaluation: last evaluation.
+
+    Returns:
+        The path of the report.
     """
     path = output / REPORT_NAME
     with staged_file(path) as file:
         file.write(page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation).encode())
-    print(f"a report to look at: {path}", file=sys.stderr)
+    print(f"report: {path}", file=sys.stderr)
     return path
 
 
@@ -77,16 +86,26 @@ def page(
     total_steps: int,
     evaluation: Evaluation | None = None,
 ) -> str:
-    """Returns the page of a run of these history records, of which `evaluation` is the last of its kind."""
+    """Renders the page of a run.
+
+    Args:
+        records: records of the history file.
+        settings: settings of the run, as nested dictionaries.
+        total_steps: total number of steps.
+        evaluation: last evaluation.
+
+    Returns:
+        The HTML document.
+    """
     step = max((record["step"] for record in records), default=0)
     title = f"{step:,} of {total_steps:,} steps"
     main = element("main", element("p", "bert_tf training", class_="kicker"), element("h1", title))
-    extended(main, [element("dl", *_figures(records), class_="figures")])
+    extended(main, [element("dl", *_metric_boxes(records), class_="figures")])
     if evaluation:
         extended(main, expectations(evaluation))
     expected = evaluation.expected if evaluation else Baseline()
     main.append(element("h2", "Curves"))
-    main.append(element("p", "Lines: training, averaged from point to point. Dots: held out.", class_="note"))
+    main.append(element("p", "Lines: training, averaged between points. Dots: validation.", class_="note"))
     charts = [
         element("div", element("h3", curve.heading), chart, class_="card")
         for curve, chart in _charts(records, expected)
@@ -99,19 +118,19 @@ def page(
     return styled_page(f"Training: {title}", main)
 
 
-def _figures(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
+def _metric_boxes(records: Sequence[Mapping[str, Any]]) -> Iterator[Element]:
     last: dict[str, Mapping[str, Any]] = {
         split: next((r for r in reversed(records) if r["split"] == split), {}) for split in (_TRAIN, _HELD_OUT)
     }
-    found = [(words, form.format(last[_HELD_OUT][name])) for name, words, form in _FIGURES if name in last[_HELD_OUT]]
+    boxes = [(words, form.format(last[_HELD_OUT][name])) for name, words, form in _FIGURES if name in last[_HELD_OUT]]
     for name, words, form in (
         ("loss", "loss, training", "{:.3f}"),
-        ("tokens_per_second", "tokens a second", "{:,.0f}"),
-        ("mfu", "of the devices' peak", "{:.1%}"),
+        ("tokens_per_second", "tokens per second", "{:,.0f}"),
+        ("mfu", "model FLOPs utilization", "{:.1%}"),
     ):
         if name in last[_TRAIN]:
-            found.append((words, form.format(last[_TRAIN][name])))
-    for words, value in found:
+            boxes.append((words, form.format(last[_TRAIN][name])))
+    for words, value in boxes:
         yield element("div", element("dt", words), element("dd", value, class_="big"))
 
 
@@ -128,7 +147,7 @@ def _charts(records: Sequence[Mapping[str, Any]], expected: Baseline) -> Iterato
 
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Returns at most `_HISTORY_LIMIT` points, means of neighbours where there are more."""
+    """Returns at most `_HISTORY_LIMIT` points; longer curves are averaged over adjacent points."""
     width = -(-len(points) // _HISTORY_LIMIT) or 1
     groups = [points[begin : begin + width] for begin in range(0, len(points), width)]
     return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
