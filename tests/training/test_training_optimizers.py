@@ -92,7 +92,7 @@ def test_the_fused_update_is_the_one_of_single_operations(monkeypatch):
 def test_rates_fall_from_the_top_to_the_embeddings():
     variables, _ = setting()
     assert layer_rates(variables, 0.5) == [0.125, 0.25, 0.5, 1.0]
-    with pytest.raises(ValueError, match="needs 4 `rate_scales`. Received: 1"):
+    with pytest.raises(ValueError, match="`rate_scales` must have 4 .*Received: 1"):
         AdamW(learning_rate=0.1, rate_scales=[1.0]).build(variables)
 
 
