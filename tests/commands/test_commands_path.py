@@ -162,7 +162,7 @@ def test_inspect_counts_parameters_and_records(made: Path, run: Run) -> None:
 
 def test_inspect_refuses_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path)]) == 1
-    assert "neither a data directory" in capsys.readouterr().err
+    assert "must be a data directory" in capsys.readouterr().err
 
 
 def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
