@@ -1,4 +1,8 @@
-"""`bert-tf COMMAND`: progress on stderr, a one-line JSON summary last on stdout, status 0 only when all is done."""
+"""Command line `bert-tf COMMAND`.
+
+Progress goes to stderr, and the last line of stdout is a JSON summary. The exit status is 0 only if the command is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,13 @@ EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """A subcommand.
 
     Args:
-        module: holds `add_arguments(parser)` and `run(args) -> summary`.
-        help: one line.
-        extra: of the package, which installs what the command needs.
-        keras: whether it needs Keras.
+        module: module with `add_arguments(parser)` and `run(args) -> summary`.
+        help: one line of help.
+        extra: extra of the package that installs the command's dependencies.
+        keras: True if the command needs Keras.
     """
 
     module: str
@@ -39,7 +43,13 @@ class Command:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A command that is a Beam pipeline: its flags, and Beam's own, go to `beam_pipelines.<module>` unread."""
+    """A subcommand that is a Beam pipeline; all of its flags are passed to `beam_pipelines.<module>`.
+
+    Args:
+        module: module of `beam_pipelines`.
+        help: one line of help.
+        extra: extra of the package that installs the command's dependencies.
+    """
 
     module: str
     help: str
@@ -47,33 +57,35 @@ class Pipeline:
 
 
 COMMANDS: dict[str, Command | Pipeline] = {
-    "demo": Command("bert_tf.commands.demo.run", "the whole path, from raw text to a served model", "all"),
-    "vocab": Pipeline("build_vocabulary", "learn a WordPiece vocabulary from a corpus"),
-    "data": Pipeline("create_pretraining_data", "turn a corpus into pre-training examples"),
-    "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model; run again, it resumes"),
-    "evaluate": Command("bert_tf.commands.evaluate", "held-out MLM and NSP figures of a pre-trained preset"),
+    "demo": Command("bert_tf.commands.demo.run", "run all steps, from raw text to a served model", "all"),
+    "vocab": Pipeline("build_vocabulary", "build a WordPiece vocabulary from a corpus"),
+    "data": Pipeline("create_pretraining_data", "create pre-training examples from a corpus"),
+    "pretrain": Command("bert_tf.commands.pretrain", "pre-train a model, or resume a run"),
+    "evaluate": Command("bert_tf.commands.evaluate", "evaluate a pre-trained preset on held-out data"),
     "finetune": Command("bert_tf.commands.finetune", "fine-tune a preset on a task"),
-    "score": Command("bert_tf.commands.score", "the official figures of any program's predictions"),
-    "predict": Command("bert_tf.commands.predict", "a preset's answers to a file"),
-    "submission": Command("bert_tf.commands.submission", "predictions of GLUE's test sets to its leaderboard's zip"),
-    "attention": Command("bert_tf.commands.attention", "a page of every head's attention weights for a text"),
-    "features": Command("bert_tf.commands.features", "contextual embeddings of a file's texts, of any layers"),
-    "convert": Command("bert_tf.commands.convert", "a checkpoint from one form to another, compared"),
-    "export": Command("bert_tf.commands.export", "write the next version of a SavedModel"),
-    "serve": Command("bert_tf.commands.serve", "serve a SavedModel as TF Serving does", "serve", keras=False),
-    "tokenize": Command("bert_tf.commands.tokenize", "the ids of every line of a file"),
-    "inspect": Command("bert_tf.commands.inspect", "what a data directory, preset or SavedModel holds"),
+    "score": Command("bert_tf.commands.score", "compute official metrics of predictions from any program"),
+    "predict": Command("bert_tf.commands.predict", "predict a file with a preset"),
+    "submission": Command("bert_tf.commands.submission", "pack GLUE predictions into a zip file for the leaderboard"),
+    "attention": Command(
+        "bert_tf.commands.attention", "write a page with the attention weights of every head for a text"
+    ),
+    "features": Command("bert_tf.commands.features", "write contextual embeddings of texts from any layers"),
+    "convert": Command("bert_tf.commands.convert", "convert a checkpoint to another format and verify it"),
+    "export": Command("bert_tf.commands.export", "export a preset as a new version of a SavedModel"),
+    "serve": Command("bert_tf.commands.serve", "serve SavedModels with TF Serving's APIs", "serve", keras=False),
+    "tokenize": Command("bert_tf.commands.tokenize", "convert lines of text to token ids"),
+    "inspect": Command("bert_tf.commands.inspect", "describe a data directory, preset, run, checkpoint or SavedModel"),
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the whole command line; pipelines parse their own flags."""
+    """Returns the parser of the command line; pipelines parse their own flags."""
     parser = Parser(
         prog="bert-tf",
         description="BERT, from raw text to a served model.",
         allow_abbrev=False,
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument("--debug", action="store_true", help="print the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         if isinstance(command, Pipeline):
@@ -90,10 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        argv: the arguments after the program's name; `sys.argv` where None.
+        argv: the arguments after the program's name; None means `sys.argv`.
 
     Returns:
-        The exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.
+        The exit status: 0 for success, 1 for an error, 2 for a wrong command line, 130 if interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == ["--debug"]

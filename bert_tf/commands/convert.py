@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("FORM", "PYTHON"),
-        help="Python interpreter of an environment with the reference implementation of FORM",
+        help="Python interpreter of an environment with the program of FORM installed",
     )
     parser.add_argument("--original", type=Path, help="checkout of google-research/bert, to verify google_tf1")
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         required=True,
         metavar="NAME",
-        help=f"embeddings, layer_1, layer_2 ...; or a combination: {', '.join(list(COMBINATIONS)[1:])}",
+        help=f"embeddings, layer_1, layer_2 ...; or all layers of a combination: {', '.join(list(COMBINATIONS)[1:])}",
     )
     parser.add_argument(
         "--output",

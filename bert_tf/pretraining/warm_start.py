@@ -25,7 +25,7 @@ _POSITIONS = "embeddings/position_embedding"
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """Initial weights of a run. They are read when the run's model is built, after the devices are set up.
+    """Initial weights of a run. They are read when the run's model is built, because reading initializes the devices.
 
     Args:
         directory: directory of the preset.

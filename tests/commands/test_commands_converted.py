@@ -1,4 +1,4 @@
-"""A classifier that another program fine-tuned answers files of its task after one conversion."""
+"""A classifier fine-tuned by another program predicts files of its task after one conversion."""
 
 from __future__ import annotations
 

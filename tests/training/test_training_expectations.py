@@ -26,7 +26,7 @@ FINE = {"mlm_accuracy": 0.4, "mlm_loss": 3.0, "mlm_perplexity": 20.1, "nsp_accur
 
 
 def oracle(batches):
-    """Of every weighed target, one by one, what its share of all would have made of it."""
+    """Computes the metrics of the best constant guess target by target."""
     found = {}
     for prefix, output in (("mlm", MLM_LOGITS), ("nsp", NSP_LOGITS)):
         targets = [

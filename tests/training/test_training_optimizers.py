@@ -26,7 +26,7 @@ def rates(config: TrainingConfig) -> list[float]:
 
 
 def oracle(config: TrainingConfig, values: list[np.ndarray], gradients: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """The published updates: `AdamWeightDecayOptimizer.apply_gradients`, with what may be added to it."""
+    """The published updates, `AdamWeightDecayOptimizer.apply_gradients`, with optional extensions."""
     values = [value.astype(np.float64) for value in values]
     m, v = ([np.zeros_like(value) for value in values] for _ in range(2))
     for step, (rate, found) in enumerate(zip(rates(config), gradients, strict=True), start=1):

@@ -1,4 +1,4 @@
-"""Several processes that must find each other and stop together."""
+"""Workers wait for each other and stop together."""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token_column", type=int, default=0, help="column of the word, counted from 0; default: 0")
     parser.add_argument("--tag_column", type=int, default=-1, help="column of the tag; default: -1, the last column")
     parser.add_argument(
-        "--scheme", default="", help="tagging scheme: IO, IOB1, IOB2 or IOBES; default: detected from the files"
+        "--scheme",
+        default="",
+        help="tagging scheme: IO, IOB1, IOB2 or IOBES; default: detected from the training files",
     )
     parser.add_argument(
         "--document_context", action="store_true", help="fill rows with the surrounding words of a sentence's document"

@@ -41,10 +41,10 @@ def evaluator(
     def evaluation(batch: int) -> Evaluation:
         dataset = make_dataset(batch)
         with averaged_weights(training.optimizer, training.trainable_variables):
-            figures = evaluate(training, dataset, preemption)
+            metrics = evaluate(training, dataset, preemption)
             if evaluation_context is None:
-                return Evaluation(figures)
-            return evaluation_context.of(model, batch, figures, lambda: bool(preemption))
+                return Evaluation(metrics)
+            return evaluation_context.of(model, batch, metrics, lambda: bool(preemption))
 
     return evaluation
 
@@ -71,7 +71,7 @@ def early_stopping(history: Sequence[Mapping[str, float]], metric: str, patience
     """Returns True if the last `patience` evaluations, unless 0, are no better than the best one before."""
     if not 0 < patience < len(history):
         return False
-    values = [figures[metric] for figures in history]
+    values = [metrics[metric] for metrics in history]
     return max(values[-patience:]) <= max(values[:-patience])
 
 

@@ -75,14 +75,14 @@ class RunLog:
             expected: baselines of the metrics, recorded with them.
         """
         expected = expected or Baseline()
-        kept = {name: value for name, value in figures.items() if name != "eta_seconds"}
-        record = {"split": split, "step": step} | kept | _beside(expected)
+        recorded = {name: value for name, value in figures.items() if name != "eta_seconds"}
+        record = {"split": split, "step": step} | recorded | _baselines(expected)
         self.records.append(record)
         if not self._writes:
             return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        for name, value in kept.items():
+        for name, value in recorded.items():
             self._events_of(split).scalar(name, value, step)
             # Curves with the same name share a chart; each folder has its own colour.
             for folder in ("chance", "published"):
@@ -161,7 +161,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _beside(expected: Baseline) -> dict[str, Any]:
+def _baselines(expected: Baseline) -> dict[str, Any]:
     """Returns the baselines to record with metrics, without empty ones."""
     parts = {"chance": dict(expected.chance), "published": dict(expected.published), "remarks": list(expected.remarks)}
     return {name: part for name, part in parts.items() if part}
@@ -170,8 +170,8 @@ def _beside(expected: Baseline) -> dict[str, Any]:
 def _shown(name: str, value: float, expected: Baseline) -> str:
     """Returns a metric as text, with its baselines in brackets."""
     parts = (("chance", expected.chance.get(name)), ("published", expected.published.get(name)))
-    beside = ", ".join(f"{word} {_number(number)}" for word, number in parts if number is not None)
-    return _named(name, value) + (f" ({beside})" if beside and name != "loss" else "")
+    baselines = ", ".join(f"{word} {_number(number)}" for word, number in parts if number is not None)
+    return _named(name, value) + (f" ({baselines})" if baselines and name != "loss" else "")
 
 
 def _named(name: str, value: float) -> str:

@@ -175,7 +175,7 @@ class TrainingCallback(keras.callbacks.Callback):
     def _record(self) -> None:
         tokens, positions = (float(metric.result()) for metric in (self._training.tokens, self._training.positions))
         self._speed.pause(tokens - self._untimed_tokens)
-        figures = self._training.results() | {
+        metrics = self._training.results() | {
             "learning_rate": last_rate(self._training.optimizer),
             "gradient_norm": float(self._training.gradient_norm.result()),
             "tokens_per_second": self._speed.tokens_per_second,
@@ -184,14 +184,14 @@ class TrainingCallback(keras.callbacks.Callback):
             "input_wait": self._speed.input_wait,
         }
         if self._share_of_peak and self._speed.seconds_per_step:
-            figures["mfu"] = self._share_of_peak(
+            metrics["mfu"] = self._share_of_peak(
                 self.step - 1, positions / self._interval_steps, self._speed.seconds_per_step
             )
         # For steps that return no loss, as on a TPU.
-        self._check_finite(figures["loss"])
-        self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
+        self._check_finite(metrics["loss"])
+        self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
-        self.log.write("train", self.step, figures | {"eta_seconds": eta})
+        self.log.write("train", self.step, metrics | {"eta_seconds": eta})
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
