@@ -274,8 +274,8 @@ def _check_tf_serving_names(args: argparse.Namespace) -> None:
     """Raises ConfigError for flags that contradict each other."""
     if args.port is not None and args.rest_api_port is not None:
         raise ConfigError(
-            "--port and --rest_api_port both set the REST port, so only one of them may be used. TF Serving's --port "
-            f"is --grpc_port here. Received: --port {args.port} --rest_api_port {args.rest_api_port}"
+            "--port and --rest_api_port both set the REST port, so only one of them may be used. TF Serving's --port, "
+            f"for gRPC, is --grpc_port here. Received: --port {args.port} --rest_api_port {args.rest_api_port}"
         )
     for on, off in (("enable_batching", "no_batching"), ("enable_model_warmup", "no_warmup")):
         if getattr(args, on) and getattr(args, off):
