@@ -1,1 +1,1 @@
-"""The commands behind `bert-tf`."""
+"""Subcommands of `bert-tf`."""

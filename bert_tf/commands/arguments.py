@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_tf.config.data import VERIFY
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose arguments of type `Path`, and those of its subcommands, must be local paths, not URLs."""
+    """An argument parser that rejects URLs for arguments of type `Path`, also in its subcommands."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -27,7 +27,15 @@ def _local(text: str) -> Path:
 
 
 def existing(path: Path, what: str) -> Path:
-    """Returns `path`. Raises FileNotFoundError naming `what` where there is nothing."""
+    """Returns `path` if it exists.
+
+    Args:
+        path: the path to check.
+        what: name of the argument in the error message.
+
+    Raises:
+        FileNotFoundError: if `path` does not exist.
+    """
     if not path.exists():
         raise FileNotFoundError(f"{what} {str(path)!r} does not exist")
     return path
@@ -35,7 +43,7 @@ def existing(path: Path, what: str) -> Path:
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """Adds `--preset`."""
-    parser.add_argument("--preset", type=Path, required=True, help="a preset, or the output of a run")
+    parser.add_argument("--preset", type=Path, required=True, help="preset, or output directory of a run")
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +52,12 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "--verify",
         choices=VERIFY,
         default="once",
-        help="compare the data's checksums: never, once for each data directory, or always; default: once",
+        help="checksum verification of the data: never, once per data directory, or always; default: once",
     )
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:
-    """Adds `--set`, repeatable and with several values."""
+    """Adds `--set`, which is repeatable and takes several values."""
     parser.add_argument(
         "--set",
         dest="overrides",
@@ -57,12 +65,18 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="SECTION.FIELD=VALUE",
-        help="override any field of the configuration, for example training.seed=3",
+        help="configuration fields to override, for example training.seed=3",
     )
 
 
 def refuse_overrides(overrides: Iterable[str], fields: Collection[str], reason: str) -> None:
-    """Raises ConfigError for an override of one of `fields`, which the command would not read."""
+    """Raises ConfigError for an override of a field that the command ignores.
+
+    Args:
+        overrides: values of `--set`.
+        fields: fields without effect.
+        reason: reason in the error message.
+    """
     for override in overrides:
         name = override.partition("=")[0]
         if name in fields:

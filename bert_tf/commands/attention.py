@@ -1,4 +1,4 @@
-"""`bert-tf attention`: a page to look at the attention weights of every head for a text."""
+"""`bert-tf attention`: an HTML page with the attention weights of every head for a text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bert_tf.commands.arguments import add_preset, existing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
-    parser.add_argument("--text", required=True, help="what the model reads")
-    parser.add_argument("--text_pair", help="a second text, which makes a pair")
-    parser.add_argument("--output", type=Path, required=True, help="the HTML page; it needs no other file")
+    parser.add_argument("--text", required=True, help="input text")
+    parser.add_argument("--text_pair", help="second text of a pair")
+    parser.add_argument("--output", type=Path, required=True, help="output file, a self-contained HTML page")
     parser.add_argument(
-        "--max_seq_length", type=int, help="tokens at most; default: 128, or the model's most where that is less"
+        "--max_seq_length", type=int, help="maximum sequence length; default: 128, or the model's maximum if smaller"
     )
 
 
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     view = attention_view(args.preset, texts, args.max_seq_length)
     write_attention_page(args.output, view, args.preset.resolve().name)
     if view.left_out:
-        print(f"{view.left_out} tokens were cut: raise --max_seq_length to see them", file=sys.stderr)
+        print(f"{view.left_out} tokens were truncated. Increase --max_seq_length to include them.", file=sys.stderr)
     layers, heads, tokens, _ = view.weights.shape
     return {
         "output": str(args.output),

@@ -1,4 +1,4 @@
-"""`bert-tf convert`: a checkpoint from one form to another, compared before it is called done."""
+"""`bert-tf convert`: converts a checkpoint to another format and verifies the result."""
 
 from __future__ import annotations
 
@@ -15,35 +15,44 @@ from bert_tf.config import local_path
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
 
-# Those of `conversion.forms.FORMS`, which takes seconds to import.
+# The same as in `conversion.formats.registry`, which takes seconds to import.
 FORMS = ("preset", "keras_hub", "huggingface", "model_garden", "google_tf1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     forms = ", ".join(FORMS)
-    parser.add_argument("--source", nargs=2, required=True, metavar=("FORM", "PATH"), help=f"FORM is one of {forms}")
-    parser.add_argument("--target", nargs=2, required=True, metavar=("FORM", "PATH"), help="a new directory")
-    parser.add_argument("--vocabulary", type=Path, help="vocab.txt, where the source has none")
-    parser.add_argument("--lowercase", choices=("true", "false"), help="casing of text, where the source does not tell")
+    parser.add_argument(
+        "--source", nargs=2, required=True, metavar=("FORM", "PATH"), help=f"source format and path; formats: {forms}"
+    )
+    parser.add_argument(
+        "--target", nargs=2, required=True, metavar=("FORM", "PATH"), help="target format and a new directory"
+    )
+    parser.add_argument("--vocabulary", type=Path, help="vocab.txt, if the source has none")
+    parser.add_argument(
+        "--lowercase", choices=("true", "false"), help="lowercasing of text, if the source does not specify it"
+    )
     parser.add_argument(
         "--padded_vocabulary",
         action="store_true",
-        help="rows of the token embedding beyond the vocabulary are padding",
+        help="treat rows of the token embedding beyond the vocabulary as padding",
     )
     parser.add_argument(
-        "--dtype", choices=("float32", "bfloat16", "float16"), help="of the target; the source's if not"
+        "--dtype", choices=("float32", "bfloat16", "float16"), help="dtype of the target; default: the source's"
     )
-    parser.add_argument("--task", choices=tuple(TASKS), help="what the source was fine-tuned for, to predict its files")
-    parser.add_argument("--regression", action="store_true", help="with --task classify: the output is a number")
+    parser.add_argument("--task", choices=tuple(TASKS), help="task of a fine-tuned source, for task.json")
+    parser.add_argument("--regression", action="store_true", help="with --task classify: one number as output")
     parser.add_argument(
-        "--labels", nargs="+", default=[], help="with --task: names of the classes, where the source's are not its own"
-    )
-    parser.add_argument(
-        "--text_columns", nargs="+", default=["text"], help="the one or two texts that a classifier takes, by name"
+        "--labels", nargs="+", default=[], help="with --task: class names, if the source has none of its own"
     )
     parser.add_argument(
-        "--shard_bytes", type=int, default=5_000_000_000, help="largest file of weights of the target, bytes"
+        "--text_columns", nargs="+", default=["text"], help="names of a classifier's one or two texts; default: text"
+    )
+    parser.add_argument(
+        "--shard_bytes",
+        type=int,
+        default=5_000_000_000,
+        help="maximum size of a weight file in bytes; default: 5000000000",
     )
     parser.add_argument(
         "--peer",
@@ -51,21 +60,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("FORM", "PYTHON"),
-        help="the interpreter in whose environment the program of FORM is installed",
+        help="Python interpreter of an environment with the program of FORM installed",
     )
-    parser.add_argument("--original", type=Path, help="a checkout of google-research/bert, to open google_tf1 with")
+    parser.add_argument("--original", type=Path, help="checkout of google-research/bert, to verify google_tf1")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Converts; returns the summary."""
+    """Converts the checkpoint; returns the summary."""
     source, target = local_path(args.source[1]), local_path(args.target[1])
-    existing(source.parent, "the folder of --source")
+    existing(source.parent, "the parent directory of --source")
     if args.task and args.target[0] != "preset":
-        raise ValueError(f"`--task` describes a preset. Received: a target of the form {args.target[0]}")
+        raise ValueError(f"`--task` needs a target of the format preset. Received: {args.target[0]}")
     if args.labels and not args.task:
-        raise ValueError(f"`--labels` names the classes of a `--task`. Received: {', '.join(args.labels)} without one")
+        raise ValueError(f"`--labels` needs `--task`. Received: {', '.join(args.labels)} without a task")
     if args.regression and args.task != "classify":
-        raise ValueError(f"`--regression` goes with `--task classify`. Received: {args.task or 'no task'}")
+        raise ValueError(f"`--regression` needs `--task classify`. Received: {args.task or 'no task'}")
     if len(args.text_columns) > 2:
         raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
     from bert_tf.conversion import Options, convert
@@ -92,7 +101,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     for name, difference in parity.differences.items():
         print(f"{name:<16} differs by at most {difference:.3g} (largest value {parity.largest[name]:.3g})")
     for head in parity.lost:
-        print(f"{head}: has no place in {args.target[0]} and was left out")
+        print(f"{head}: not supported by {args.target[0]}, omitted")
     return {
         "output": args.target[1],
         "max_abs_difference": parity.max_abs_difference,
@@ -105,12 +114,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _describer(args: argparse.Namespace) -> Callable[[Mapping[str, Any], BertConfig], dict[str, Any]]:
-    """Returns what makes task.json of the head of the source."""
+    """Returns a function from the head of the source to the contents of task.json."""
     from bert_tf.tasks.finetune.imported import task_json_for_head
 
-    # What else the task takes has its default.
-    given = argparse.ArgumentParser()
-    family(args.task).add_arguments(given)
-    own = vars(given.parse_args([])) | vars(args)
-    task = family(args.task).make_task(argparse.Namespace(**own))
+    # Other arguments of the task have their defaults.
+    parser = argparse.ArgumentParser()
+    family(args.task).add_arguments(parser)
+    arguments = vars(parser.parse_args([])) | vars(args)
+    task = family(args.task).make_task(argparse.Namespace(**arguments))
     return lambda head, config: task_json_for_head(task, head, config, args.labels)

@@ -1,4 +1,4 @@
-"""`bert-tf evaluate`: held-out figures of a pre-trained preset."""
+"""`bert-tf evaluate`: evaluates a pre-trained preset on held-out data."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
     parser.add_argument(
-        "--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or several"
+        "--data", type=Path, required=True, help="output directory of `bert-tf data`, with one length or several"
     )
-    parser.add_argument("--batch_size", type=int, default=32, help="sequences a batch")
+    parser.add_argument("--batch_size", type=int, default=32, help="sequences per batch; default: 32")
     add_verify(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluates and returns the summary."""
+    """Evaluates the preset; returns the summary."""
     existing(args.preset, "--preset")
     existing(args.data, "--data")
     from bert_tf.data.verification import verified_data

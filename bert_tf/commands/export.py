@@ -1,4 +1,4 @@
-"""`bert-tf export`: a preset becomes the next version of a SavedModel."""
+"""`bert-tf export`: exports a preset as a new version of a SavedModel."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from bert_tf.commands.arguments import add_preset, existing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
-    parser.add_argument("--output", type=Path, required=True, help="saved_models/NAME; the version goes below it")
-    parser.add_argument("--version", type=int, help="default: the next free one")
-    parser.add_argument("--max_seq_length", type=int, help="default: the preset's")
-    parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates for each [MASK]")
+    parser.add_argument(
+        "--output", type=Path, required=True, help="output directory, saved_models/NAME; versions are subdirectories"
+    )
+    parser.add_argument("--version", type=int, help="version number; default: the next free one")
+    parser.add_argument("--max_seq_length", type=int, help="maximum sequence length; default: the preset's")
+    parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates per [MASK]; default: 5")
     parser.add_argument(
         "--precision",
         default="float32",
-        help="float32, bfloat16 (half the size) or int8 (weights only, a quarter); default: float32",
+        help="float32, bfloat16 (half the size) or int8 (weights only, a quarter of the size); default: float32",
     )
     parser.add_argument(
         "--evaluate",
         type=Path,
         metavar="FILE",
-        help="a development file of the preset's task: its official figures and the time of a row, exported and not",
+        help="development file of the preset's task, to compare metrics and latency of preset and export",
     )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Exports, verifies in a fresh process, and returns the summary."""
+    """Exports the preset and verifies the export in a new process; returns the summary."""
     evaluate = None
     if args.evaluate is not None:
         existing(args.preset, "--preset")

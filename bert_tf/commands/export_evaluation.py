@@ -1,4 +1,4 @@
-"""What an export costs and wins: the task's official figures of the exported graph beside those of its preset."""
+"""Evaluation of an export: official metrics and latency of the exported graph and of its preset."""
 
 from __future__ import annotations
 
@@ -16,66 +16,67 @@ from bert_tf.training.backends import Model
 
 
 class ExportEvaluation:
-    """Answers a development file twice, by the preset in float32 and by the exported graph.
+    """Predicts a development file with the preset in float32 and with the exported graph.
 
-    Both take the same rows of ids, so that what differs is the model alone; that the graph makes these ids of text is
-    what its verification is for.
+    Both take the same rows of ids, so that only the models differ. The verification of the export checks the
+    tokenization of the graph.
 
     Args:
-        preset: of a task, or the output of a run.
-        data: a file of the task's own format, with the right answers.
-        max_sequence_length: of the export; the task's where None.
+        preset: preset of a task, or output directory of a run.
+        data: labelled file in the task's format.
+        max_sequence_length: maximum sequence length of the export; None means the task's.
 
     Raises:
-        ConfigError, ValueError: as `TaskPredictor`.
-        ValueError: if the file is faulty or empty, or the export has shorter rows than the task.
+        ConfigError: as for `TaskPredictor`.
+        ValueError: as for `TaskPredictor`; or if the file is invalid or empty, or the export has shorter rows than the
+            task.
     """
 
     def __init__(self, preset: Path, data: Path, max_sequence_length: int | None = None) -> None:
-        self._answerer, self._data = TaskPredictor(preset), data
-        length = self._answerer.max_sequence_length
+        self._predictor, self._data = TaskPredictor(preset), data
+        length = self._predictor.max_sequence_length
         if max_sequence_length is not None and max_sequence_length < length:
             raise ValueError(
-                f"`--max_seq_length` must be the task's {length} at least where `--evaluate` is given. "
+                f"`--max_seq_length` must be at least the task's {length} with `--evaluate`. "
                 f"Received: {max_sequence_length}"
             )
-        self._examples = list(self._answerer.task.read(data, InputErrors()))
+        self._examples = list(self._predictor.task.read(data, InputErrors()))
         if not self._examples:
-            raise ValueError(f"{data}: no examples.")
+            raise ValueError(f"{data}: must hold at least one example.")
 
     def __call__(self, folder: Path) -> dict[str, Any]:
         """Evaluates an exported version.
 
         Args:
-            folder: holds saved_model.pb.
+            folder: directory with saved_model.pb.
 
         Returns:
-            `data`, `examples`, `metric` (the name of the task's official figure), and for `preset` and `exported`
-            `metrics` and `milliseconds_per_row`, of the model alone.
+            `data`, `examples`, `metric` (name of the task's official metric), and for each of `preset` and `exported`
+            its `metrics` and `milliseconds_per_row` of the model alone.
         """
         from bert_tf.export.exported_model import IdsModel
 
-        task = self._answerer.task
+        task = self._predictor.task
         return {
             "data": str(self._data),
             "examples": len(self._examples),
             "metric": task.metric,
-            "preset": self._figures(_Timed(self._answerer.model)),
-            "exported": self._figures(_Timed(IdsModel(folder))),
+            "preset": self._measure(_Timed(self._predictor.model)),
+            "exported": self._measure(_Timed(IdsModel(folder))),
         }
 
-    def _figures(self, model: _Timed) -> dict[str, Any]:
-        answerer = self._answerer.with_model(model)
-        # The first call of a graph takes its time.
-        answerer.answers(self._examples[:1])
+    def _measure(self, model: _Timed) -> dict[str, Any]:
+        predictor = self._predictor.with_model(model)
+        # The first call of a graph is slow, so it is not timed.
+        predictor.answers(self._examples[:1])
         model.seconds, model.rows = 0.0, 0
-        answers = answerer.answers(self._examples)
-        metrics = answerer.task.score(self._examples, answers)
+        answers = predictor.answers(self._examples)
+        metrics = predictor.task.score(self._examples, answers)
         return {"metrics": metrics, "milliseconds_per_row": 1000 * model.seconds / model.rows}
 
 
 class _Timed:
-    """A model that counts its rows and seconds."""
+    """A model that counts its rows and measures its time in seconds."""
 
     def __init__(self, model: Model) -> None:
         self._model, self.seconds, self.rows = model, 0.0, 0

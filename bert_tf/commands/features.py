@@ -1,4 +1,4 @@
-"""`bert-tf features`: contextual embeddings of a file's texts."""
+"""`bert-tf features`: writes contextual embeddings of texts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_preset(parser)
-    parser.add_argument("--input", type=Path, required=True, help="a text a line; or a file of --task")
+    parser.add_argument(
+        "--input", type=Path, required=True, help="input file: one text per line, or the format of --task"
+    )
     parser.add_argument(
         "--layers",
         nargs="+",
         required=True,
         metavar="NAME",
-        help=f"embeddings, layer_1, layer_2 ...; or all layers of {', '.join(list(COMBINATIONS)[1:])}",
+        help=f"embeddings, layer_1, layer_2 ...; or all layers of a combination: {', '.join(list(COMBINATIONS)[1:])}",
     )
     parser.add_argument(
-        "--output", type=Path, required=True, help="folder of NumPy arrays; given again, it resumes or adds layers"
+        "--output",
+        type=Path,
+        required=True,
+        help="output directory of NumPy arrays; an existing one is resumed or extended",
     )
-    parser.add_argument("--max_seq_length", type=int, help="tokens of a row; default: the model's most")
-    parser.add_argument("--skip_bad", action="store_true", help="leave out faulty texts, counted and listed")
+    parser.add_argument("--max_seq_length", type=int, help="maximum sequence length; default: the model's")
+    parser.add_argument("--skip_bad", action="store_true", help="skip invalid texts and list them in a file")
     parser.add_argument(
         "--task",
         nargs=argparse.REMAINDER,
         metavar="TASK [FLAG ...]",
-        help=f"the task of the file and its own flags, last of all: {', '.join(TASKS)}",
+        help=f"task of the input file with its flags, must be last: {', '.join(TASKS)}",
     )
 
 
@@ -72,7 +77,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def make_task(arguments: list[str]) -> Task:
-    """Returns the task of a name and its flags. Raises ValueError for an unknown name."""
+    """Returns the task of a command line.
+
+    Args:
+        arguments: name of the task, followed by its flags.
+
+    Raises:
+        ValueError: if the name is unknown.
+    """
     name, *flags = arguments or [""]
     if name not in TASKS:
         raise ValueError(f"`--task` must be one of {', '.join(TASKS)}. Received: {name!r}")

@@ -1,4 +1,4 @@
-"""`bert-tf finetune TASK`: a preset learns a task."""
+"""`bert-tf finetune TASK`: fine-tunes a preset on a task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ _BILSTM_DIM = 768
 
 @dataclass(frozen=True)
 class FinetuningConfig:
-    """What `--set` reaches; by default the middle of the paper's grid (arXiv 1810.04805, A.3)."""
+    """Configuration of `--set`; defaults to the middle of the paper's grid (arXiv 1810.04805, A.3).
+
+    Args:
+        training: training configuration.
+    """
 
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
@@ -30,7 +34,11 @@ class FinetuningConfig:
 
 @dataclass(frozen=True)
 class FeatureConfig:
-    """The same for a BiLSTM on features, whose training the paper does not describe: rates of untrained LSTMs."""
+    """Configuration of `--set` for a BiLSTM on features; rates of untrained LSTMs, as the paper describes none.
+
+    Args:
+        training: training configuration.
+    """
 
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10)
@@ -45,62 +53,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_preset(task)
         family(name).add_files(task)
         family(name).add_arguments(task)
-        task.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
+        task.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
         task.add_argument(
-            "--max_seq_length", type=int, help="tokens of a row; default: the task's, or the model's most"
+            "--max_seq_length", type=int, help="maximum sequence length; default: the task's, or the model's if smaller"
         )
-        task.add_argument("--from_scratch", action="store_true", help="random weights, to see what pre-training gives")
         task.add_argument(
-            "--frozen_layers", type=int, metavar="N", help="leave embeddings and lowest N layers as they are"
+            "--from_scratch", action="store_true", help="random initial weights, as a baseline without pre-training"
+        )
+        task.add_argument(
+            "--frozen_layers", type=int, metavar="N", help="freeze the embeddings and the lowest N layers"
         )
         _add_features(task)
-        task.add_argument("--skip_bad", action="store_true", help="leave out faulty examples, counted and listed")
+        task.add_argument("--skip_bad", action="store_true", help="skip invalid examples and list them in a file")
         task.add_argument(
-            "--grid", choices=["paper"], help="try the paper's batch sizes, rates and epochs; the best is kept"
+            "--grid",
+            choices=["paper"],
+            help="grid search over the paper's batch sizes, rates and epochs; keeps the best",
         )
         task.add_argument(
-            "--restarts", type=int, default=1, metavar="K", help="runs with seeds of their own; the best is kept"
+            "--restarts",
+            type=int,
+            default=1,
+            metavar="K",
+            help="number of runs with different seeds; keeps the best; default: 1",
         )
         add_overrides(task)
 
 
 def _add_features(parser: argparse.ArgumentParser) -> None:
-    """Adds what goes beyond a dense layer on the encoder."""
+    """Adds the arguments of models other than a dense layer on the encoder."""
     parser.add_argument(
         "--features",
         metavar="NAME",
-        help=f"leave the encoder as it is and train a BiLSTM tagger on what it gives: {', '.join(COMBINATIONS)} "
-        "(the paper's Table 7), or one layer, as layer_3; for tasks of whole texts with --probe",
+        help=f"features of the frozen encoder to train a BiLSTM tagger on: {', '.join(COMBINATIONS)} "
+        "(the paper's Table 7), or one layer such as layer_3; needs --probe for tasks on whole texts",
     )
     parser.add_argument(
         "--probe",
         nargs="?",
         const="first",
         metavar="POOLING",
-        help="a linear classifier of whole texts on --features (default: last): of [CLS] (first, the default), or of "
-        "the mean or max of all tokens",
+        help="linear classifier of whole texts on --features (default: last), with the pooling first ([CLS], the "
+        "default), mean or max",
     )
     parser.add_argument(
-        "--feature_cache", type=Path, metavar="DIR", help="folder of features that runs share; default: in --output"
+        "--feature_cache", type=Path, metavar="DIR", help="directory of features shared by runs; default: in --output"
     )
     parser.add_argument(
-        "--bilstm", action="store_true", help="train a new BiLSTM between encoder and head with both (Table 5)"
+        "--bilstm", action="store_true", help="train a BiLSTM between encoder and head (the paper's Table 5)"
     )
     parser.add_argument("--bilstm_dim", type=int, metavar="N", help="width of each direction of a BiLSTM; default: 768")
 
 
 def features_of(args: argparse.Namespace) -> Features | None:
-    """Returns how a run learns from features, None where it trains the encoder.
+    """Returns the features to learn from, None if the run trains the encoder.
+
+    Args:
+        args: parsed arguments.
 
     Raises:
-        ValueError: for flags that would not be read.
+        ValueError: for flags without effect.
     """
     if args.bilstm_dim is not None and not (args.bilstm or (args.features and args.probe is None)):
         raise ValueError(f"`--bilstm_dim` needs --bilstm, or --features without --probe. Received: {args.bilstm_dim}")
     if args.probe is not None and args.overrides:
-        raise ValueError(f"`--set` has no effect with --probe, which takes no steps. Received: {args.overrides}")
+        raise ValueError(f"`--set` has no effect with --probe, which has no steps. Received: {args.overrides}")
     if args.probe is not None and (args.grid or args.restarts != 1):
-        raise ValueError("`--grid` and `--restarts` have no effect with --probe, which takes no steps and no seed.")
+        raise ValueError("`--grid` and `--restarts` have no effect with --probe, which has no steps and no seed.")
     if args.features is None and args.probe is None:
         if args.feature_cache:
             raise ValueError(f"`--feature_cache` needs --features or --probe. Received: {args.feature_cache}")
@@ -111,7 +130,7 @@ def features_of(args: argparse.Namespace) -> Features | None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Fine-tunes and returns the summary."""
+    """Fine-tunes the preset; returns the summary."""
     existing(args.preset, "--preset")
     refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
     defaults = FinetuningConfig() if args.features is None else FeatureConfig()
@@ -138,10 +157,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.grid or args.restarts != 1:
         runs = trials(config, args.grid == "paper", args.restarts)
         best, result, outcomes = finetune_trials(task, sources, start, runs, args.output, input_errors)
-        more = {"best": best.name, "runs": len(outcomes)}
+        trial_summary = {"best": best.name, "runs": len(outcomes)}
     else:
-        result, more = finetune_task(task, sources, start, config, args.output, input_errors), {}
-    return more | {
+        result, trial_summary = finetune_task(task, sources, start, config, args.output, input_errors), {}
+    return trial_summary | {
         "output": str(args.output),
         "preset": str(args.output / "preset"),
         "metrics": result.metrics,

@@ -1,4 +1,4 @@
-"""`bert-tf inspect PATH`: what a data directory, preset, run, checkpoint, SavedModel or TFRecord file holds."""
+"""`bert-tf inspect PATH`: describes a data directory, preset, run, checkpoint, SavedModel or TFRecord file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bert_tf.commands.arguments import existing
 from bert_tf.data.manifest import data_directories
 from bert_tf.export.versions import version_folders
 
-# A longer list is printed as its beginning; the summary has all of it.
+# Printed values of a longer list; the summary has all of them.
 _SHOWN = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    what = "a data directory, preset, run, checkpoint, SavedModel or .tfrecord file"
-    parser.add_argument("path", type=Path, help=what)
+    kinds = "data directory, preset, run, checkpoint, SavedModel or .tfrecord file"
+    parser.add_argument("path", type=Path, help=kinds)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -41,10 +41,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Returns what `path`, no data directory, holds, by name; `kind` says what it is.
+    """Returns the description of `path`, except data directories, by name; `kind` is its kind.
+
+    Args:
+        path: the file or directory.
 
     Raises:
-        ValueError: where it is nothing that this project makes or reads, or a damaged one.
+        ValueError: if the format is unknown, or the file is damaged.
     """
     if path.is_file() and path.suffix == ".tfrecord":
         return _records([path])
@@ -53,18 +56,18 @@ def describe(path: Path) -> dict[str, Any]:
         return _records(records)
     versions = [folders[0] for folders in reversed(version_folders(path).values())] if path.is_dir() else []
     saved = next((folder for folder in (path, *versions) if (folder / "saved_model.pb").is_file()), None)
-    # One that this project has exported; another may be a checkpoint.
-    ours = saved is not None and (saved / "assets.extra").is_dir()
-    summary = None if ours else _checkpoint(path)
+    # A SavedModel without assets.extra is not an export of this project and may be a checkpoint.
+    is_export = saved is not None and (saved / "assets.extra").is_dir()
+    summary = None if is_export else _checkpoint(path)
     if summary is None and saved is not None:
         summary = _saved_model(saved)
     if summary is not None:
         return summary
-    raise ValueError(f"{path}: neither a data directory, preset, run, checkpoint, SavedModel nor TFRecord file")
+    raise ValueError(f"{path}: must be a data directory, preset, run, checkpoint, SavedModel or TFRecord file.")
 
 
 def _data(folders: list[Path]) -> dict[str, Any]:
-    """Prints the report of every folder; returns its summary, or those of several by their names."""
+    """Prints the report of every directory; returns its summary, or a summary for each of several by name."""
     from bert_tf.reports.data.facts import describe_data
     from bert_tf.reports.data.words import in_words
 
@@ -77,13 +80,13 @@ def _data(folders: list[Path]) -> dict[str, Any]:
 
 
 def _is_prefix(path: Path) -> bool:
-    """Returns whether `path` is how the names of several files begin, as TensorFlow's checkpoints are given."""
+    """Returns True if `path` is the common prefix of several files, as in TensorFlow checkpoints."""
     folder = path.parent
     return folder.is_dir() and any(entry.name.startswith(f"{path.name}.") for entry in folder.iterdir())
 
 
 def _checkpoint(path: Path) -> dict[str, Any] | None:
-    """Returns what a checkpoint of any form holds, its arrays unread; None where `path` is none."""
+    """Returns the description of a checkpoint of any format without reading its arrays; None for other files."""
     from bert_tf.conversion import Options, read_checkpoint
     from bert_tf.conversion.describe import describe_checkpoint
     from bert_tf.conversion.formats.registry import recognize

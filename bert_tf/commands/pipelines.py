@@ -1,4 +1,4 @@
-"""The one place of `bert_tf` that starts a Beam pipeline, so that nothing else needs Beam."""
+"""Runs Beam pipelines; the only module of `bert_tf` that imports them, so that nothing else needs Beam."""
 
 from __future__ import annotations
 

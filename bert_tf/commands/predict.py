@@ -1,4 +1,4 @@
-"""`bert-tf predict`: a preset's answers to a file."""
+"""`bert-tf predict`: predicts a file with a preset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from bert_tf.commands.arguments import add_preset, existing
 
-# A file of this suffix holds a text a line, whatever the task but `ner`, whose own files often have it.
+# A file of this suffix holds one text per line for all tasks but `ner`, whose own files often have it.
 PLAIN_TEXT = ".txt"
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -24,22 +24,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         type=Path,
         required=True,
-        help="a file of the task's own format; a text a line, for pairs (or a question and its context) two and a tab "
-        "between, where the preset has no task, or the file is a .txt (but for ner)",
+        help="input file in the task's format; one text per line if the preset has no task or the file is .txt "
+        "(except ner), or two texts with a tab between for pairs",
     )
     parser.add_argument(
-        "--output", type=Path, required=True, help="predictions in the task's own format; JSON lines for .txt"
+        "--output", type=Path, required=True, help="output file in the task's format, or JSON lines for lines of text"
     )
     parser.add_argument(
-        "--ensemble", type=Path, nargs="+", default=[], metavar="PRESET", help="further presets that answer with it"
+        "--ensemble", type=Path, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
     )
-    parser.add_argument("--skip_bad", action="store_true", help="leave out faulty examples, counted and listed")
-    parser.add_argument("--batch_size", type=int, default=64, help="lines a batch")
-    parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates for each [MASK]")
+    parser.add_argument("--skip_bad", action="store_true", help="skip invalid examples and list them in a file")
+    parser.add_argument("--batch_size", type=int, default=64, help="lines per batch; default: 64")
+    parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates per [MASK]; default: 5")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Answers every line; returns the summary."""
+    """Predicts the file; returns the summary."""
     existing(args.preset, "--preset")
     existing(args.input, "--input")
     for preset in args.ensemble:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if _is_of_task(args.input, args.preset):
         return _of_task(args)
     if args.ensemble:
-        raise ValueError(f"`--ensemble` takes a file of the task's own format. Received: {args.input}")
+        raise ValueError(f"`--ensemble` needs an input file in the task's format. Received: {args.input}")
     from bert_tf.export.inference import Predictor
 
     predictor = Predictor(args.preset, top_k=args.top_k)
@@ -61,22 +61,22 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             while batch := list(itertools.islice(source, args.batch_size)):
                 rows = _columns(batch, len(predictor.texts), args.input, lines)
                 for row, answer in zip(zip(*rows, strict=True), predictor(*rows), strict=True):
-                    named = dict(zip(predictor.texts, row, strict=True))
-                    target.write(json.dumps(named | answer, ensure_ascii=False) + "\n")
+                    texts = dict(zip(predictor.texts, row, strict=True))
+                    target.write(json.dumps(texts | answer, ensure_ascii=False) + "\n")
                 lines += len(batch)
                 if time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
                     shown = time.monotonic()
-                    print(f"{lines} lines, {lines / (shown - started):.0f} a second", file=sys.stderr)
+                    print(f"{lines} lines, {lines / (shown - started):.0f} per second", file=sys.stderr)
         staging.replace(args.output)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{args.input}: not UTF-8: {error}") from error
+        raise ValueError(f"{args.input}: not UTF-8: {error}. Convert the file to UTF-8.") from error
     finally:
         staging.unlink(missing_ok=True)
     return {"output": str(args.output), "lines": lines}
 
 
 def _is_of_task(path: Path, preset: Path) -> bool:
-    """Tells whether a file is of the preset's task, which it may have none of, and not a text a line.
+    """Returns True if the input is in the format of the preset's task, not one text per line.
 
     CoNLL-2003's files are called train.txt and test.txt.
     """
@@ -88,13 +88,13 @@ def _is_of_task(path: Path, preset: Path) -> bool:
 
 
 def _of_task(args: argparse.Namespace) -> dict[str, Any]:
-    """Answers a file of the task's own format; faults that are skipped are listed beside the output."""
+    """Predicts a file in the task's format; skipped examples are listed next to the output."""
     from bert_tf.tasks.input_errors import InputErrors
     from bert_tf.tasks.predictor import Ensemble, TaskPredictor
 
     input_errors = InputErrors(args.skip_bad)
-    answerer = Ensemble([args.preset, *args.ensemble]) if args.ensemble else TaskPredictor(args.preset)
-    examples = answerer.answer_file(args.input, args.output, input_errors)
+    predictor = Ensemble([args.preset, *args.ensemble]) if args.ensemble else TaskPredictor(args.preset)
+    examples = predictor.answer_file(args.input, args.output, input_errors)
     if len(input_errors):
         input_errors.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
     return {"output": str(args.output), "examples": examples, "skipped": len(input_errors)}
@@ -104,5 +104,5 @@ def _columns(batch: list[str], count: int, path: Path, before: int) -> list[list
     rows = [line.rstrip("\r\n").split("\t", count - 1) for line in batch]
     for number, row in enumerate(rows, start=before + 1):
         if len(row) != count:
-            raise ValueError(f"{path}: line {number}: expected {count} texts with a tab between. Received: {len(row)}")
+            raise ValueError(f"{path}: line {number}: must have {count} texts separated by tabs. Received: {len(row)}")
     return [list(column) for column in zip(*rows, strict=True)]

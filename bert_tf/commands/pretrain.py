@@ -1,4 +1,4 @@
-"""`bert-tf pretrain`: examples to a pre-trained preset."""
+"""`bert-tf pretrain`: pre-trains a model on a data directory."""
 
 from __future__ import annotations
 
@@ -15,24 +15,30 @@ from bert_tf.pretraining.recipes import RECIPES, recipe
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--data", type=Path, required=True, help="the output of `bert-tf data`, of one length or two")
-    parser.add_argument("--model", help="a named size (tiny … large, L4_H256) or a config.json; default: the recipe's")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="output directory of `bert-tf data`, with one length or two"
+    )
+    parser.add_argument("--model", help="model size (tiny … large, L4_H256) or config.json; default: the recipe's")
     parser.add_argument(
         "--init",
         type=Path,
         metavar="PRESET",
-        help="go on from the weights, and with the model, of a preset or a run; positions may become more",
+        help="preset or run whose weights and architecture to start from; `max_sequence_length` may be increased",
     )
-    parser.add_argument("--output", type=Path, required=True, help="folder of the run; given again, it resumes")
-    parser.add_argument("--steps", type=int, help="optimizer steps in all; default: the recipe's")
-    parser.add_argument("--recipe", default="default", help=", ".join(RECIPES))
-    parser.add_argument("--strategy", choices=STRATEGIES, help="one device, or a copy of the model on each of several")
+    parser.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
+    parser.add_argument("--steps", type=int, help="total optimizer steps; default: the recipe's")
+    parser.add_argument("--recipe", default="default", help=f"recipe, one of {', '.join(RECIPES)}; default: default")
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        help="distribution strategy: none, mirrored (all local devices), multi_worker, tpu; default: none",
+    )
     add_verify(parser)
     add_overrides(parser)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Trains, or resumes, and returns the summary."""
+    """Trains the model, or resumes a run; returns the summary."""
     existing(args.data, "--data")
     if args.init:
         existing(args.init, "--init")
@@ -58,7 +64,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def configuration(args: argparse.Namespace) -> RunConfig:
-    """Returns the recipe with the data's vocabulary, the model, the steps and the overrides on top."""
+    """Returns the recipe's configuration with the data's vocabulary, the model, the steps and the overrides."""
     from bert_tf.data.manifest import data_directories, read_manifest
 
     refuse_overrides(args.overrides, ("training.epochs",), "pre-training counts in steps")
@@ -68,12 +74,12 @@ def configuration(args: argparse.Namespace) -> RunConfig:
         from bert_tf.pretraining.warm_start import InitialWeights
 
         if args.model:
-            raise ConfigError(f"--model does not go with --init: the model is the preset's. Received: {args.model}")
+            raise ConfigError(f"--model has no effect with --init, which uses the preset's. Received: {args.model}")
         model = InitialWeights.of(args.init).config
     elif args.model:
         model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
-    given = {"steps": args.steps, "strategy": args.strategy}
-    training = replace(config.training, **{name: value for name, value in given.items() if value is not None})
+    flags = {"steps": args.steps, "strategy": args.strategy}
+    training = replace(config.training, **{name: value for name, value in flags.items() if value is not None})
     return with_overrides(RunConfig(model=model, training=training), args.overrides)

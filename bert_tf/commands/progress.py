@@ -1,4 +1,4 @@
-"""Numbered steps on stderr."""
+"""Progress of numbered steps on stderr."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from contextlib import contextmanager
 
 
 class Steps:
-    """Announces the steps of a long command, with their times."""
+    """Reports the steps of a long command with their durations.
+
+    Args:
+        total: number of steps.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -18,7 +22,7 @@ class Steps:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Prints `title` at the start of the block, and its duration at the end."""
+        """Prints `title` at the start of the block and its duration at the end."""
         self.done += 1
         started = time.monotonic()
         self.say(f"\n[{self.done}/{self.total}] {title}")

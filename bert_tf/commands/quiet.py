@@ -1,4 +1,4 @@
-"""TensorFlow as commands need it, without the notices of its start."""
+"""Import of TensorFlow without its start-up messages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from bert_tf.export.runtime import prefer_onednn, without_keras
 
 
 def import_tensorflow(*, keras: bool = True) -> None:
-    """Imports TensorFlow where it is installed, see `entry.quiet`.
+    """Imports TensorFlow if it is installed, see `entry.quiet`.
 
     Args:
-        keras: whether it imports Keras, too; where not, it is to serve, and prefers oneDNN.
+        keras: True to import Keras too; False for serving, which prefers oneDNN.
     """
     if keras:
         quiet.import_tensorflow()

@@ -1,4 +1,4 @@
-"""`bert-tf score TASK`: the official figures of any program's predictions."""
+"""`bert-tf score TASK`: official metrics of predictions from any program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
     for name, (_, text) in TASKS.items():
         task = tasks.add_parser(name, help=text, description=text, allow_abbrev=False)
-        task.add_argument("--data", type=Path, required=True, help="the file with the right answers")
-        task.add_argument("--predictions", type=Path, required=True, help="predictions in the task's own format")
+        task.add_argument("--data", type=Path, required=True, help="file with the labels")
+        task.add_argument("--predictions", type=Path, required=True, help="predictions in the task's format")
         module = family(name)
         module.add_arguments(task)
         if hasattr(module, "add_score_arguments"):
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Scores and returns the summary."""
+    """Scores the predictions; returns the summary."""
     existing(args.data, "--data")
     existing(args.predictions, "--predictions")
     from bert_tf.tasks.input_errors import InputErrors

@@ -1,4 +1,4 @@
-"""`bert-tf serve`: TF Serving's REST and gRPC on this machine."""
+"""`bert-tf serve`: serves SavedModels with TF Serving's REST and gRPC APIs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bert_tf.commands.arguments import existing
 from bert_tf.config import ConfigError
 
 _DEFAULT_PORT = 8501
-# TF Serving's name of a model that is not given one.
+# TF Serving's default model name.
 _DEFAULT_NAME = "default"
-# Least value of each number.
+# Minimum value of each numeric flag.
 _LOWEST = {
     **dict.fromkeys(("--port", "--rest_api_port", "--drain_seconds"), 0),
     **dict.fromkeys(("--file_system_poll_wait_seconds", "--model_config_file_poll_wait_seconds"), 0),
@@ -25,27 +25,33 @@ _LOWEST = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     models = parser.add_mutually_exclusive_group(required=True)
-    models.add_argument("--model", type=Path, nargs="+", help="saved_models/NAME, several for several models")
-    models.add_argument("--model_config_file", type=Path, help="TF Serving's models.config: names, paths, labels")
-    models.add_argument("--model_base_path", type=Path, help="as in TF Serving: one model, named by --model_name")
-    parser.add_argument("--host", default="127.0.0.1", help="default: this machine only")
-    parser.add_argument("--port", type=int, help="REST port; default: 8501, 0 takes a free one")
-    parser.add_argument(
-        "--grpc_port", type=int, default=8500, help="gRPC port; default: 8500, 0 takes a free one, -1 none"
+    models.add_argument("--model", type=Path, nargs="+", help="one or more directories saved_models/NAME")
+    models.add_argument("--model_config_file", type=Path, help="TF Serving's models.config with names, paths, labels")
+    models.add_argument(
+        "--model_base_path", type=Path, help="TF Serving's flag: directory of one model, named by --model_name"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes, each with the models loaded")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at; default: 127.0.0.1, this machine only"
+    )
+    parser.add_argument("--port", type=int, help="REST port, 0 for a free one; default: 8501")
+    parser.add_argument(
+        "--grpc_port", type=int, default=8500, help="gRPC port, 0 for a free one, -1 for none; default: 8500"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="number of processes, each with all models loaded; default: 1"
+    )
     batching = parser.add_mutually_exclusive_group()
     batching.add_argument("--batching_parameters_file", type=Path, help="TF Serving's batching.config")
-    batching.add_argument("--no_batching", action="store_true", help="each request runs by itself")
+    batching.add_argument("--no_batching", action="store_true", help="run each request separately")
     parser.add_argument(
         "--no_warmup",
         action="store_true",
-        help="do not play the warm-up requests: ready sooner, the first request later",
+        help="skip the warm-up requests: the server is ready sooner, the first request is slower",
     )
     parser.add_argument(
         "--packed_weights",
         action="store_true",
-        help="keep kernels as oneDNN packs them: for models in bfloat16, which answer sooner and take more memory",
+        help="keep kernels packed by oneDNN: faster bfloat16 models, more memory",
     )
     _add_loading(parser)
     _add_limits(parser)
@@ -60,36 +66,42 @@ def _add_loading(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=1.0,
         metavar="SECONDS",
-        help="how often new versions are looked for; 0 does so at the start only",
+        help="seconds between two checks for new versions, 0 for only at the start; default: 1",
     )
     group.add_argument(
         "--model_config_file_poll_wait_seconds",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="how often --model_config_file is read again; default: 0, at the start only",
+        help="seconds between two reads of --model_config_file, 0 for only at the start; default: 0",
     )
     group.add_argument(
         "--allow_reload_config",
         action="store_true",
-        help="let HandleReloadConfigRequest (gRPC) change the models: whoever reaches the port can then have any "
-        "folder of this machine read",
+        help="let HandleReloadConfigRequest (gRPC) change the models; any client of the port can then make the server "
+        "read any directory of this machine",
     )
-    group.add_argument("--num_load_threads", type=int, default=4, metavar="N", help="versions loaded at once")
+    group.add_argument(
+        "--num_load_threads", type=int, default=4, metavar="N", help="versions loaded in parallel; default: 4"
+    )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("limits")
-    group.add_argument("--max_request_bytes", type=int, default=16 * 2**20, help="larger requests are refused")
-    group.add_argument("--max_text_bytes", type=int, default=2**20, help="longer texts are refused")
-    group.add_argument("--max_connections", type=int, default=1000, help="open at once, of REST and of gRPC each")
-    group.add_argument("--max_waiting", type=int, help="rows that wait at most; more are refused")
+    group.add_argument(
+        "--max_request_bytes", type=int, default=16 * 2**20, help="maximum size of a request; default: 16 MiB"
+    )
+    group.add_argument("--max_text_bytes", type=int, default=2**20, help="maximum size of a text; default: 1 MiB")
+    group.add_argument(
+        "--max_connections", type=int, default=1000, help="maximum open connections, REST and gRPC each; default: 1000"
+    )
+    group.add_argument("--max_waiting", type=int, help="maximum waiting rows; further rows are rejected")
     group.add_argument(
         "--drain_seconds",
         type=float,
         default=1.0,
         metavar="SECONDS",
-        help="answer for so long after SIGTERM, while /readyz says 503; load balancers need some",
+        help="seconds to answer after SIGTERM while /readyz returns 503, for load balancers; default: 1",
     )
 
 
@@ -100,42 +112,46 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help="host names that clients may use and whose web pages may send requests; `*` for any; "
-        "default: names of this machine only, or any where --host is an address that others reach",
+        help="host names that clients may use and whose web pages may send requests, `*` for any; "
+        "default: names of this machine, or any if --host is reachable from other machines",
     )
     access.add_argument("--tls_certificate", type=Path, help="PEM file, for HTTPS and gRPC; needs --tls_key")
     access.add_argument("--tls_key", type=Path, help="PEM file of the certificate's private key")
     access.add_argument(
         "--token_file",
         type=Path,
-        help="requests need `Authorization: Bearer TOKEN`; default: the variable BERT_TF_SERVE_TOKEN, if set",
+        help="file with the token that requests need as `Authorization: Bearer TOKEN`; default: the environment "
+        "variable BERT_TF_SERVE_TOKEN, if set",
     )
     access.add_argument("--access_log", action="store_true", help="log each request to standard error")
 
 
 def _add_tf_serving_names(parser: argparse.ArgumentParser) -> None:
-    """Adds flags of TF Serving that have another name here, or one possible value."""
+    """Adds TF Serving's flags that have another name here, or one possible value."""
     group = parser.add_argument_group("TF Serving's names", "its --port is --grpc_port here")
-    group.add_argument("--rest_api_port", type=int, metavar="PORT", help="as --port")
+    group.add_argument("--rest_api_port", type=int, metavar="PORT", help="same as --port")
     group.add_argument(
         "--rest_api_timeout_in_ms",
         type=int,
         default=30000,
         metavar="MS",
-        help="time for a REST request; default: 30000",
+        help="time-out of a REST request in milliseconds; default: 30000",
     )
     group.add_argument("--model_name", metavar="NAME", help="name of the model of --model_base_path; default: default")
     group.add_argument(
-        "--monitoring_config_file", type=Path, metavar="FILE", help="whether there are metrics, and at which path"
+        "--monitoring_config_file",
+        type=Path,
+        metavar="FILE",
+        help="TF Serving's monitoring.config: metrics on or off, and their path",
     )
     switches = {
-        "--enable_batching": "default: true; false is --no_batching",
-        "--enable_model_warmup": "default: true; false is --no_warmup",
+        "--enable_batching": "batching; default: true; false is the same as --no_batching",
+        "--enable_model_warmup": "warm-up requests; default: true; false is the same as --no_warmup",
         "--allow_version_labels_for_unavailable_models": "must be true: labels may name versions that are not loaded",
     }
-    for flag, what in switches.items():
-        # Like TF Serving's, they may stand without a value.
-        group.add_argument(flag, type=_boolean, nargs="?", const=True, metavar="BOOLEAN", help=what)
+    for flag, text in switches.items():
+        # As in TF Serving, the value may be omitted.
+        group.add_argument(flag, type=_boolean, nargs="?", const=True, metavar="BOOLEAN", help=text)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -155,7 +171,7 @@ def _models(args: argparse.Namespace) -> list[Any]:
     from bert_tf.serving.configuration import ServedModel, read_model_config
 
     if args.model_name and not args.model_base_path:
-        raise ConfigError("--model_name is the name of the model of --model_base_path. Add --model_base_path FOLDER.")
+        raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
     if args.model_base_path:
         folder = existing(args.model_base_path, "--model_base_path").resolve()
         return [ServedModel(args.model_name or _DEFAULT_NAME, folder)]
@@ -212,14 +228,16 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises ConfigError for values out of range, and flags that do not go together."""
+    """Raises ConfigError for values out of range and conflicting flags."""
     for flag, least in _LOWEST.items():
         value = getattr(args, flag.removeprefix("--"))
         if value is not None and value < least:
             raise ConfigError(f"{flag} must be at least {least}. Received: {value}")
     _check_tf_serving_names(args)
     if args.model_config_file_poll_wait_seconds and not args.model_config_file:
-        raise ConfigError("--model_config_file_poll_wait_seconds needs --model_config_file")
+        raise ConfigError(
+            "--model_config_file_poll_wait_seconds needs --model_config_file. Add --model_config_file FILE."
+        )
     if args.allow_reload_config and args.workers > 1:
         raise ConfigError(
             "--allow_reload_config needs --workers 1, because a request reaches only one worker. Use "
@@ -245,29 +263,29 @@ def _tls(args: argparse.Namespace) -> Any:
     from bert_tf.serving.tls import TlsFiles
 
     files = {"--tls_certificate": args.tls_certificate, "--tls_key": args.tls_key}
-    given = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
-    if len(given) == 1:
-        (missing,) = files.keys() - given.keys()
-        raise ConfigError(f"{next(iter(given))} needs {missing}. Give both, or neither for plain HTTP.")
-    return TlsFiles(given["--tls_certificate"], given["--tls_key"]) if given else None
+    paths = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
+    if len(paths) == 1:
+        (missing,) = files.keys() - paths.keys()
+        raise ConfigError(f"{next(iter(paths))} needs {missing}. Set both, or neither for plain HTTP.")
+    return TlsFiles(paths["--tls_certificate"], paths["--tls_key"]) if paths else None
 
 
 def _check_tf_serving_names(args: argparse.Namespace) -> None:
     """Raises ConfigError for flags that contradict each other."""
     if args.port is not None and args.rest_api_port is not None:
         raise ConfigError(
-            "--port is the REST port, as --rest_api_port, and only one of them may be given. TF Serving's --port, of "
-            f"gRPC, is --grpc_port here. Received: --port {args.port} --rest_api_port {args.rest_api_port}"
+            "--port and --rest_api_port both set the REST port, so only one of them may be used. TF Serving's --port, "
+            f"for gRPC, is --grpc_port here. Received: --port {args.port} --rest_api_port {args.rest_api_port}"
         )
     for on, off in (("enable_batching", "no_batching"), ("enable_model_warmup", "no_warmup")):
         if getattr(args, on) and getattr(args, off):
-            raise ConfigError(f"--{on} and --{off} contradict each other. Leave one out.")
+            raise ConfigError(f"--{on} and --{off} contradict each other. Remove one.")
     if args.enable_batching is False and args.batching_parameters_file:
-        raise ConfigError("--batching_parameters_file has no effect with --enable_batching=false. Leave one out.")
+        raise ConfigError("--batching_parameters_file has no effect with --enable_batching=false. Remove one.")
     if args.allow_version_labels_for_unavailable_models is False:
         raise ConfigError(
             "--allow_version_labels_for_unavailable_models must be true: labels may always name versions that are not "
-            "loaded. Leave the flag out."
+            "loaded. Remove the flag."
         )
 
 

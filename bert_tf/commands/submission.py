@@ -1,4 +1,4 @@
-"""`bert-tf submission`: predictions of GLUE's test sets to the zip file that its leaderboard takes."""
+"""`bert-tf submission`: packs predictions for GLUE's test sets into the zip file of its leaderboard."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--predictions",
         type=Path,
         required=True,
-        help="folder with CoLA.tsv SST-2.tsv MRPC.tsv STS-B.tsv QQP.tsv MNLI-m.tsv MNLI-mm.tsv QNLI.tsv RTE.tsv "
-        "WNLI.tsv AX.tsv, as `predict` writes them",
+        help="directory with CoLA.tsv SST-2.tsv MRPC.tsv STS-B.tsv QQP.tsv MNLI-m.tsv MNLI-mm.tsv QNLI.tsv RTE.tsv "
+        "WNLI.tsv AX.tsv, written by `predict`",
     )
-    parser.add_argument("--output", type=Path, required=True, help="the zip file")
+    parser.add_argument("--output", type=Path, required=True, help="output zip file")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Checks and zips; returns the summary."""
+    """Checks and packs the predictions; returns the summary."""
     existing(args.predictions, "--predictions")
     from bert_tf.tasks.glue.submission import bundle
 

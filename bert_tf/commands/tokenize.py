@@ -1,4 +1,4 @@
-"""`bert-tf tokenize`: text to ids, line by line."""
+"""`bert-tf tokenize`: converts lines of text to token ids."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ _LINES_A_BATCH = 4096
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt, one piece a line")
-    parser.add_argument(
-        "--cased", action="store_true", help="keep case and accents, as a vocabulary with capitals does"
-    )
-    parser.add_argument("--graph", action="store_true", help="through a SavedModel instead of Python")
-    parser.add_argument("--input", type=Path, required=True, help="UTF-8 text")
-    parser.add_argument("--output", type=Path, required=True, help="one line of ids for every line of text")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt, one piece per line")
+    parser.add_argument("--cased", action="store_true", help="keep case and accents, for a cased vocabulary")
+    parser.add_argument("--graph", action="store_true", help="tokenize with a SavedModel instead of Python")
+    parser.add_argument("--input", type=Path, required=True, help="input file, UTF-8 text")
+    parser.add_argument("--output", type=Path, required=True, help="output file, one line of ids per line of text")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -53,7 +51,7 @@ def _batches(source: TextIO, path: Path) -> Iterator[list[str]]:
         while batch := [line.removesuffix("\n") for line in itertools.islice(source, _LINES_A_BATCH)]:
             yield batch
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8: {error}") from error
+        raise ValueError(f"{path}: not UTF-8: {error}. Convert the file to UTF-8.") from error
 
 
 def _python_rows(tokenizer: Any) -> Any:
@@ -65,7 +63,7 @@ def _python_rows(tokenizer: Any) -> Any:
 
 
 def _graph_rows(tokenizer: Any) -> Any:
-    """Saves the tokenizer as a SavedModel and answers from the reloaded graph, as a server would."""
+    """Saves the tokenizer as a SavedModel and tokenizes with the reloaded graph, as a server does."""
     import tempfile
 
     import tensorflow as tf

@@ -1,1 +1,1 @@
-"""Pre-training runs: recipes, warm start and phases."""
+"""Pre-training: recipes, warm start and phases."""

@@ -1,4 +1,4 @@
-"""Pre-training runs by name. `--model`, `--steps` and `--set` go on top of a recipe."""
+"""Named pre-training configurations; `--model`, `--steps` and `--set` override a recipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig
 
 
 def default() -> RunConfig:
-    """BERT's own optimization at batch 32: the choice where no recipe is named."""
+    """BERT's own hyperparameters at batch size 32; the default recipe."""
     return RunConfig()
 
 
@@ -32,11 +32,11 @@ def paper() -> RunConfig:
 
 
 def laptop() -> RunConfig:
-    """A small BERT on two CPU cores: short warm-up and a high rate, which small models stand.
+    """A small BERT on two CPU cores: short warm-up and a high rate, which small models tolerate.
 
     Command:  bert-tf pretrain --recipe laptop --data DIR --output DIR --steps 6000 --set model.dropout=0.0
-    Hardware: two cores of an AMD EPYC, other work beside: 36 minutes, 22 thousand tokens a second.
-    Expected: on 38 MB of Wikipedia with 16,000 word pieces and 128 tokens, held out: 15.6 % of masked words
+    Hardware: two shared cores of an AMD EPYC: 36 minutes, 22 thousand tokens per second.
+    Expected: held-out accuracy on 38 MB of Wikipedia with 16,000 word pieces and 128 tokens: 15.6 % of masked words
         (perplexity 565, still falling), 83.8 % of next sentences.
     """
     return RunConfig(
@@ -54,13 +54,13 @@ def laptop() -> RunConfig:
 
 
 def small() -> RunConfig:
-    """The size `small` on two CPU cores: little batches, packed, and no dropout, since no text comes twice.
+    """The size `small` on two CPU cores: small, packed batches, and no dropout, since no text is repeated.
 
     Command:  bert-tf pretrain --recipe small --data DIR --output DIR
-    Hardware: two cores of an AMD EPYC without AVX512, other work beside: 71 minutes, 860 tokens a second.
-    Expected: on Wikipedia and books with 16,000 word pieces and 128 tokens, 640 held-out examples: 13.0 % of masked
-        words (5.1 % always guessing the most frequent; perplexity 742, still falling), 74.5 % of next sentences.
-        A rate of 1e-3 ends worse than the frequencies of the word pieces.
+    Hardware: two shared cores of an AMD EPYC without AVX512: 71 minutes, 860 tokens per second.
+    Expected: accuracy on Wikipedia and books with 16,000 word pieces and 128 tokens, 640 held-out examples: 13.0 % of
+        masked words (baseline of the most frequent piece 5.1 %; perplexity 742, still falling), 74.5 % of next
+        sentences. A rate of 1e-3 ends worse than the frequencies of the word pieces.
     """
     return RunConfig(
         model=BertConfig.from_size("small", dropout=0.0),
@@ -81,14 +81,13 @@ def small() -> RunConfig:
 def mini() -> RunConfig:
     """The size `mini` in two hours on two CPU cores, for fine-tuning: no dropout, packed, short examples first.
 
-    Command:  bert-tf pretrain --recipe mini --data DIR --output DIR, of `data --max_seq_length 64,256`
-    Hardware: two cores of an AMD EPYC without AVX512, other work beside: 116 minutes, 18.1 M tokens, 2,300 to 3,300 a
-        second.
-    Expected: on Wikipedia and books with 16,000 word pieces, 640 held-out examples of 64 tokens after 8,000 steps:
-        25.0 % of masked words (5.3 % always guessing the most frequent; perplexity 221, still falling), 85.6 % of next
-        sentences. From step 2,000 to 4,000 it stays at 15 %, as if there was no more to learn. The last steps, of 256
-        tokens, come at rates too low for positions beyond 64 to be learnt (16.7 % there; 19.1 % after 10.9 M more with
-        `long_share` = 0.12): `mini_256` teaches them.
+    Command:  bert-tf pretrain --recipe mini --data DIR --output DIR, with data of `data --max_seq_length 64,256`
+    Hardware: two shared cores of an AMD EPYC without AVX512: 116 minutes, 18.1 M tokens, 2,300 to 3,300 per second.
+    Expected: accuracy on Wikipedia and books with 16,000 word pieces, 640 held-out examples of 64 tokens after 8,000
+        steps: 25.0 % of masked words (baseline of the most frequent piece 5.3 %; perplexity 221, still falling),
+        85.6 % of next sentences. From step 2,000 to 4,000 it plateaus at 15 %. In the last steps, of 256 tokens, the
+        rates are too low to train positions beyond 64 (16.7 % there; 19.1 % after 10.9 M more tokens with
+        `long_share` = 0.12); `mini_256` trains them.
     """
     return RunConfig(
         model=BertConfig.from_size("mini", dropout=0.0, max_sequence_length=256),
@@ -109,13 +108,13 @@ def mini() -> RunConfig:
 
 
 def mini_256() -> RunConfig:
-    """The size `mini` from 64 positions to 256 in eight minutes: the learnt ones over again, and a high rate anew.
+    """The size `mini` extended from 64 to 256 positions in eight minutes: repeated position embeddings, a high rate.
 
     Command:  bert-tf pretrain --recipe mini_256 --init RUN --data DIR --output DIR --set model.max_sequence_length=256,
-        of `data --max_seq_length 256` and of a run with 64 positions
-    Hardware: two cores of an AMD EPYC without AVX512: 8 minutes, 1.3 M tokens, 3,000 a second.
-    Expected: 27.1 % of masked words of 256 tokens (perplexity 160), where positions that had come last, at low rates,
-        gave 19.1 %; the run was a second one of `mini`, cut to its first 64 positions.
+        with data of `data --max_seq_length 256` and a run with 64 positions
+    Hardware: two cores of an AMD EPYC without AVX512: 8 minutes, 1.3 M tokens, 3,000 per second.
+    Expected: 27.1 % of masked words of 256 tokens (perplexity 160), against 19.1 % with positions trained last, at low
+        rates; the initial run was a second one of `mini`, cut to its first 64 positions.
     """
     run = mini()
     training = replace(run.training, steps=800, batch_size=8, learning_rate=5e-4, warmup_steps=40,
@@ -127,7 +126,14 @@ RECIPES = {"default": default, "laptop": laptop, "small": small, "mini": mini, "
 
 
 def recipe(name: str) -> RunConfig:
-    """Returns the recipe called `name`. Raises ConfigError where there is none."""
+    """Returns the recipe called `name`.
+
+    Args:
+        name: one of `RECIPES`.
+
+    Raises:
+        ConfigError: if there is no such recipe.
+    """
     if name not in RECIPES:
-        raise ConfigError(f"unknown recipe {name!r}; known: {', '.join(RECIPES)}")
+        raise ConfigError(f"the recipe must be one of {', '.join(RECIPES)}. Received: {name!r}")
     return RECIPES[name]()

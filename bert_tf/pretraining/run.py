@@ -1,4 +1,4 @@
-"""Pre-training: a data directory becomes a preset."""
+"""Pre-training runs: from a data directory to a preset."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from bert_tf.training.losses import MASKED_LM, PRETRAINING
 
 
 def held_out_split(manifest: Manifest) -> str | None:
-    """Returns the split to evaluate on, None where the data holds nothing out."""
+    """Returns the split to evaluate on, None if the data has no held-out split."""
     return "validation" if manifest.shards.get("validation") else None
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that take examples of one length.
+    """A part of a run with examples of one length.
 
     Args:
         data: a data directory.
-        manifest: what it holds.
+        manifest: its manifest.
         first: number of the first batch, counted from 0 over the whole run.
     """
 
@@ -52,18 +52,21 @@ def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary
     """Returns the phases of a run and the vocabulary of its data.
 
     Args:
-        data: a data directory, or the output of `bert-tf data` with two lengths: the shorter examples come first (the
-            paper's A.2), the longer ones take the last `training.long_share` of the steps.
-        run: the configuration, to which the data must fit.
+        data: a data directory, or the output directory of `bert-tf data` with two lengths. The shorter examples come
+            first (the paper's A.2), the longer ones take the last `training.long_share` of the steps.
+        run: the configuration, which must fit the data.
+
+    Returns:
+        The phases in order and the vocabulary.
 
     Raises:
-        ValueError: where data and configuration disagree, or there are more than two lengths, or two that were made
-            with different vocabularies.
+        ValueError: if data and configuration do not match, there are more than two lengths, or the vocabularies of two
+            lengths differ.
     """
     folders = data_directories(data) or [local_path(data)]
     if len(folders) > 2:
         names = ", ".join(folder.name for folder in folders)
-        raise ValueError(f"{data}: pre-training takes examples of one length or of two. Received: {names}")
+        raise ValueError(f"{data}: must hold examples of one or two lengths. Received: {names}")
     long_steps = max(1, round(run.training.steps * run.training.long_share))
     firsts = (0, max(0, run.training.steps - long_steps))
     phases = []
@@ -78,20 +81,20 @@ def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary
 def run_pretraining(
     data: str | Path, run: RunConfig, output: str | Path, init: str | Path | None = None
 ) -> tuple[Path, TrainResult]:
-    """Trains a model on a data directory; with the same `output` it resumes.
+    """Trains a model on a data directory, or resumes the run in `output`.
 
     Args:
-        data: what `bert-tf data` made, of one length or two; see `phases_of`.
-        run: the model's and the training's configuration. On data of single segments (`bert-tf data --no_nsp`) the
-            model gets neither pooler nor head of next sentence prediction, which nothing would train.
-        output: folder of the run; the preset goes to `output/preset`.
-        init: a preset of the run's architecture from whose weights to go on; None starts from random ones.
+        data: output of `bert-tf data`, with one length or two; see `phases_of`.
+        run: configuration of model and training. For data of single segments (`bert-tf data --no_nsp`) the model has
+            neither pooler nor next sentence prediction head, because nothing would train them.
+        output: output directory; the preset is `output/preset`.
+        init: a preset of the run's architecture whose weights to start from; None starts from random ones.
 
     Returns:
-        The preset's folder and the result of training.
+        The preset's directory and the result of training.
 
     Raises:
-        ValueError: where data, configuration and `init` disagree; for a URL.
+        ValueError: if data, configuration and `init` do not match; for a URL.
     """
     output = local_path(output)
     phases, vocabulary = phases_of(data, run)
@@ -127,14 +130,14 @@ def run_pretraining(
 
 
 def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
-    """Builds the model that a run starts with."""
+    """Builds the initial model of a run."""
     if initial:
         return initial.model(config, next_sentence)
     return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
 
 
 class _Course:
-    """What the steps of a run take, by the number of the batch."""
+    """Data and context of a run's steps by batch number."""
 
     def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
         self._phases = phases
@@ -144,7 +147,7 @@ class _Course:
         self._chance: dict[Path, Mapping[str, float]] = {}
 
     def batches(self, start: int) -> Dataset:
-        """Returns the batches from `start` on, without end."""
+        """Returns endless batches from `start` on."""
         phase, config = self._phase_of(start), self._run.training
         return pretraining_data(
             phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
@@ -152,14 +155,14 @@ class _Course:
         )  # fmt: skip
 
     def held_out(self, batch: int) -> Dataset:
-        """Returns the held-out batches of the same length, the same object each time: it is traced once."""
+        """Returns the held-out batches of the same length; always the same object, so that it is traced once."""
         data, config = self._phase_of(batch).data, self._run.training
         if data not in self._validation:
             self._validation[data] = held_out(data, "validation", config.batch_size)
         return self._validation[data]
 
     def evaluation_context(self, vocabulary: Vocabulary) -> EvaluationContext:
-        """Returns what to show beside the figures of every evaluation."""
+        """Returns baselines and sample predictions to report with every evaluation."""
         units = {phase.manifest.config.mask_unit for phase in self._phases}
         return EvaluationContext(
             vocabulary,
@@ -170,15 +173,15 @@ class _Course:
         )
 
     def chance(self, batch: int, stop: Callable[[], bool]) -> Mapping[str, float]:
-        """Returns the figures of the best constant guess on what is evaluated, counted once unless stopped."""
+        """Returns the metrics of the best constant guess on the evaluated data; computed once unless stopped."""
         data = self._phase_of(batch).data
         if data in self._chance:
             return self._chance[data]
         batches = itertools.islice(self.held_out(batch), self._run.training.evaluate_steps or None)
-        figures = chance_figures(itertools.takewhile(lambda _: not stop(), batches))
+        metrics = chance_figures(itertools.takewhile(lambda _: not stop(), batches))
         if not stop():
-            self._chance[data] = figures
-        return figures
+            self._chance[data] = metrics
+        return metrics
 
     def shown(self, batch: int) -> Batch:
         """Returns the first held-out examples of the same length."""
@@ -189,10 +192,10 @@ class _Course:
         return self._shown[phase.data]
 
     def flops(self, batch: int, positions: float) -> float:
-        """Returns the floating-point operations of the step with this batch, of so many positions."""
+        """Returns the floating-point operations of the step with this batch and so many positions."""
         config, training = self._phase_of(batch).manifest.config, self._run.training
         length = config.max_seq_length
-        # Bins have all examples, in shorter rows; packing has rows of full length, fewer of them.
+        # Bins have all examples in shorter rows; packing has fewer rows of full length.
         rows, width = float(training.batch_size), positions / training.batch_size
         if training.padding == "pack":
             rows, width = positions / length, float(length)
@@ -203,12 +206,21 @@ class _Course:
 
 
 def held_out(data: Path, split: str, batch_size: int) -> Dataset:
-    """Returns one pass over `split` with masks that never change."""
+    """Returns one pass over `split` with fixed masks."""
     return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
-    """Raises ValueError where the data is longer than the model, or of another vocabulary."""
+    """Checks that data and model match.
+
+    Args:
+        manifest: manifest of the data.
+        vocabulary: vocabulary of the data.
+        run: the configuration.
+
+    Raises:
+        ValueError: if the data is longer than the model, or the vocabulary sizes differ.
+    """
     if len(vocabulary) != run.model.vocabulary_size:
         raise ValueError(
             f"`model.vocabulary_size` must be that of the data, {len(vocabulary)}. "
@@ -222,30 +234,30 @@ def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> No
 
 
 def _check_alike(one: Phase, other: Phase) -> None:
-    """Raises ValueError where two data directories cannot train one model."""
+    """Raises ValueError if two data directories cannot train one model."""
     first, second = one.manifest, other.manifest
-    for name, expected, found in (
+    for name, expected, value in (
         ("vocabulary_sha256", first.vocabulary_sha256, second.vocabulary_sha256),
         ("config.lowercase", first.config.lowercase, second.config.lowercase),
     ):
-        if expected != found:
+        if expected != value:
             raise ValueError(
-                f"{other.data}: `{name}` must be that of {one.data}, {expected}: both train one model. "
-                f"Received: {found}"
+                f"{other.data}: `{name}` must be that of {one.data}, {expected}, because both train one model. "
+                f"Received: {value}"
             )
 
 
 def fingerprint(manifest: Manifest) -> str:
-    """Returns a SHA-256 over what the batches depend on: the shards' checksums, the vocabulary, how masks are drawn."""
+    """Returns a SHA-256 of all inputs of the batches: checksums of the shards, vocabulary and masking configuration."""
     shards = [f"{shard.name} {shard.sha256}" for split in SPLITS for shard in manifest.shards[split]]
-    made = json.dumps(to_dict(manifest.config), sort_keys=True)
-    return hashlib.sha256("\n".join([*shards, manifest.vocabulary_sha256, made]).encode()).hexdigest()
+    config = json.dumps(to_dict(manifest.config), sort_keys=True)
+    return hashlib.sha256("\n".join([*shards, manifest.vocabulary_sha256, config]).encode()).hexdigest()
 
 
 def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
-    """Returns the accuracy of guessing the same word piece for every masked position of `split`.
+    """Returns the accuracy of predicting one word piece for all masked positions of `split`.
 
-    The piece is the most frequent of those very positions, the best constant there is.
+    The piece is the most frequent at these positions, which makes it the best constant guess.
     """
     return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
 
@@ -254,18 +266,18 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
     """Returns the held-out metrics of a pre-trained preset.
 
     Args:
-        preset: a pre-trained preset, or the output of its run.
-        data: a data directory, or the output of `bert-tf data` with several lengths. The validation split is read, or
-            the training split where there is none.
-        batch_size: sequences a batch.
+        preset: a pre-trained preset, or the output directory of its run.
+        data: a data directory, or the output directory of `bert-tf data` with several lengths. The validation split is
+            read, or the training split if there is none.
+        batch_size: sequences per batch.
 
     Returns:
-        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary for each folder by its
-        name, `length-128` and so on, shorter examples first.
+        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary per directory name,
+        `length-128` and so on, shorter examples first.
 
     Raises:
-        ValueError: for a preset of another kind, data of another vocabulary or of more positions than the model has, or
-            data without pairs for a preset that has nothing but the head of next sentence prediction.
+        ValueError: for a preset of another kind, data of another vocabulary or with more positions than the model, or
+            data without pairs for a preset that has only a next sentence prediction head.
     """
     loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":
@@ -283,6 +295,6 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
         split = held_out_split(manifest) or "train"
         metrics = evaluate_pretraining(loaded.model, held_out(folder, split, batch_size))
         if len(metrics) == 1:
-            raise ValueError(f"{folder}: must hold pairs: {preset} has no head but that of next sentence prediction.")
+            raise ValueError(f"{folder}: must hold pairs, because {preset} has only a next sentence prediction head.")
         results[folder.name] = {"split": split, **metrics}
     return results if len(results) > 1 else results[folders[0].name]

@@ -1,4 +1,4 @@
-"""Pre-training that goes on from the weights of a preset (domain-adaptive pre-training, arXiv 2004.10964)."""
+"""Pre-training from the weights of a preset (domain-adaptive pre-training, arXiv 2004.10964)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
-# Fields that may differ from the preset's: positions are repeated or cut, a pooler is added or left out.
+# Fields that may differ from the preset's: positions are repeated or cut, a pooler is added or omitted.
 _FREE = ("dropout", "attention_dropout", "max_sequence_length", "pooler")
 _POSITIONS = "embeddings/position_embedding"
 
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """The weights that a run starts from. They are read where the run's model is built: devices are taken up there.
+    """Initial weights of a run. They are read when the run's model is built, because reading initializes the devices.
 
     Args:
-        directory: of the preset.
-        header: what its config.json says.
-        vocabulary: its word pieces.
+        directory: directory of the preset.
+        header: contents of its config.json.
+        vocabulary: its vocabulary.
     """
 
     directory: Path
@@ -39,44 +39,64 @@ class InitialWeights:
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
-        """Reads what a preset, or that of a run, says of itself. Raises ConfigError where there is none."""
+        """Reads the header of a preset, or of a run's preset, without its weights.
+
+        Args:
+            directory: directory of the preset or of the run.
+
+        Raises:
+            ConfigError: if there is no preset.
+        """
         header, vocabulary, *_ = read_header(preset_directory(directory))
         return cls(preset_directory(directory), header, vocabulary)
 
     @property
     def config(self) -> BertConfig:
-        """The architecture with which pre-training goes on: the preset's, with a pooler."""
+        """Architecture of continued pre-training: the preset's, with a pooler."""
         return replace(self.header.model, pooler=True)
 
     def identity(self) -> dict[str, str]:
-        """Returns what a checkpoint and the preset of the run say of them."""
+        """Returns the identity of the weights for checkpoints and presets of the run."""
         with (self.directory / WEIGHTS_NAME).open("rb") as file:
             return {"init": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
-        """Raises ConfigError or ValueError where the run's model or its data are not for these weights."""
+        """Checks that the run's model and data match these weights.
+
+        Args:
+            model: architecture of the run.
+            data: data directories with their manifests.
+
+        Raises:
+            ConfigError: if the model does not match.
+            ValueError: if the data does not match.
+        """
         for field in fields(model):
-            given, expected = getattr(model, field.name), getattr(self.config, field.name)
-            if given != expected and field.name not in _FREE:
+            value, expected = getattr(model, field.name), getattr(self.config, field.name)
+            if value != expected and field.name not in _FREE:
                 raise ConfigError(
-                    f"`model.{field.name}` must be that of the preset {self.directory}, {expected}. Received: {given}"
+                    f"`model.{field.name}` must be that of the preset {self.directory}, {expected}. Received: {value}"
                 )
         for folder, manifest in data:
-            found = manifest.vocabulary_sha256, manifest.config.lowercase
-            if found != (self.vocabulary.fingerprint, self.header.lowercase):
+            text = manifest.vocabulary_sha256, manifest.config.lowercase
+            if text != (self.vocabulary.fingerprint, self.header.lowercase):
                 raise ValueError(
                     f"{folder}: vocabulary and `lowercase` must be those of the preset {self.directory}, "
-                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {found[0]} and {found[1]}"
+                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {text[0]} and {text[1]}"
                 )
 
     def model(self, config: BertConfig, next_sentence: bool = True) -> BertPretrainer:
         """Returns a new model for pre-training with these weights; heads that the preset lacks are new.
 
-        Without next sentence prediction, that head and the pooler of the preset are left out: nothing trains them, and
+        Without next sentence prediction, that head and the pooler of the preset are omitted: nothing trains them, and
         the encoder below them changes.
 
-        Of more positions than the preset's, those beyond are its own over again, from the first on: what attention has
-        learnt of neighbours holds there at once (arXiv 2004.05150, section 5).
+        For more positions than the preset's, its position embeddings are repeated from the first on: local attention
+        patterns then work at once (arXiv 2004.05150, section 5).
+
+        Args:
+            config: architecture of the run.
+            next_sentence: True for a model with next sentence prediction.
         """
         model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
         source = load_preset(self.directory, "float32").model
@@ -87,11 +107,11 @@ class InitialWeights:
             copy_weights(source, model, repeated=_POSITIONS, optional=("pooler", NSP_LOGITS))
         else:
             copy_weights(encoder_of(source), model.backbone, repeated=_POSITIONS)
-        for part in (name for name, there in has.items() if wants[name] and not there):
+        for part in (name for name, present in has.items() if wants[name] and not present):
             logger.warning("%s has no `%s`: it starts with random weights", self.directory, part)
-        for part in (name for name, there in has.items() if there and not wants[name]):
+        for part in (name for name, present in has.items() if present and not wants[name]):
             logger.warning(
-                "%s: `%s` is left out of the new preset, because the data has no sentence pairs to train it on",
+                "%s: `%s` is omitted from the new preset, because the data has no sentence pairs to train it on",
                 self.directory, part,
             )  # fmt: skip
         return model

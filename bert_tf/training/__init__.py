@@ -1,1 +1,1 @@
-"""The one path to model.fit."""
+"""Training loop: backends, distribution, optimizers, checkpoints, evaluation and logs."""

@@ -1,4 +1,4 @@
-"""The one path to `model.fit`: pre-training and fine-tuning, resumed where they were broken off."""
+"""Runs `model.fit` for pre-training and fine-tuning; interrupted runs are resumed."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from bert_tf.training.optim.build import keep_averages, make_optimizer, set_halv
 from bert_tf.training.validation import validate_config
 
 CHECKPOINTS_NAME = "checkpoints"
-# All that a run's output directory may hold: what stands here, and what the commands put beside it.
+# All names that a run's output directory may hold: files of this module and of the commands.
 OUTPUT_NAMES = frozenset(
     {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
     | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )
-# Takes the output directory, the settings of the run, all its steps and the last evaluation.
+# Called with the output directory, the settings of the run, its total steps and the last evaluation.
 FinishHook = Callable[[Path, Mapping[str, Any], int, Evaluation | None], object]
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run gave.
+    """The result of a run.
 
     Args:
         model: the trained model.
         step: finished steps.
-        loss: training loss, averaged over the last interval of the log.
-        tokens_per_second: tokens that are no padding, over the time spent in steps but the first.
-        evaluation: figures on held-out data; None where there is none.
+        loss: training loss, averaged over the last logging interval.
+        tokens_per_second: throughput in tokens without padding; the first step is not timed.
+        evaluation: metrics on held-out data, None without evaluation.
         seconds: wall time of this call.
-        is_chief: whether this process is the one that writes, among several of one run.
+        is_chief: True in the process of the run that writes files.
     """
 
     model: keras.Model
@@ -67,20 +67,20 @@ class TrainResult:
 
 @dataclass(frozen=True)
 class Packing:
-    """How a run puts several examples into a row.
+    """Packing of several examples into a row.
 
     Args:
-        model: gives the model that takes packed batches, of the variables of one that takes the others.
-        batches: gives the packed batches of a dataset, whose rows are a multiple of a number.
+        model: returns a model for packed batches that shares the variables of a model for unpacked ones.
+        batches: returns the packed batches of a dataset; their rows are a multiple of the second argument.
     """
 
     model: Callable[[keras.Model], keras.Model]
     batches: Callable[[Dataset, int], Dataset]
 
     def around(self, make: Callable[[int], Dataset], multiple: int) -> Callable[[int], Dataset]:
-        """Returns what gives the packed batches of what `make` gives, the same dataset for the same one."""
-        made: Callable[..., Dataset] = functools.cache(lambda dataset: self.batches(dataset, multiple))
-        return lambda start: made(make(start))
+        """Returns a function that packs the datasets of `make`; equal datasets return the same packed dataset."""
+        packed: Callable[..., Dataset] = functools.cache(lambda dataset: self.batches(dataset, multiple))
+        return lambda start: packed(make(start))
 
 
 def pretrain(
@@ -98,32 +98,31 @@ def pretrain(
     evaluation_context: EvaluationContext | None = None,
     on_finish: FinishHook | None = None,
 ) -> TrainResult:
-    """Pre-trains for `config.steps` steps, or what is left of them in `output`.
+    """Pre-trains for `config.steps` steps, or for the remaining steps of the run in `output`.
 
     Args:
         build_model: builds a model with the outputs of `objective`; called once, in scope of strategy and precision.
-        make_dataset: gives batches (inputs, targets, weights) from a given step on, without end.
-        config: the run.
-        output: directory of the run: new, empty, or of this very run.
-        objective: what is minimized: `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), or those of one head.
-        validation: gives the held-out batches that fit the training batch of a given number.
-        identity: whatever else the run depends on (model, data), as plain values that JSON can hold; with
-            `config`, it must be equal for a checkpoint in `output` to be taken up.
-        flops: gives the floating-point operations of a step with the batch of a given number and so many positions,
-            for the share of the devices' peak that is used; `None` records none.
-        boundaries: numbers of the batches, counted from 0, from which on they have another shape.
-        packing: how several examples go into a row; `None` leaves the batches as they are.
-        sights: what to show beside the figures of every evaluation; None shows nothing.
-        on_finish: called at the end of the run, such as `bert_tf.reports.training.page.write_report`; None for
-            nothing.
+        make_dataset: returns endless batches (inputs, targets, weights) from a step on.
+        config: training configuration.
+        output: output directory: new, empty, or of the same run.
+        objective: outputs to train: `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), or those of one head.
+        validation: returns the held-out batches for a training batch number.
+        identity: all other values that the run depends on (model, data), as JSON values. A checkpoint in `output` is
+            resumed only if they and `config` are equal.
+        flops: returns the floating-point operations of a step from the batch number and the number of positions, for
+            model FLOPs utilization; None records none.
+        boundaries: numbers of the batches, counted from 0, from which on batches have another shape.
+        packing: packing of several examples into a row; None leaves the batches unchanged.
+        evaluation_context: baselines and sample predictions to report with every evaluation; None reports none.
+        on_finish: called at the end of the run, such as `bert_tf.reports.training.page.write_report`; None for nothing.
 
     Returns:
-        The result; at once, evaluated again, when `output` holds the finished run.
+        The result. If `output` holds the finished run, it is evaluated again without training.
 
     Raises:
-        ConfigError: for an output directory with something else in it, or a checkpoint of another run.
-        TrainingError: for a loss that is not finite, or data that end too early.
-        RuntimeError: when another process is training in `output`.
+        ConfigError: if the output directory holds other files, or a checkpoint of another run.
+        TrainingError: if a loss is not finite, or the data ends too early.
+        RuntimeError: if another process is training in `output`.
     """
     every = config.evaluate_every
     run = RunSpec(
@@ -153,27 +152,28 @@ def finetune(
     identity: Mapping[str, Any] | None = None,
     on_finish: FinishHook | None = None,
 ) -> TrainResult:
-    """Fine-tunes for `steps` steps, measuring after each of `config.epochs` epochs.
+    """Fine-tunes for `steps` steps and measures after each of `config.epochs` epochs.
 
     Args:
         build_model: as for `pretrain`.
-        train_dataset: gives batches (inputs, targets, weights) from a given step on, targets and weights as one tensor
-            each where the model gives one.
-        config: the run; `steps` and `evaluate_every` of it are not read. With `patience`, it may end early.
+        train_dataset: returns batches (inputs, targets, weights) from a step on; targets and weights are one tensor
+            each if the model returns one tensor.
+        config: training configuration; `steps` and `evaluate_every` are ignored. With `patience` the run may end early.
         output: as for `pretrain`.
-        steps: steps in all, `epochs` times the batches of one epoch.
-        objective: what is minimized.
-        measure: gives the figures of the model, which takes a dictionary of numpy arrays and gives such, after a
-            number of steps; None measures nothing.
-        metric: the figure, the larger the better, that `patience` waits for.
+        steps: total steps: `epochs` times the batches of one epoch.
+        objective: outputs to train.
+        measure: returns metrics after a number of steps from the model, a function from a dictionary of numpy arrays to
+            numpy arrays; None measures nothing.
+        metric: the metric, higher is better, that `patience` monitors.
         identity: as for `pretrain`.
         on_finish: as for `pretrain`.
 
     Returns:
-        The result; its model is that of the last step, its evaluation what was measured there.
+        The result, with the model and the metrics of the last step.
 
     Raises:
-        ConfigError, TrainingError: as `pretrain` does.
+        ConfigError: as for `pretrain`, or if `steps` is less than 1.
+        TrainingError: as for `pretrain`.
     """
     if steps < 1:
         raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
@@ -199,11 +199,11 @@ def weights_sha256(model: keras.Model) -> str:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Settings of a run beside its configuration.
+    """Settings of a run that are not in its configuration.
 
     Args:
         objective: losses and metrics.
-        steps: steps in all.
+        steps: total steps.
         evaluate_every: steps between two evaluations.
         identity: values that must be equal for a run to be resumed.
         flops: see `pretrain`.
@@ -284,7 +284,7 @@ def _fit(
 
 
 def _backend() -> dict[str, str]:
-    """Returns what a checkpoint says of a backend other than TensorFlow: it has variables and dropout of its own."""
+    """Returns the checkpoint entry of a backend other than TensorFlow, whose variables and dropout masks differ."""
     backend = keras.backend.backend()
     return {} if backend == "tensorflow" else {"backend": backend}
 
@@ -300,7 +300,7 @@ def _train(
     output: Path,
     run: RunSpec,
 ) -> TrainingCallback:
-    """Runs what is left of the steps, going back to a checkpoint where a loss is not finite and `on_nan` says so."""
+    """Runs the remaining steps; returns to a checkpoint after a loss that is not finite, if `on_nan` allows it."""
     preemption = PreemptionHandler(backend.any_worker())
     evaluation = evaluator(training, model, validation, preemption, run.evaluation_context)
     if run.measure:
@@ -320,7 +320,7 @@ def _train(
                 events.log.finish()
             return events
         except NotFiniteError as error:
-            recovery = _next_detour(recovery, error, store, config.on_nan)
+            recovery = _next_recovery(recovery, error, store, config.on_nan)
             if backend.is_chief:
                 recovery.save(output)
 
@@ -335,11 +335,11 @@ def _events(
     evaluation: Callable[[int], Evaluation] | None,
     preemption: PreemptionHandler,
 ) -> TrainingCallback:
-    """Goes back to the newest checkpoint; returns what happens between the steps from there on."""
+    """Restores the newest checkpoint; returns the callback that runs from there on."""
     start_step, progress = store.restore()
     backend.check_same_step(start_step)
     if start_step:
-        print(f"{output}: going on after step {start_step} of {run.steps}", file=sys.stderr)
+        print(f"{output}: resuming after step {start_step} of {run.steps}", file=sys.stderr)
     elif config.on_nan != "stop" and not store.steps():
         store.save(0, {})
     return TrainingCallback(
@@ -360,7 +360,7 @@ def _events(
 def _share_of_peak(
     training: TrainingModel, backend: Backend, config: TrainingConfig, run: RunSpec
 ) -> Callable[[int, float, float], float] | None:
-    """Returns what gives the share of all devices' peak that a step of so many positions and seconds makes use of."""
+    """Returns a function from step, positions and seconds to the share of all devices' peak that a step uses."""
     if run.flops is None or (config.strategy == "tpu" and not config.peak_flops):
         return None
     flops = run.flops
@@ -369,17 +369,17 @@ def _share_of_peak(
     return lambda step, positions, seconds: peak.share(flops(step, positions), seconds)
 
 
-def _next_detour(recovery: NanRecovery, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> NanRecovery:
-    """Returns the detours with one more for `error`, which is raised again where there is to be none."""
+def _next_recovery(recovery: NanRecovery, error: NotFiniteError, store: CheckpointStore, on_nan: str) -> NanRecovery:
+    """Returns the recovery state with one more entry for `error`, or raises `error` again if none is allowed."""
     if on_nan == "stop" or len(recovery) >= MOST:
-        batch = f"It took batch {recovery.batch_of(error.step)}, counted from 0."
-        further = " `training.on_nan` may say how to go on." if on_nan == "stop" else ""
-        raise NotFiniteError(error.step, f"{error} {batch}{further}") from error
+        batch = f"The step took batch {recovery.batch_of(error.step)}, counted from 0."
+        hint = " Set `training.on_nan` to skip or halve to continue." if on_nan == "stop" else ""
+        raise NotFiniteError(error.step, f"{error} {batch}{hint}") from error
     last = store.steps()[-1]
-    more = recovery.skip(error.step) if on_nan == "skip" else recovery.halve(last)
-    done = f"leaves out batch {recovery.batch_of(error.step)}" if on_nan == "skip" else "halves the rate"
-    print(f"{error} The run goes back to step {last} and {done}.", file=sys.stderr)
-    return more
+    extended = recovery.skip(error.step) if on_nan == "skip" else recovery.halve(last)
+    action = f"skips batch {recovery.batch_of(error.step)}" if on_nan == "skip" else "halves the learning rate"
+    print(f"{error} The run returns to step {last} and {action}.", file=sys.stderr)
+    return extended
 
 
 def _profile(
@@ -397,11 +397,11 @@ def _run_steps(
     ends: Sequence[int],
     profile: StepProfile,
 ) -> None:
-    """Runs the steps that are left, those of each shape of batches by themselves, which end at `ends`."""
+    """Runs the remaining steps, one `fit` call for each batch shape; the shapes end at `ends`."""
     if events.step == ends[-1] or events.should_stop:
         events.evaluate_once()
         return
-    # Traced anew: the rates that are halved may have changed.
+    # Traced again, because the halved learning rates may have changed.
     training.make_train_function(force=True)
     for end in ends:
         if events.step < end:
@@ -415,22 +415,30 @@ def _run_steps(
             return
         if events.step < end:
             raise TrainingError(
-                f"step {events.step}: the training data ended before step {end}; they must repeat without end."
+                f"step {events.step}: the training data ended before step {end}. Use a dataset that repeats."
             )
 
 
 def _spread(make: Callable[[int], Dataset], backend: Backend, batches: int = 0) -> Callable[[int], Any]:
-    """Returns what gives the same batches as `fit` takes them, or the first few of them."""
+    """Returns a function for the same batches in the form that `fit` takes, or for the first `batches` of them."""
     return lambda start: backend.batches(make(start).take(batches or -1))
 
 
 def check_output(output: Path) -> None:
-    """Makes the directory of a run. Raises ConfigError where it is none, or holds what no run has written."""
+    """Creates the output directory of a run.
+
+    Args:
+        output: the output directory.
+
+    Raises:
+        ConfigError: if `output` is not a directory, or holds files that no run has written.
+    """
     if output.exists() and not output.is_dir():
-        raise ConfigError(f"the output must be a directory. Received: {output}")
+        raise ConfigError(f"`output` must be a directory. Received: {output}")
     output.mkdir(parents=True, exist_ok=True)
-    strangers = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
-    if strangers:
+    other_files = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
+    if other_files:
         raise ConfigError(
-            f"{output}: an output directory must be new, empty or of this run; it holds {', '.join(strangers[:5])}"
+            f"{output}: the output directory must be new, empty or of this run, but it holds "
+            f"{', '.join(other_files[:5])}. Choose another output directory."
         )

@@ -1,4 +1,4 @@
-"""What is minimized and measured: weighted losses, normalized over the batch of all replicas.
+"""Objectives, losses and metrics: weighted losses, normalized over the batch of all replicas.
 
 Shape legend: B batch (of one replica), S sequence, P predictions, V vocabulary, C classes.
 """
@@ -15,27 +15,27 @@ from keras import ops
 from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
 from bert_tf.training.optim.optimizers import global_norm
 
-# The key under which the output of a model stands that gives one tensor instead of a dictionary.
+# Output name for a model that returns one tensor instead of a dictionary.
 SINGLE_OUTPUT = ""
-# What a step gives: the loss of the global batch, and the seconds spent waiting for its data.
+# Logs of a step: the loss of the global batch, and the seconds of input wait.
 LOSS, INPUT_WAIT = "loss", "input_wait"
 
 
-# What the scores of padding are lowered by where the classes are places: no softmax in float32 gives them a share.
+# Subtracted from the logits of padding positions (span models): their softmax in float32 is 0.
 _OUT_OF_REACH = 1e9
 
 
 @dataclass(frozen=True)
 class Objective:
-    """The outputs of a model that are trained, each by a weighted loss.
+    """The trained outputs of a model, each with a weighted loss.
 
     Args:
-        outputs: output name to the prefix of its metrics: `mlm` gives `mlm_loss` and `mlm_accuracy`, the
-            empty prefix `loss` and `accuracy`.
-        squared_error: whether each output is one number, (B, 1), to be near a target (B,), and not scores of classes
-            for softmax cross-entropy; it has no accuracy.
-        over_tokens: whether the classes of each output are the places of a row, (B, S), of which padding is none.
-        mean: whether the loss is the mean of the outputs' losses, and not their sum.
+        outputs: output names to the prefixes of their metrics: `mlm` means `mlm_loss` and `mlm_accuracy`, the empty
+            prefix `loss` and `accuracy`.
+        squared_error: True for regression: each output is one number, (B, 1), with a target (B,), and has no accuracy.
+            False for softmax cross-entropy over classes.
+        over_tokens: True if the classes of each output are the positions of a row, (B, S), without padding.
+        mean: True if the loss is the mean of the outputs' losses, False for their sum.
     """
 
     outputs: Mapping[str, str]
@@ -45,29 +45,29 @@ class Objective:
 
     @property
     def share(self) -> float:
-        """What the loss of one output counts in the loss."""
+        """Weight of one output's loss in the loss."""
         return 1.0 / len(self.outputs) if self.mean else 1.0
 
 
 PRETRAINING = Objective({MLM_LOGITS: "mlm", NSP_LOGITS: "nsp"})
-# For examples of single segments, which have no next sentence to predict.
+# For examples of single segments, without next sentence prediction.
 MASKED_LM = Objective({MLM_LOGITS: "mlm"})
 CLASSIFICATION = Objective({SINGLE_OUTPUT: ""})
 REGRESSION = Objective({SINGLE_OUTPUT: ""}, squared_error=True)
-# The mean of both cross-entropies, as the original's run_squad.py has it.
+# The mean of both cross-entropies, as in the original's run_squad.py.
 SPANS = Objective({START_LOGITS: "start", END_LOGITS: "end"}, over_tokens=True, mean=True)
 
 
 class TrainingModel(keras.Model):
-    """A model with its objective: what `fit` and `evaluate` run.
+    """A model with its objective, for `fit` and `evaluate`.
 
     It shares the layers of `model` and adds no weights. The loss of one replica is its weighted sum divided
     by the weight of the *global* batch: the gradients of all replicas add up to the gradient of the global
-    mean, however unevenly the weights fall. (A mean in each replica, which Keras's own losses take, would
-    count a masked token more where its replica has few of them.)
+    mean, however the weights are distributed. (Keras's own losses take a mean in each replica, which counts a
+    masked token more in a replica with few of them.)
 
     Args:
-        model: gives the logits, a dictionary by output name or one tensor, on any dictionary of inputs that
+        model: returns the logits, a dictionary by output name or one tensor, for any dictionary of inputs that
             holds a padding mask.
         objective: the outputs to train.
     """
@@ -87,14 +87,14 @@ class TrainingModel(keras.Model):
         self.built = True
 
     def over_replicas(self, tensors):
-        """Returns each tensor, dense and of one replica, summed over all of them."""
+        """Returns each dense tensor of one replica, summed over all replicas."""
         return tensors
 
     def synchronize(self) -> None:
-        """Makes the variables hold what the last step left, where a backend keeps that elsewhere meanwhile."""
+        """Copies the state of the last step into the variables, if a backend keeps it elsewhere during `fit`."""
 
     def call(self, inputs, training=None):
-        """Returns the model's outputs, those of padding out of reach where the classes are places."""
+        """Returns the model's outputs; for classes over tokens, the logits of padding are lowered."""
         outputs = self.model(inputs, training=training)
         if not self.objective.over_tokens:
             return outputs
@@ -108,8 +108,8 @@ class TrainingModel(keras.Model):
             x: dictionary of inputs; the padding mask (B, S) counts the tokens.
             y: integer targets, by output name or one tensor: (B, P) for (B, P, V) logits, (B,) for (B, C).
             y_pred: logits, in the same structure.
-            sample_weight: float weights of the targets' shapes, in the same structure; None weighs all 1.
-            training: not read; the loss is the same.
+            sample_weight: float weights of the targets' shapes, in the same structure; None means 1 for all.
+            training: ignored; the loss is the same.
 
         Returns:
             Scalar float32.
@@ -119,7 +119,7 @@ class TrainingModel(keras.Model):
         return self.share_of(sums, self.total_weights(y, sample_weight))
 
     def weighted_sums(self, y, y_pred, sample_weight):
-        """Returns for each output, float32 (3,), the sums of weighted losses, of weighted hits and of weights."""
+        """Returns the sums of weighted losses, weighted hits and weights: float32 (3,) by output name."""
         targets, logits, weights = (_by_output(value) for value in (y, y_pred, sample_weight))
         sums = {}
         for output in self.objective.outputs:
@@ -141,12 +141,12 @@ class TrainingModel(keras.Model):
         return dict(zip(outputs, self.over_replicas(totals), strict=True))
 
     def share_of(self, sums, totals):
-        """Returns what rows of these `sums` add to the loss of a batch of these `totals`: scalar float32."""
+        """Returns the share of rows with these `sums` in the loss of a batch with these `totals`: scalar float32."""
         losses = [ops.divide_no_nan(sums[output][0], totals[output]) for output in totals]
         return ops.sum(ops.stack(losses)) * self.objective.share
 
     def note(self, x, sums) -> None:
-        """Counts rows of these inputs and `sums` in the metrics."""
+        """Updates the metrics with rows of these inputs and `sums`."""
         for output, (loss, hits, weight) in ((output, ops.unstack(total)) for output, total in sums.items()):
             self.mean_losses[output].update_state(ops.divide_no_nan(loss, weight), weight)
             if output in self.accuracies:
@@ -156,30 +156,30 @@ class TrainingModel(keras.Model):
         self.positions.update_state(ops.ones_like(mask))
 
     def note_gradients(self, gradients):
-        """Counts and returns the norm of a step's gradients, which are scaled as the loss is and not clipped yet."""
+        """Records and returns the norm of a step's gradients, which are scaled as the loss is and not clipped yet."""
         norm = global_norm(gradients) / self.optimizer.scale_loss(1.0)
         self.gradient_norm.update_state(norm)
         return norm
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the running loss alone: each further number would be fetched from the device every step."""
+        """Returns the running loss only, because each further number would be fetched from the device in every step."""
         return {"loss": self._loss_tracker.result()}
 
     def results(self) -> dict[str, float]:
         """Returns losses and accuracies since the last reset, over all replicas.
 
         Returns:
-            `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each; of one
-            whose targets all weighed nothing, as those of a next sentence where there are no pairs, there are none.
+            `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each output;
+            without outputs whose weights are all 0, such as next sentences in data without pairs.
         """
         metrics = [*self.mean_losses.values(), *self.accuracies.values()]
-        figures = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
-        loss = sum(figures.get(metric.name, 0.0) for metric in self.mean_losses.values())
-        return {"loss": loss * self.objective.share} | figures
+        values = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
+        loss = sum(values.get(metric.name, 0.0) for metric in self.mean_losses.values())
+        return {"loss": loss * self.objective.share} | values
 
 
 def cross_entropy(targets, logits):
-    """Softmax cross-entropy in float32.
+    """Returns the softmax cross-entropy in float32.
 
     Args:
         targets: (...,) integers in [0, C).
@@ -192,7 +192,7 @@ def cross_entropy(targets, logits):
 
 
 def squared_error(targets, values):
-    """Squared difference in float32.
+    """Returns the squared difference in float32.
 
     Args:
         targets: (...,) numbers.
@@ -205,7 +205,7 @@ def squared_error(targets, values):
 
 
 def is_correct(targets, logits):
-    """Tells where the target has the highest logit (a tie counts), as float32 0 or 1.
+    """Returns 1 for each target with the highest logit (a tie counts), else 0.
 
     Args:
         targets: (...,) integers in [0, C).
@@ -225,7 +225,7 @@ def _by_output(structure: Any) -> Mapping[str, Any]:
 
 
 def _weight_of(output: str, targets: Mapping[str, Any], weights: Mapping[str, Any]):
-    """Returns the float32 weights of the targets of one output, 1 each where none are given."""
+    """Returns the float32 weights of the targets of one output; 1 for each if there are none."""
     if output not in weights:
         return ops.ones_like(targets[output], dtype="float32")
     return ops.cast(weights[output], "float32")

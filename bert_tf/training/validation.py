@@ -1,4 +1,4 @@
-"""Settings that do not go together, refused by name before anything is built or written."""
+"""Checks for conflicting settings, before anything is built or written."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.distributed.tf_config import VARIABLE, Cluster
 
-# The strategies that take every device they find.
+# Strategies that use all available devices.
 _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of the TPU"}
 
 
 def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> None:
-    """Checks what single fields cannot tell.
+    """Checks settings that depend on each other.
 
     Args:
-        config: of the run.
-        environment: of the process; `TF_CONFIG` is read.
+        config: configuration of the run.
+        environment: environment variables; `TF_CONFIG` is read.
 
     Raises:
-        ConfigError: naming the fields, the rule and what they hold.
+        ConfigError: if settings conflict; the message has the fields, the rule and the values.
     """
     strategy, replicas, backend = config.strategy, config.num_replicas, keras.backend.backend()
     if strategy in _TAKE_ALL and backend != "tensorflow":
@@ -36,31 +36,32 @@ def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.
         )
     if strategy == "tpu" and config.precision == "float16":
         raise ConfigError(
-            "`training.precision` must be bfloat16 or float32 under `training.strategy` = tpu, which computes in "
-            "nothing else. Received: float16"
+            "`training.precision` must be bfloat16 or float32 with `training.strategy` = tpu, which supports no other "
+            "precision. Received: float16"
         )
     if strategy == "tpu" and config.on_nan == "skip":
         raise ConfigError(
-            "`training.on_nan` must be stop or halve under `training.strategy` = tpu, whose steps are looked at only "
-            "when figures are recorded: which batch was to blame is not known. Received: skip"
+            "`training.on_nan` must be stop or halve with `training.strategy` = tpu, because losses are checked only "
+            "when metrics are recorded, so the failing batch is unknown. Received: skip"
         )
     if strategy == "tpu" and config.padding != "full":
         raise ConfigError(
-            f"`training.padding` must be full under `training.strategy` = tpu, where all batches have one shape. "
+            f"`training.padding` must be full with `training.strategy` = tpu, because all batches have one shape. "
             f"Received: {config.padding}"
         )
     if strategy == "multi_worker":
         Cluster.from_environment(environment)
     elif _workers(environment) > 1:
         raise ConfigError(
-            f"{VARIABLE} names {_workers(environment)} workers, each of which would train by itself and write to the "
-            f"same directory: `training.strategy` must be multi_worker, or {VARIABLE} unset. Received: {strategy}"
+            f"{VARIABLE} names {_workers(environment)} workers, so `training.strategy` must be multi_worker; otherwise "
+            f"each would train separately and write to the same directory. Set it, or unset {VARIABLE}. "
+            f"Received: {strategy}"
         )
     check_batch(config, 1 if strategy == "none" else max(1, replicas))
 
 
 def check_batch(config: TrainingConfig, replicas: int) -> None:
-    """Raises ConfigError where the global batch does not divide by replicas and parts."""
+    """Raises ConfigError if replicas and parts do not divide the global batch size."""
     if config.batch_size % (replicas * config.accumulate):
         raise ConfigError(
             f"`training.batch_size` must be a multiple of the number of replicas times `training.accumulate`. "
@@ -69,7 +70,7 @@ def check_batch(config: TrainingConfig, replicas: int) -> None:
 
 
 def _workers(environment: Mapping[str, str]) -> int:
-    """Returns how many workers `TF_CONFIG` names, 0 where it is none of ours."""
+    """Returns the number of workers that `TF_CONFIG` names; 0 if it has another format."""
     try:
         return len(json.loads(environment.get(VARIABLE) or "{}")["cluster"]["worker"])
     except (ValueError, TypeError, KeyError):

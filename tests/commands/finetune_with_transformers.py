@@ -1,9 +1,9 @@
-"""Fine-tunes a small BERT of transformers on a task of GLUE and answers the development set with it.
+"""Fine-tunes a small BERT of transformers on a GLUE task and predicts the development set.
 
     python finetune_with_transformers.py VOCABULARY TRAIN.tsv DEV.tsv OUTPUT
 
-OUTPUT gets what `save_pretrained` writes, and `answers.json`: the class of every row of DEV. It runs in an environment
-with torch and transformers; the files are those of SST-2.
+OUTPUT holds the files of `save_pretrained`, and `answers.json`: the class of every row of DEV. The script runs in an
+environment with torch and transformers; the files are those of SST-2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def read(path: str) -> list[list[str]]:
 
 
 def main() -> None:
-    """Trains, saves, answers."""
+    """Trains, saves and predicts."""
     vocabulary, train, dev, output = sys.argv[1:]
     torch.manual_seed(0)
     tokenizer = BertTokenizerFast(vocab=vocabulary, do_lower_case=True)

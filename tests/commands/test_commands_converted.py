@@ -1,4 +1,4 @@
-"""A classifier that another program fine-tuned answers files of its task after one conversion."""
+"""A classifier fine-tuned by another program predicts files of its task after one conversion."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def test_another_task_is_refused(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--labels", "a", "b", "c"), "`--labels` names the classes of a `--task`. Received: a, b, c without one"),
-        (("--regression",), "`--regression` goes with `--task classify`. Received: no task"),
-        (("--regression", "--task", "stsb"), "`--regression` goes with `--task classify`. Received: stsb"),
+        (("--labels", "a", "b", "c"), "`--labels` needs `--task`. Received: a, b, c"),
+        (("--regression",), "`--regression` needs `--task classify`. Received: no task"),
+        (("--regression", "--task", "stsb"), "`--regression` needs `--task classify`. Received: stsb"),
     ],
 )
 def test_what_would_say_nothing_is_refused(
@@ -125,4 +125,4 @@ def test_what_would_say_nothing_is_refused(
 def test_a_task_describes_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--task", "mnli", "--labels", *LABELS)
     assert convert("huggingface_sequence_classification", tmp_path / "out", *flags, form="keras_hub") == 1
-    assert "`--task` describes a preset. Received: a target of the form keras_hub" in capsys.readouterr().err
+    assert "`--task` needs a target of the format preset. Received: keras_hub" in capsys.readouterr().err

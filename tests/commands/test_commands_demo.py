@@ -1,4 +1,4 @@
-"""The demo as a whole, and what its comparison of two starts stands on."""
+"""The demo as a whole, and the inputs of its comparison with and without pre-training."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_an_unfinished_length_is_an_error(tmp_path: Path, capsys: pytest.Capture
 
 @pytest.fixture
 def two_forms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are held against a path by their own tests."""
+    """Limits recognition to two formats, because the other formats have their own tests."""
     monkeypatch.setattr(registry, "FORMS", ("preset", "keras_hub"))
 
 

@@ -1,4 +1,4 @@
-"""What the paper's tables vary, through the command line: examples, masks, attention, layers."""
+"""Parameters that the paper's tables vary, through the command line: examples, masks, attention, layers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def masked(data: Path) -> tuple[dict, dict, dict]:
 
 
 def shares(data: Path) -> tuple[float, float, float]:
-    """Shares of the predicted positions that hold [MASK], what stood there, and anything else."""
+    """Shares of the predicted positions that hold [MASK], the original piece, and any other piece."""
     inputs, targets, weights = masked(data)
     chosen = weights[MLM_LOGITS] > 0
     there = np.take_along_axis(inputs[TOKEN_IDS], inputs[MASK_POSITIONS], 1)[chosen]
@@ -79,7 +79,7 @@ def shares(data: Path) -> tuple[float, float, float]:
     ],
 )
 def test_shares_of_masks(folder, tmp_path, flags, expected):
-    """Table 8. A random piece may be the one that stood there: one in sixty."""
+    """Table 8. A random piece may equal the original one: one in sixty."""
     assert shares(make(folder, tmp_path / "data", *flags)) == pytest.approx(expected, abs=0.04)
 
 
@@ -103,7 +103,7 @@ def test_no_next_sentence_left_to_right_and_spans(folder, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_whole_words(folder, tmp_path, capsys):
-    """No piece of a word is predicted without the others."""
+    """All pieces of a word are predicted, or none."""
     data = make(folder, tmp_path / "data", "--mask_unit=whole_word", "--masked_lm_prob=0.2")
     inputs, targets, weights = masked(data)
     vocabulary = open_data(data)[1]

@@ -1,4 +1,4 @@
-"""The whole path through the command line on a corpus of a few hundred documents."""
+"""All commands in sequence on a corpus of a few hundred documents."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> Path:
-    """`folder` with vocabulary, data and a pre-trained run."""
+    """Returns `folder` with vocabulary, data and a pre-trained run."""
     corpus = ["--input", folder / "corpus.txt", "--format", "text"]
     for argv in (
         ["vocab", *corpus, "--vocabulary_size", 120, "--output", folder / "vocab.txt"],
@@ -114,7 +114,7 @@ def test_a_damaged_shard_is_named_in_one_line(made: Path, tmp_path: Path, capsys
 
 @pytest.mark.slow
 def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six steps of the shorter examples, two of the longer ones, broken off before the change and at it."""
+    """Six steps of the shorter examples, two of the longer ones; stopped before the change and at it."""
     taken = []
 
     def noted(data: Path, split: str, **settings: Any) -> Any:
@@ -162,7 +162,7 @@ def test_inspect_counts_parameters_and_records(made: Path, run: Run) -> None:
 
 def test_inspect_refuses_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path)]) == 1
-    assert "neither a data directory" in capsys.readouterr().err
+    assert "must be a data directory" in capsys.readouterr().err
 
 
 def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""A command imports TensorFlow with what it needs, and without its notices."""
+"""A command imports TensorFlow with its dependencies, and without its start-up messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bert-tf serve` takes TF Serving's flags."""
+"""`bert-tf serve` accepts TF Serving's flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of `bert-tf serve` that decide who is answered."""
+"""Flags of `bert-tf serve` for access control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_tf.config import ConfigError
 
 
 def options(*flags: str) -> Any:
-    """Returns what a server would be started with."""
+    """Returns the options that a server would be started with."""
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
     return serve._options(parser.parse_args(["--model", "m", *flags]))

@@ -1,4 +1,4 @@
-"""The command line, frozen: a change here is a change of the interface and belongs in the CHANGELOG."""
+"""The frozen command line: a change here is a change of the interface and belongs in the CHANGELOG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No command and no function but those of Beam takes a URL, and none makes a local folder named after its scheme."""
+"""Only Beam commands and functions accept URLs; the others create no local directory named after a URL scheme."""
 
 from __future__ import annotations
 

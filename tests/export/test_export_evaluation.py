@@ -71,11 +71,11 @@ def test_figures_of_the_export_are_those_of_the_preset(preset: Path, exported: E
 def test_what_cannot_be_evaluated_is_refused_first(
     preset: Path, presets: dict[str, Path], dev: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ValueError, match=f"must be the task's {MAX_LENGTH} at least .* Received: 16"):
+    with pytest.raises(ValueError, match=f"must be at least the task's {MAX_LENGTH} .*Received: 16"):
         ExportEvaluation(preset, dev, 16)
     empty = tmp_path / "dev.json"
     empty.write_text(json.dumps({"version": "v2.0", "data": []}), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"dev.json: no examples\."):
+    with pytest.raises(ValueError, match=r"dev\.json: .*example"):
         ExportEvaluation(presets["spans"], empty)
 
 

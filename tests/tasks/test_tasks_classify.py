@@ -167,7 +167,7 @@ def test_scoring_has_no_flags_of_learning() -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--regression", "--class_weights", "balanced"], "`--class_weights` weighs labels"),
+        (["--regression", "--class_weights", "balanced"], "`--class_weights` has no effect with `--regression`"),
         (["--text_columns", "a", "b", "c"], "`--text_columns` takes one or two names"),
     ],
 )
@@ -184,8 +184,8 @@ def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
     both = ("--train", str(tmp_path / "train.csv"), "--dev", str(tmp_path / "dev.jsonl"))
     assert classify.make_sources(parsed(*both)) == sources
     for argv, message in [
-        ((), "files are given by `--data`, or by `--train` and `--dev`"),
-        (both[:2], "files are given by"),
+        ((), "`--data`, or `--train` and `--dev`, are required"),
+        (both[:2], "`--data`, or `--train` and `--dev`, are required"),
         ((*both, "--data", str(tmp_path)), "Received: both"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -198,5 +198,7 @@ def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
 def test_a_folder_holds_one_file_of_each_name(names: list[str], received: str, tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=f"must hold one of train.tsv, train.csv, train.jsonl. Received: {received}$"):
+    with pytest.raises(
+        ValueError, match=f"must hold exactly one of train.tsv, train.csv, train.jsonl. Received: {received}$"
+    ):
         classify.make_sources(parsed("--data", str(tmp_path)))

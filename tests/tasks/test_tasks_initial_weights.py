@@ -154,7 +154,7 @@ def test_the_command_takes_the_model_of_the_preset(data, pretrained, tmp_path, c
 @pytest.mark.parametrize(
     "more, message",
     [
-        (["--model", "tiny"], "--model does not go with --init"),
+        (["--model", "tiny"], "--model has no effect with --init"),
         (["--init", "nowhere"], "--init 'nowhere' does not exist"),
         (["--set", "model.num_layers=2"], "`model.num_layers` must be that of the preset"),
     ],

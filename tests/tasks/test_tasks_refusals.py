@@ -180,7 +180,7 @@ def test_a_rate_that_diverges(folder, capsys):
     assert pretrain(folder, *settings) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert "step 2: the loss is nan, or its gradient is not finite. The last checkpoint is " in said
-    assert "checkpoints/step-00000001. It took batch 1, counted from 0. `training.on_nan` may say how" in said
+    assert "checkpoints/step-00000001. The step took batch 1, counted from 0. Set `training.on_nan`" in said
     assert [path.name for path in (folder / "run/checkpoints").glob(".staging*")] == []
 
 
@@ -202,7 +202,7 @@ def test_a_full_disk(folder, capsys, monkeypatch):
     assert left == ["step-00000001", "step-00000002"]
     monkeypatch.undo()
     assert pretrain(folder, "training.checkpoint_every=1") == 0
-    assert "going on after step 2 of 4" in capsys.readouterr().err
+    assert "resuming after step 2 of 4" in capsys.readouterr().err
 
 
 def test_nothing_but_damaged_checkpoints(folder, capsys):

@@ -81,7 +81,7 @@ def test_parts_of_the_first_preset_that_get_no_gradient_are_left_out(
     for path, values in found.items():
         np.testing.assert_array_equal(values, expected[path])
     for part in ("pooler", "next_sentence"):
-        assert f"`{part}` is left out" in caplog.text
+        assert f"`{part}` is omitted" in caplog.text
     assert "random weights" not in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""Pre-training as google-research/bert publishes it, in float64 and without a layer or an optimizer of Keras.
+"""Pre-training as published in google-research/bert, in float64 and without Keras layers or optimizers.
 
 `modeling.py`, `run_pretraining.py` (`get_masked_lm_output`, `get_next_sentence_output`) and `optimization.py`
 (`create_optimizer`, `AdamWeightDecayOptimizer`), with dropout off; gradients by TensorFlow's tape.

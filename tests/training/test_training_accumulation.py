@@ -1,4 +1,4 @@
-"""Steps in parts."""
+"""Training steps in several parts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize("parts", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
-    """Most weights are in the first half: means of the parts' means would be other gradients."""
+    """Most weights are in the first half, so the mean of the parts' means would differ."""
     result = run(tmp_path / "run", replace(CONFIG, accumulate=parts), dropout=0.0)
     assert result.loss == pytest.approx(whole.loss, rel=1e-5)
     assert result.evaluation == pytest.approx(whole.evaluation, rel=1e-5)

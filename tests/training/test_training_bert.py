@@ -1,4 +1,4 @@
-"""Training with the model it is for."""
+"""Training of BERT models."""
 
 from __future__ import annotations
 

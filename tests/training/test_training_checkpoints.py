@@ -98,7 +98,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, caplog, damage
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("oldest", [0, 1])
 def test_a_run_is_not_begun_again_unasked(tmp_path, damage, oldest):
-    """Neither where nothing is whole nor where nothing but the beginning is; all stays as it is."""
+    """If all checkpoints, or all but that of step 0, are damaged, the run is refused and the files are unchanged."""
     paths = [save(tmp_path, step) for step in (oldest, 2, 3)]
     for path in paths[1:] if oldest == 0 else paths:
         damage(path)
@@ -118,7 +118,7 @@ def test_a_run_is_not_begun_again_beside_what_was_set_aside(tmp_path):
 
 
 def test_an_older_checkpoint_is_out_of_the_way_before_it_is_removed(tmp_path, monkeypatch):
-    """Half removed, it would pass for a damaged one."""
+    """A partly removed checkpoint would be reported as damaged."""
     save(tmp_path, 1)
     real = shutil.rmtree
 

@@ -1,4 +1,4 @@
-"""Several processes that train one model."""
+"""Multi-worker training."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def start(output, ports, index, *settings):
 
 
 def both(output, *settings):
-    """Runs two workers to their end; returns their summaries."""
+    """Runs two workers to completion; returns their summaries."""
     ports = free_ports(2)
     workers = [start(output, ports, index, *settings) for index in range(2)]
     ended = [worker.communicate(timeout=300) for worker in workers]

@@ -1,4 +1,4 @@
-"""Settings that do not go together are refused by name, before anything is built or written."""
+"""Conflicting settings are refused by name, before anything is built or written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses that are not finite: what a run does about them, and does again when it is resumed."""
+"""NaN recovery: actions after losses that are not finite, and their repetition in resumed runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def poisoned(*steps):
 
 
 def without(*steps):
-    """Batches of a corpus that never had those of `steps`."""
+    """Returns batches of a corpus without those of `steps`."""
     left = [step for step in range(200) if step not in steps]
     return lambda number, made: batch(left[number], CONFIG.batch_size) if number < 200 - len(steps) else made
 
@@ -53,20 +53,20 @@ def test_skipping_is_as_if_the_batch_had_never_been(tmp_path, capfd, bad):
     result = run(tmp_path / "run", config, at_step=poisoned(*bad))
     said = capfd.readouterr().err
     for step in bad:
-        assert f"leaves out batch {step}" in said
+        assert f"skips batch {step}" in said
     clean = run(tmp_path / "clean", CONFIG, at_step=without(*bad))
     assert weights_sha256(result.model) == weights_sha256(clean.model)
     assert json.loads((tmp_path / "run/detours.json").read_text()) == {"skipped": list(bad), "halved": []}
-    # A run that goes on from before the last detour takes it again.
+    # A run resumed before the last skipped batch skips it again.
     for step in (10, 12):
         shutil.rmtree(tmp_path / f"run/checkpoints/step-{step:08d}")
     again = run(tmp_path / "run", config, at_step=poisoned(*bad))
     assert weights_sha256(again.model) == weights_sha256(clean.model)
-    assert "leaves out" not in capfd.readouterr().err
+    assert "skips batch" not in capfd.readouterr().err
 
 
 def test_halving_goes_back_and_on_with_half_the_rate(tmp_path):
-    """The batch is bad on the first pass only, as a batch is that a high rate alone makes diverge."""
+    """The batch is bad on the first pass only, as if a high learning rate had caused the divergence."""
     met = []
 
     def once(step, made):
@@ -93,7 +93,7 @@ def test_without_a_checkpoint_it_starts_again(tmp_path):
 
 
 def test_a_gradient_that_is_not_finite_counts_as_a_loss_that_is_not(tmp_path):
-    """The square root of zero is finite, its slope is not."""
+    """The square root of zero is finite, but its gradient is not."""
 
     def build():
         model = build_model()

@@ -83,7 +83,7 @@ def test_batch_must_divide_by_the_replicas(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
 def test_two_replicas_equal_one(tmp_path, precision):
-    """Masked weights lie mostly in the first replica's half, and the gradients are clipped."""
+    """Most mask weights are in the first replica's half, and the gradients are clipped."""
     one = run(tmp_path / "one", replace(CONFIG, precision=precision), dropout=0.0)
     result = in_subprocess(
         tmp_path / "two", 'strategy="mirrored"', "num_replicas=2", "dropout=0", f'precision="{precision}"'

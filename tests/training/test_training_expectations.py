@@ -26,7 +26,7 @@ FINE = {"mlm_accuracy": 0.4, "mlm_loss": 3.0, "mlm_perplexity": 20.1, "nsp_accur
 
 
 def oracle(batches):
-    """Of every weighed target, one by one, what its share of all would have made of it."""
+    """Computes the metrics of the best constant guess target by target."""
     found = {}
     for prefix, output in (("mlm", MLM_LOGITS), ("nsp", NSP_LOGITS)):
         targets = [
@@ -100,7 +100,7 @@ def test_where_nothing_was_published_nothing_is_said():
         ({"mlm_accuracy": 0.0700001}, True, ["masked pieces: no better than always guessing"]),
         ({"mlm_accuracy": 0.0701}, True, []),
         ({"mlm_accuracy": 0.01, "nsp_accuracy": 0.5}, False, []),
-        ({"nsp_accuracy": 0.52}, True, ["next sentences: no better than always giving the same answer"]),
+        ({"nsp_accuracy": 0.52}, True, ["next sentences: no better than always predicting the same label"]),
         ({"nsp_accuracy": 0.999}, False, ["next sentences: 99.90% right is more than the paper"]),
         ({"nsp_accuracy": 0.975}, False, []),
         ({"nsp_accuracy": 0.999, "mlm_perplexity": 5.8}, True, ["masked pieces: a perplexity of 5.80 is below"]),

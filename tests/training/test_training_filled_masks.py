@@ -21,7 +21,7 @@ IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}
 
 
 def one(text, segments, masks, weights=None):
-    """A batch of one example; `masks` are (position, piece), the last one of no weight."""
+    """Returns a batch of one example; `masks` are (position, piece), the last one with weight 0."""
     ids = [IDS[piece] for piece in text.split()]
     return (
         {
@@ -36,7 +36,7 @@ def one(text, segments, masks, weights=None):
 
 
 def saying(*answers):
-    """A model that gives these pieces these probabilities, one answer a mask."""
+    """Returns a model that predicts these pieces with these probabilities, one prediction per mask."""
     table = np.full((1, len(answers) + 1, len(PIECES)), -np.inf)
     for number, answer in enumerate(answers):
         for piece, probability in answer.items():

@@ -1,4 +1,4 @@
-"""Signals that come when there is nothing to save, or when TensorFlow holds the main thread."""
+"""Signals before the first step, and while TensorFlow blocks the main thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 
 
 def hanging(output: Path, *settings: str) -> subprocess.Popen:
-    """Starts a run and returns it once its data do not come."""
+    """Starts a run and returns its process when it waits for data."""
     argv = [sys.executable, str(SCRIPT), str(output), *settings]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "hanging\n" in iter(process.stderr.readline, "")
@@ -46,7 +46,7 @@ def test_a_signal_while_the_first_data_do_not_come(tmp_path):
 
 @pytest.mark.slow
 def test_a_second_signal_while_later_data_do_not_come(tmp_path):
-    """The first waits for the step to end, as it should: the data may still come."""
+    """The first signal waits for the step to end, because the data may still arrive."""
     process = hanging(tmp_path / "run", "hang_at=7")
     # The batch is made while the step before it runs.
     with pytest.raises(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""Training on JAX: the steps of TensorFlow, and runs that resume to the bit."""
+"""Training on JAX: the same steps as on TensorFlow, and bit-identical resumption."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def runs_on_jax(folder: Path, name: str):
 
 
 def with_weights(folder: Path) -> Path:
-    """The folder, in which initial weights lie."""
+    """Directory with initial weights."""
     folder.mkdir()
     random = np.random.default_rng(3)
     weights = [random.normal(0, 0.1, variable.shape) for variable in build_model().trainable_variables]

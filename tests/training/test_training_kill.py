@@ -1,4 +1,4 @@
-"""Runs that are killed again and again, at any moment, and end as if nothing had happened."""
+"""Runs that are killed repeatedly at random moments end with the results of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VARIANTS = {
 
 
 def moments(chooser: random.Random) -> Iterator[tuple[str, int]]:
-    """Ten moments: an event and how many more follow it before the process is killed."""
+    """Returns ten moments: an event, and the number of further events before the process is killed."""
     yield "import tensorflow", chooser.randint(1, 3000)
     # Between the new history and the end of the first step, which is traced.
     yield r"os.rename .*\.history\.jsonl", chooser.randint(1, 4000)
@@ -66,7 +66,7 @@ def untimed(record: dict) -> dict:
 
 
 def remains(output: Path) -> dict[str, object]:
-    """All that a run leaves, but for what depends on the clock."""
+    """Returns all results of a run that do not depend on the clock."""
     last = output / f"checkpoints/step-{STEPS:08d}"
     state = json.loads((last / "state.json").read_bytes())
     return {

@@ -108,7 +108,7 @@ def test_a_regression_is_measured_by_squared_error_alone():
 
 @pytest.mark.parametrize("padding", [0, 3])
 def test_places_of_padding_are_no_classes_of_a_span(padding):
-    """The loss is the mean of that of start and end, over the tokens of a row, however far it is padded."""
+    """The loss is the mean of the start and end losses over the tokens of a row, for any padding."""
     random = np.random.default_rng(5)
     scores = {name: random.normal(size=(3, 4 + padding)).astype(np.float32) * 20 for name in (START_LOGITS, END_LOGITS)}
     lengths = np.array([4, 2, 3])

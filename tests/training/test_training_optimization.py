@@ -11,7 +11,7 @@ from bert_tf.training.optim.build import is_decayed, last_rate, make_optimizer
 
 
 def encoder():
-    """An embedding, a keras_hub encoder layer and a head whose bias has a name of its own."""
+    """An embedding, a keras_hub encoder layer and a head whose bias has a different name."""
     tokens = keras.Input((None,), dtype="int32")
     hidden = keras_hub.layers.TokenAndPositionEmbedding(20, 6, 8, name="embeddings")(tokens)
     hidden = keras.layers.LayerNormalization(name="embeddings_layer_norm")(hidden)

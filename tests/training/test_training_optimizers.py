@@ -26,7 +26,7 @@ def rates(config: TrainingConfig) -> list[float]:
 
 
 def oracle(config: TrainingConfig, values: list[np.ndarray], gradients: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """The published updates: `AdamWeightDecayOptimizer.apply_gradients`, with what may be added to it."""
+    """The published updates, `AdamWeightDecayOptimizer.apply_gradients`, with optional extensions."""
     values = [value.astype(np.float64) for value in values]
     m, v = ([np.zeros_like(value) for value in values] for _ in range(2))
     for step, (rate, found) in enumerate(zip(rates(config), gradients, strict=True), start=1):
@@ -92,7 +92,7 @@ def test_the_fused_update_is_the_one_of_single_operations(monkeypatch):
 def test_rates_fall_from_the_top_to_the_embeddings():
     variables, _ = setting()
     assert layer_rates(variables, 0.5) == [0.125, 0.25, 0.5, 1.0]
-    with pytest.raises(ValueError, match="needs 4 `rate_scales`. Received: 1"):
+    with pytest.raises(ValueError, match="`rate_scales` must have 4 .*Received: 1"):
         AdamW(learning_rate=0.1, rate_scales=[1.0]).build(variables)
 
 

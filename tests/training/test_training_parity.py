@@ -1,4 +1,4 @@
-"""The same mathematics as the original: gradients of one step, and the losses of a hundred."""
+"""Parity with the original: gradients of one step, and losses of a hundred steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = TrainingConfig(
 
 
 def batch_of(step):
-    """The original knows no weights of next sentence labels: they are all 1."""
+    """Returns a batch with next sentence weights of 1, because the original has no such weights."""
     inputs, targets, weights = batch(step, CONFIG.batch_size)
     return inputs, targets, weights | {NSP_LOGITS: np.ones(CONFIG.batch_size, np.float32)}
 

@@ -54,7 +54,7 @@ def test_a_finished_run_may_be_asked_again_with_other_steps(tmp_path):
 
 @pytest.mark.parametrize(("start", "began"), [(0, 3), (3, 4)])
 def test_only_these_steps_are_traced(tmp_path, monkeypatch, start, began):
-    """A run resumed in their midst traces the rest; what happens between two steps stands in no step."""
+    """A run resumed within these steps traces the remaining ones; work between two steps is outside of every step."""
     said = []
 
     class Note:

@@ -1,4 +1,4 @@
-"""Several processes that must find each other and stop together."""
+"""Workers wait for each other and stop together."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_signal_to_some_workers_stops_all_with_a_checkpoint(tmp_path, told, mo
     if told == {1}:
         workers = [start(tmp_path / "run", ports, i, *settings, "signal_at=20") for i in range(2)]
         errors = [worker.communicate(timeout=300)[1] for worker in workers]
-        assert all(f"going on after step {min(steps)} of 400" in error for error in errors), errors
+        assert all(f"resuming after step {min(steps)} of 400" in error for error in errors), errors
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from bert_tf.training.logging.run_log import RunLog, read_history
 
 
 def curve(directory, tag):
-    """The points (step, value) of a curve, as TensorBoard reads them."""
+    """Returns the points (step, value) of a curve as TensorBoard reads them."""
     events = EventAccumulator(str(directory)).Reload()
     return [(event.step, event.value) for event in events.Scalars(tag)]
 

@@ -10,7 +10,7 @@ from bert_tf.training.optim.schedules import SCHEDULES, LinearWarmupDecay, Origi
 
 
 def oracle_rate(peak, warmup, total, done):
-    """Piecewise, where the schedule takes a minimum."""
+    """Returns the rate piecewise; the schedule takes a minimum instead."""
     if done >= total:
         return 0.0
     if done < warmup:

@@ -1,11 +1,11 @@
-"""The command line, in a process that sends itself a signal at a chosen moment.
+"""Runs the command line in a process that sends itself a signal at a chosen moment.
 
     python training_at_moment.py PATTERN LATER SIGNAL ARGUMENT ...
 
-The signal comes LATER events after the first that PATTERN matches in Python's audit log, as `open <path>` or `import
-<name>`. Python tells of every file, import and compilation there, thousands of events for a traced function and
-hundreds for a checkpoint, so that a number of events is a moment that machine and load do not move. The ARGUMENTs are
-those of `bert-tf`.
+The signal is sent LATER events after the first event that PATTERN matches in Python's audit log, as `open <path>` or
+`import <name>`. Python reports every file, import and compilation there, thousands of events for a traced function and
+hundreds for a checkpoint. A number of events is therefore a moment that does not depend on machine and load. The
+ARGUMENTs are those of `bert-tf`.
 """
 
 from __future__ import annotations

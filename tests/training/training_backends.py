@@ -1,8 +1,8 @@
-"""The same runs on any backend: what they give, as plain values.
+"""Runs on any backend, with results as plain values.
 
     KERAS_BACKEND=jax python training_backends.py FOLDER NAME
 
-`FOLDER/weights.npz` holds the initial weights, but for the run that is `resumed`. The last line of stdout is JSON.
+`FOLDER/weights.npz` holds the initial weights, except for the run `resumed`. The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def outcome(output: Path, result: Any) -> dict[str, Any]:
 
 
 def resumed(folder: Path) -> dict[str, Any]:
-    """A run with dropout, unbroken, and stopped by a signal while its ninth batch is made."""
+    """A run with dropout, once uninterrupted, and once stopped by a signal while its ninth batch is made."""
 
     def run(output, at_step=None):
         result = pretrain(build_model, lambda start: dataset(8, start, at_step=at_step), CONFIG, output)
@@ -89,7 +89,7 @@ def resumed(folder: Path) -> dict[str, Any]:
 
 
 def with_nan(folder: Path) -> dict[str, Any]:
-    """A run whose eighth batch makes the loss NaN and is left out, and one whose rate is halved."""
+    """A run whose eighth batch makes the loss NaN and is skipped, and one whose rate is halved."""
 
     weights = folder / "weights.npz"
     skipped = replace(CONFIG, on_nan="skip", log_every=1)

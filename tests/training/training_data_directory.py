@@ -1,4 +1,4 @@
-"""A data directory small enough for tests of whole runs, beside the model it is for."""
+"""A data directory for tests of whole runs, and its model configuration."""
 
 from __future__ import annotations
 

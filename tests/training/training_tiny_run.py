@@ -1,10 +1,10 @@
-"""A pre-training run small enough for tests, as functions and as a command for subprocesses.
+"""A small pre-training run for tests, as functions and as a command for subprocesses.
 
     python training_tiny_run.py OUTPUT [field=value ...]
 
 Fields are those of TrainingConfig, and `dropout`, `kill_at` (SIGKILL while that step's batch is made), `signal_at`
 (SIGTERM to itself), `signal_at_evaluation` (1: to itself in every evaluation), `nan_at` (weights that make the loss
-NaN), `hang_at` (says so on stderr, and the batch never comes), `deterministic`. The last line of stdout is JSON.
+NaN), `hang_at` (prints this to stderr, and the batch never arrives), `deterministic`. The last line of stdout is JSON.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build_model(dropout: float = 0.1) -> keras.Model:
 
 
 def batch(step: int, batch_size: int):
-    """The batch of one step, the weights mostly in its first half."""
+    """Returns the batch of one step; most weights are in its first half."""
     random = np.random.default_rng(step)
     inputs = {
         TOKEN_IDS: random.integers(0, VOCABULARY, (batch_size, LENGTH)),
@@ -81,7 +81,7 @@ def batch(step: int, batch_size: int):
 
 
 def dataset(batch_size: int, start: int = 0, stop: int | None = None, at_step=None) -> tf.data.Dataset:
-    """Batches of steps `start` to `stop` (None: without end); `at_step(step, batch)` may change or act."""
+    """Returns batches of steps `start` to `stop` (None: endless); `at_step(step, batch)` may change them or act."""
 
     def batches():
         step = start

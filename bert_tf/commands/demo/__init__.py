@@ -1,1 +1,1 @@
-"""The command `bert-tf demo`."""
+"""Subcommand `bert-tf demo`."""

@@ -1,4 +1,4 @@
-"""What the demo shows of its models: filled masks, the exported classifier's answers, and where to go next."""
+"""Output of the demo: filled masks, predictions of the exported classifier, and further commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _START_UP_SECONDS = 120
 
 
 def show_filled_masks(output: Path, steps: Steps) -> None:
-    """Hides a word in some held-out sentences and prints what the pre-trained model puts there."""
+    """Masks a word in some held-out sentences and prints the predictions of the pre-trained model."""
     from bert_tf.export.inference import Predictor
 
     chooser = random.Random(0)
@@ -41,10 +41,14 @@ def show_filled_masks(output: Path, steps: Steps) -> None:
 
 
 def export_and_ask(output: Path, steps: Steps) -> Path:
-    """Exports the classifier, serves it from a fresh process, and asks it about held-out passages.
+    """Exports the classifier, serves it in a new process, and requests predictions for held-out passages.
+
+    Args:
+        output: output directory of the demo.
+        steps: progress reporter.
 
     Returns:
-        The exported version's folder.
+        The directory of the exported version.
     """
     from bert_tf.client import predict
     from bert_tf.export.saved_model import export_preset
@@ -56,26 +60,26 @@ def export_and_ask(output: Path, steps: Steps) -> Path:
         answers = predict(url, [text for _, text in rows])
     for (label, text), answer in zip(rows, answers, strict=True):
         steps.say(
-            f"      {text[:90]!r}\n        -> {answer['label']} {max(answer['probabilities']):.0%}   (is: {label})"
+            f"      {text[:90]!r}\n        -> {answer['label']} {max(answer['probabilities']):.0%}   (label: {label})"
         )
     return version
 
 
 def say_next_commands(output: Path, steps: Steps) -> None:
-    """Prints what to try after the demo."""
+    """Prints commands to run after the demo."""
     here, program = shlex.quote(str(output)), _as_typed("bert-tf")
     commands = {
-        f"{_as_typed('tensorboard')} --logdir {here}": "the curves of all runs",
-        f"{program} serve --model {here}/saved_models/classifier": "the classifier at localhost:8501",
-        f"{program} inspect {here}/data": "what the examples hold",
-        f"{program} demo --input 'your/text/*.txt' --output runs/mine": "all of this on your own text",
+        f"{_as_typed('tensorboard')} --logdir {here}": "training curves of all runs",
+        f"{program} serve --model {here}/saved_models/classifier": "serve the classifier at localhost:8501",
+        f"{program} inspect {here}/data": "statistics of the examples",
+        f"{program} demo --input 'your/text/*.txt' --output runs/mine": "the demo on your own text",
     }
     width = max(map(len, commands))
-    steps.say("\nTry next:\n" + "\n".join(f"  {command:<{width}}  {what}" for command, what in commands.items()))
+    steps.say("\nTry next:\n" + "\n".join(f"  {command:<{width}}  {text}" for command, text in commands.items()))
 
 
 def _as_typed(program: str) -> str:
-    """Returns what calls `program` of this environment: its name where that is found, its path otherwise."""
+    """Returns the command line for `program` of this environment: its name if on the PATH, otherwise its path."""
     path = Path(sys.executable).parent / program
     if shutil.which(program) == str(path):
         return program
@@ -90,7 +94,7 @@ def _sample(output: Path, count: int) -> list[tuple[str, str]]:
 
 @contextmanager
 def _server(model: Path) -> Iterator[str]:
-    """Runs `bert-tf serve` in a process of its own; gives the model's URL once it answers."""
+    """Runs `bert-tf serve` in a separate process; yields the model's URL once it answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -102,7 +106,7 @@ def _server(model: Path) -> Iterator[str]:
         while not _answers(url):
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                raise RuntimeError(f"the server did not come up: {process.communicate()[1][-2000:]}")
+                raise RuntimeError(f"the server did not start: {process.communicate()[1][-2000:]}")
             time.sleep(0.2)
         yield url
     finally:

@@ -1,8 +1,7 @@
-"""Labelled passages of plain text: the label is the file that a passage is from.
+"""Labelled passages of plain text; the label is the file of a passage.
 
-Every corpus has such a classification task, so that the effect of pre-training can be measured without a labelled data
-set. Documents are held out before pre-training, which therefore never reads the passages that the classifier is
-measured on.
+Every corpus provides such a classification task, so the effect of pre-training can be measured without a labelled data
+set. Documents are held out before pre-training, so the model has not seen the evaluated passages.
 """
 
 from __future__ import annotations
@@ -23,14 +22,19 @@ _COMPRESSED = {".gz", ".bz2"}
 _PASSAGE_WORDS = 25
 _LONGEST_PASSAGE_WORDS = 90
 _HELD_OUT_SHARE = 0.2
-# A single file gives this many labels, and its documents are cut into blocks of so many paragraphs.
+# Number of labels of a single file, and paragraphs per block of its documents.
 _PARTS = 4
 _BLOCK = 8
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A few sentences of one document, and their label."""
+    """A few sentences of one document and their label.
+
+    Args:
+        label: name of the file.
+        text: the sentences.
+    """
 
     label: str
     text: str
@@ -39,10 +43,10 @@ class Passage:
 def labelled_documents(files: Sequence[Path]) -> list[LabelledDocument]:
     """Reads the documents of some files; the label of each is the name of its file.
 
-    A single file is cut into blocks of a few paragraphs, and the label of a block is the quarter that it is in.
+    A single file is split into blocks of a few paragraphs; the label of a block is its quarter of the file.
 
     Args:
-        files: UTF-8 text (plain, .gz, .bz2), a paragraph a line, a blank line between documents.
+        files: UTF-8 text (plain, .gz, .bz2), one paragraph per line, a blank line between documents.
 
     Returns:
         The documents in the order of the files.
@@ -59,15 +63,15 @@ def labelled_documents(files: Sequence[Path]) -> list[LabelledDocument]:
 def split_documents(
     documents: Iterable[LabelledDocument], training: Path, held_out: Path
 ) -> tuple[list[Path], list[Path]]:
-    """Writes a fifth of the documents to one folder and the others to another, a file for each label.
+    """Writes a fifth of the documents to one directory and the others to another, one file per label.
 
-    The side of a document depends on its text alone. A held-out paragraph that also occurs in a training document is
-    left out, so that no paragraph is on both sides.
+    The split of a document depends on its text alone. A held-out paragraph that also occurs in a training document is
+    omitted, so that no paragraph is in both splits.
 
     Args:
-        documents: all of them.
-        training: folder of the files to train on; made where it is missing.
-        held_out: folder of the files to measure on; made where it is missing.
+        documents: all documents.
+        training: directory of the training files; created if missing.
+        held_out: directory of the held-out files; created if missing.
 
     Returns:
         The files of `training` and of `held_out`, sorted by label.
@@ -97,34 +101,33 @@ def write_passages(
 ) -> tuple[int, int]:
     """Writes `train.tsv` and `dev.tsv` with the columns `label` and `text`.
 
-    A passage that stands in two places is left out, and so is one that contains its label: the label is to be inferred,
-    not read.
+    Passages that occur twice or contain their label are omitted, so that the label must be inferred.
 
     Args:
-        training: files of `split_documents` to take training passages from.
-        held_out: its files to take held-out passages from.
-        directory: where the two files go; made where it is missing.
-        most_labels: the labels with most training passages are kept.
-        most_passages: passages kept of a label on either side, chosen by hash.
+        training: training files of `split_documents`.
+        held_out: held-out files of `split_documents`.
+        directory: output directory; created if missing.
+        most_labels: number of labels to keep, those with the most training passages.
+        most_passages: maximum passages per label in each split, chosen by hash.
 
     Returns:
         The number of training and of held-out rows.
 
     Raises:
-        ValueError: when fewer than two labels have passages on both sides.
+        ValueError: if fewer than two labels have passages in both splits.
     """
     sides = [_passages_of(files) for files in (training, held_out)]
     occurrences = Counter(passage.text for side in sides for passage in side)
     sides = [[p for p in side if occurrences[p.text] == 1 and p.label.lower() not in p.text.lower()] for side in sides]
     counts = Counter(passage.label for passage in sides[0])
     shared = counts.keys() & {passage.label for passage in sides[1]}
-    # Of labels with equally many passages, the first by name.
+    # Labels with equally many passages are in the order of their names.
     labels = sorted(sorted(shared), key=lambda label: -counts[label])[:most_labels]
     if len(labels) < 2:
         raise ValueError(
-            "a classifier needs passages of two files or of the quarters of one, on both sides. Give more text with "
-            f"--input. Received: {len(sides[0])} training and {len(sides[1])} held-out passages with {len(labels)} "
-            "common label(s)"
+            "a classifier needs training and held-out passages of two files, or of two quarters of one file. "
+            f"Received: {len(sides[0])} training and {len(sides[1])} held-out passages with {len(labels)} "
+            "common label(s). Add more text with --input."
         )
     directory.mkdir(parents=True, exist_ok=True)
     train, dev = (
@@ -150,7 +153,7 @@ def _write(path: Path, passages: Iterable[Passage]) -> int:
 
 def _write_documents(path: Path, documents: Iterable[Sequence[str]]) -> Path:
     text = "\n\n".join("\n".join(paragraphs) for paragraphs in documents) + "\n"
-    # An unchanged file keeps its time of change, so that the steps after it can resume.
+    # An unchanged file keeps its modification time, so that later steps can resume.
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -203,5 +206,5 @@ def _key(passage: Passage) -> bytes:
 
 
 def _fraction(text: str) -> float:
-    """Returns a number in [0, 1) that is a function of the text."""
+    """Returns a number in [0, 1) that depends on the text alone."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") / 2**32

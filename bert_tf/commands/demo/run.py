@@ -1,4 +1,4 @@
-"""`bert-tf demo`: raw text to a served model, every step a real one."""
+"""`bert-tf demo`: all steps from raw text to a served model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bert_tf.entry.packages import require_all
 
 VOCABULARY_SIZE = 8000
 SEQUENCE_LENGTH = 64
-# Dropout only slows down what is trained for a few minutes: after 3,000 steps of 64 x 64 tokens 24.6 % of the held-out
-# masked words were right without it (learning rate 2e-3), 18.6 % with 0.1 (learning rate 1.5e-3).
+# Dropout slows down training of a few minutes: after 3,000 steps of 64 x 64 tokens the accuracy on held-out masked
+# words was 24.6 % without it (learning rate 2e-3), 18.6 % with 0.1 (learning rate 1.5e-3).
 MODEL_SIZE, DROPOUT = "tiny", 0.0
 PRETRAINING = TrainingConfig(
     steps=3000,
@@ -28,11 +28,11 @@ PRETRAINING = TrainingConfig(
     evaluate_every=1000,
     evaluate_steps=20, log_every=100,
 )  # fmt: skip
-# Libraries that bert_tf requires. The text does not depend on Python's version or on what else is installed.
+# Libraries that bert_tf requires, so the text does not depend on the Python version or on other installed packages.
 LIBRARIES = ("apache_beam", "keras", "keras_hub", "numpy", "scipy", "sklearn", "tensorboard", "tensorflow")
 PASSAGES_PER_LABEL = 250
-# Both starts get the same steps and the same rate, with each of `RESTARTS` seeds. At 3e-4 a model without pre-training
-# learns almost nothing for some hundreds of steps, how many depends on the seed: one run of it says little.
+# Both initialisations get the same steps and rate, with each of `RESTARTS` seeds. At 3e-4 a model without pre-training
+# learns almost nothing for some hundreds of steps, depending on the seed, so one run is not representative.
 FINETUNING = TrainingConfig(
     epochs=8, batch_size=32, learning_rate=1e-3, checkpoint_every=1000, log_every=100, keep_checkpoints=1
 )
@@ -41,12 +41,12 @@ RESTARTS = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--input", help="glob of your own text; default: the documentation inside installed libraries")
-    parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="default: runs/demo")
+    parser.add_argument("--input", help="glob of text files; default: the docstrings of installed libraries")
+    parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="output directory; default: runs/demo")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Runs the whole path and returns the summary."""
+    """Runs all steps; returns the summary."""
     from bert_tf.training.malloc import tune_allocator
 
     require_all()
@@ -66,13 +66,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             max_seq_length=SEQUENCE_LENGTH, max_predictions_per_seq=10, dupe_factor=4, validation_fraction=0.05,
         ))  # fmt: skip
     summary = _pretrain(output, steps)
-    with steps.step("Labelled passages: which file is a passage from?"):
+    with steps.step("Labelled passages: the label is the file of a passage"):
         train, dev = _passages(files, held_out, output / "passages")
-        steps.say(f"      {train} to train on, {dev} of documents that no step has read, in {output / 'passages'}")
+        steps.say(f"      {train} for training, {dev} of held-out documents, in {output / 'passages'}")
     summary |= _classify(output, steps)
-    with steps.step("Words that the pre-trained model fills in"):
+    with steps.step("Mask predictions of the pre-trained model"):
         show_filled_masks(output, steps)
-    with steps.step("Export, and answers from the SavedModel in a fresh process"):
+    with steps.step("Export, and predictions of the SavedModel in a new process"):
         version = export_and_ask(output, steps)
     say_next_commands(output, steps)
     return {"output": str(output), **summary, "saved_model": str(version)}
@@ -86,7 +86,7 @@ def _own_files(pattern: str) -> list[Path]:
     local_path(pattern)
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
-        raise FileNotFoundError(f"--input {pattern}: matches no file")
+        raise FileNotFoundError(f"--input must match at least one file. Received: {pattern}")
     return files
 
 
@@ -97,8 +97,8 @@ def _corpus(pattern: str | None, output: Path, steps: Steps) -> tuple[list[Path]
 
     documents = labelled_documents(_own_files(pattern)) if pattern else list(library_documents(LIBRARIES))
     files, held_out = split_documents(documents, output / "corpus", output / "held_out")
-    places = f"{output / 'corpus'} and, held out, {output / 'held_out'}"
-    steps.say(f"      {len(documents)} documents of {len(files)} {'files' if pattern else 'libraries'}, in {places}")
+    folders = f"{output / 'corpus'} and, held out, {output / 'held_out'}"
+    steps.say(f"      {len(documents)} documents of {len(files)} {'files' if pattern else 'libraries'}, in {folders}")
     return files, held_out
 
 
@@ -110,18 +110,18 @@ def _pretrain(output: Path, steps: Steps) -> dict[str, Any]:
     model = BertConfig.from_size(MODEL_SIZE, vocabulary_size=size, max_sequence_length=128, dropout=DROPOUT)
     with steps.step(f"Pre-training, {PRETRAINING.steps} steps of {PRETRAINING.batch_size} x {SEQUENCE_LENGTH} tokens"):
         preset, _ = run_pretraining(output / "data", RunConfig(model, PRETRAINING), output / "pretraining")
-    with steps.step("Held-out figures"):
-        figures = run_evaluation(preset, output / "data")
-        guess = constant_guess_accuracy(output / "data", figures["split"])
+    with steps.step("Held-out metrics"):
+        metrics = run_evaluation(preset, output / "data")
+        guess = constant_guess_accuracy(output / "data", metrics["split"])
         steps.say(
-            f"      masked words: {figures['mlm_accuracy']:.1%} right, {guess:.1%} by always guessing the most "
-            f"frequent\n      next sentence: {figures['nsp_accuracy']:.1%} right, 50 % by guessing"
+            f"      masked words: accuracy {metrics['mlm_accuracy']:.1%}, baseline {guess:.1%} (most frequent "
+            f"piece)\n      next sentence: accuracy {metrics['nsp_accuracy']:.1%}, baseline 50 %"
         )
     return {
-        "mlm_accuracy": figures["mlm_accuracy"],
+        "mlm_accuracy": metrics["mlm_accuracy"],
         "mlm_unigram_accuracy": guess,
-        "mlm_perplexity": figures["mlm_perplexity"],
-        "nsp_accuracy": figures["nsp_accuracy"],
+        "mlm_perplexity": metrics["mlm_perplexity"],
+        "nsp_accuracy": metrics["nsp_accuracy"],
     }
 
 
@@ -140,9 +140,9 @@ def _classify(output: Path, steps: Steps) -> dict[str, Any]:
         accuracy, scratch_accuracy = (fmean(run["accuracy"] for run in runs) for runs in (tuned, scratch))
         majority = tuned[0]["majority"]
         steps.say(
-            f"      held-out passages, mean of {RESTARTS} seeds: {accuracy:.1%} right with pre-training "
+            f"      held-out passages, mean accuracy of {RESTARTS} seeds: {accuracy:.1%} with pre-training "
             f"({_each(tuned)}),\n      {scratch_accuracy:.1%} without ({_each(scratch)}), "
-            f"{majority:.1%} by always guessing the most frequent label"
+            f"baseline {majority:.1%} (most frequent label)"
         )
     return {
         "classifier_accuracy": accuracy,
@@ -154,7 +154,7 @@ def _classify(output: Path, steps: Steps) -> dict[str, Any]:
 
 
 def _classifiers(output: Path, folder: str, from_scratch: bool) -> list[dict[str, float]]:
-    """Returns the held-out metrics of one run for each seed; `folder` gets the preset of the best of them."""
+    """Returns the held-out metrics of one run per seed; `folder` gets the preset of the best run."""
     from bert_tf.tasks.classify.task import ClassifyTask
     from bert_tf.tasks.finetune.init import FinetuneInit
     from bert_tf.tasks.finetune.run import TaskFiles

@@ -1,4 +1,4 @@
-"""GLUE's tasks, in the benchmark's own files."""
+"""GLUE's tasks, in the benchmark's files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: a task of GLUE says all itself."""
+    """Adds nothing, because GLUE's tasks have no options."""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         required=True,
-        help="the task's folder of GLUE: train.tsv and dev.tsv; for mnli dev_matched.tsv and dev_mismatched.tsv",
+        help="GLUE directory of the task with train.tsv and dev.tsv; for mnli dev_matched.tsv and dev_mismatched.tsv",
     )
 
 
@@ -35,11 +35,18 @@ def make_task(args: argparse.Namespace) -> Task:
 
 
 def make_sources(args: argparse.Namespace) -> TaskFiles:
-    """Returns the files. Raises ValueError for the diagnostic set, which has none to learn from."""
+    """Returns the files.
+
+    Args:
+        args: parsed arguments.
+
+    Raises:
+        ValueError: for the diagnostic set, which has no training examples.
+    """
     from bert_tf.tasks.finetune.run import TaskFiles
 
     if args.task == "ax":
-        raise ValueError("the diagnostic set has no training examples: fine-tune mnli, and predict it with that preset")
+        raise ValueError("the diagnostic set has no training examples. Fine-tune mnli and predict with its preset.")
     existing(args.data, "--data")
     files = (
         {"dev": "dev_matched.tsv", "mismatched": "dev_mismatched.tsv"} if args.task == "mnli" else {"dev": "dev.tsv"}

@@ -1,4 +1,4 @@
-"""`ner`: files with a word and its tag a line."""
+"""`ner`: files with one word and its tag per line."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what says how a line is read."""
+    """Adds the arguments for reading a line."""
+    parser.add_argument("--token_column", type=int, default=0, help="column of the word, counted from 0; default: 0")
+    parser.add_argument("--tag_column", type=int, default=-1, help="column of the tag; default: -1, the last column")
     parser.add_argument(
-        "--token_column", type=int, default=0, help="the column of the word, counted from 0; default: 0"
+        "--scheme",
+        default="",
+        help="tagging scheme: IO, IOB1, IOB2 or IOBES; default: detected from the training files",
     )
     parser.add_argument(
-        "--tag_column", type=int, default=-1, help="the column of the tag; default: -1, the last of the file"
-    )
-    parser.add_argument(
-        "--scheme", default="", help="IO, IOB1, IOB2 or IOBES; default: what the training files show, which must agree"
-    )
-    parser.add_argument(
-        "--document_context", action="store_true", help="fill rows up with the words around a sentence in its document"
+        "--document_context", action="store_true", help="fill rows with the surrounding words of a sentence's document"
     )
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Adds the files."""
-    parser.add_argument("--train", type=Path, required=True, help="sentences to learn from")
-    parser.add_argument("--dev", type=Path, required=True, help="sentences that choose between epochs and runs")
-    parser.add_argument("--test", type=Path, help="further sentences with tags, to score at the end")
+    parser.add_argument("--train", type=Path, required=True, help="training sentences")
+    parser.add_argument(
+        "--dev", type=Path, required=True, help="development sentences, for the choice of epochs and runs"
+    )
+    parser.add_argument("--test", type=Path, help="test sentences with tags, scored at the end")
 
 
 def make_task(args: argparse.Namespace) -> Task:

@@ -1,4 +1,4 @@
-"""`squad1`, and what `squad2` shares with it: files of SQuAD's layout."""
+"""`squad1`, and arguments shared with `squad2`: files in SQuAD's format."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ if TYPE_CHECKING:
     from bert_tf.tasks.finetune.run import TaskFiles
     from bert_tf.tasks.squad.task import Squad1Task
 
-# What a preset keeps of the command line.
+# Flags that are stored in the preset: default and help.
 KNOBS = {
-    "doc_stride": (128, "tokens from the beginning of one window of a context to the next"),
-    "max_query_length": (64, "tokens of a question that are read"),
-    "max_answer_length": (30, "tokens of an answer at most"),
-    "n_best": (20, "answers to write for each question"),
+    "doc_stride": (128, "tokens between the starts of two windows of a context"),
+    "max_query_length": (64, "maximum tokens of a question"),
+    "max_answer_length": (30, "maximum tokens of an answer"),
+    "n_best": (20, "answers written per question"),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: how an answer is scored has no knobs."""
+    """Adds nothing, because scoring has no options."""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Adds the files, and how their contexts are cut."""
-    parser.add_argument("--train", type=Path, required=True, help="JSON of SQuAD's layout to learn from")
-    parser.add_argument("--dev", type=Path, required=True, help="JSON that chooses between epochs and is reported")
+    """Adds the files and the arguments for splitting contexts."""
+    parser.add_argument("--train", type=Path, required=True, help="training file, JSON in SQuAD's format")
     parser.add_argument(
-        "--augment", type=Path, nargs="+", default=[], metavar="FILE", help="JSON to learn from before, as TriviaQA's"
+        "--dev", type=Path, required=True, help="development file, for the choice of epochs and the report"
+    )
+    parser.add_argument(
+        "--augment", type=Path, nargs="+", default=[], metavar="FILE", help="files to train on first, such as TriviaQA"
     )
     for name, (default, text) in KNOBS.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text}; default {default}")
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text}; default: {default}")
 
 
 def make_task(args: argparse.Namespace) -> Squad1Task:
@@ -44,7 +46,7 @@ def make_task(args: argparse.Namespace) -> Squad1Task:
 
 
 def knobs(args: argparse.Namespace) -> dict[str, int]:
-    """Returns those of `KNOBS` that the command has."""
+    """Returns the values of `KNOBS` that the command has."""
     return {name: getattr(args, name) for name in KNOBS if hasattr(args, name)}
 
 

@@ -1,4 +1,4 @@
-"""`squad2`: as `squad1`, with questions that have no answer."""
+"""`squad2`: like `squad1`, with unanswerable questions."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def make_task(args: argparse.Namespace) -> Squad2Task:
 
 
 def add_score_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what the official script takes beside the predictions."""
-    parser.add_argument("--null_odds", type=Path, help="JSON of null odds by id, for the best thresholds")
+    """Adds the arguments of the official script other than the predictions."""
+    parser.add_argument("--null_odds", type=Path, help="JSON of null odds by question id, for the best thresholds")
     parser.add_argument(
         "--null_threshold",
         type=float,
         default=1.0,
-        help="with --null_odds: larger odds count as no answer, as with the official --na-prob-thresh; default 1.0",
+        help="with --null_odds: higher odds count as no answer, as in the official --na-prob-thresh; default: 1.0",
     )
 
 
 def score(
     args: argparse.Namespace, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]
 ) -> dict[str, float]:
-    """Returns the official figures, those of the best thresholds among them where there are null odds."""
+    """Returns the official metrics; with null odds, also those of the best thresholds."""
     task = make_task(args)
     if args.null_odds is None:
         return task.score(examples, answers)

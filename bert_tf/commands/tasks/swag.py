@@ -1,4 +1,4 @@
-"""`swag`: the best of several endings."""
+"""`swag`: multiple choice of endings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: the header says how a row is read."""
+    """Adds nothing, because the header specifies the columns."""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Adds the files."""
-    parser.add_argument("--train", type=Path, required=True, help="rows to learn from")
-    parser.add_argument("--dev", type=Path, required=True, help="rows that choose between epochs and runs")
-    parser.add_argument("--test", type=Path, help="further rows with labels, to score at the end")
+    parser.add_argument("--train", type=Path, required=True, help="training rows")
+    parser.add_argument("--dev", type=Path, required=True, help="development rows, for the choice of epochs and runs")
+    parser.add_argument("--test", type=Path, help="test rows with labels, scored at the end")
 
 
 def make_task(args: argparse.Namespace) -> Task:

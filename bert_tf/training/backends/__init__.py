@@ -7,14 +7,14 @@ import keras
 from bert_tf.config import ConfigError
 from bert_tf.training.backends.base import Backend, Model, precision_scope
 
-__all__ = ["Engine", "Model", "current_engine", "precision_scope"]
+__all__ = ["Backend", "Model", "current_backend", "precision_scope"]
 
 
 def current_backend() -> Backend:
-    """Returns the engine of Keras's backend.
+    """Returns the training backend for the current Keras backend.
 
     Raises:
-        ConfigError: for a backend that training does not know.
+        ConfigError: if training does not support the Keras backend.
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":

@@ -1,4 +1,4 @@
-"""What a run needs of Keras's backend: devices, steps, and the data as `fit` takes them."""
+"""Base class of the training backends: devices, training steps and input data."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from bert_tf.config import TrainingConfig
 from bert_tf.data.input.batches import Dataset
 from bert_tf.training.losses import Objective, TrainingModel
 
-# Numbers of rows that packed batches may have where each is compiled.
+# Most distinct row counts of packed batches if each is compiled.
 _MOST_SHAPES = 8
-# A model as a function: inputs by name to what it gives, without dropout.
+# A model as an inference function: arrays by input name to the model's outputs.
 Model = Callable[[Mapping[str, np.ndarray]], Any]
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 class Backend(ABC):
-    """A backend, as one run uses it."""
+    """A training backend, used by one run."""
 
     is_chief: bool = True
-    """Whether this process is the one that writes, among those of the run."""
+    """True in the process of the run that writes files."""
 
     compiles_each_shape: bool = False
-    """Whether batches of another shape cost a compilation."""
+    """True if each new batch shape is compiled."""
 
     most_widths: int = 32
-    """Lengths of rows that the batches of a task may have, for little padding."""
+    """Most distinct row lengths of a task's batches; more lengths mean less padding."""
 
     @abstractmethod
     def build_scope(self, config: TrainingConfig) -> AbstractContextManager[None]:
@@ -43,8 +43,8 @@ class Backend(ABC):
             config: `strategy`, `num_replicas`, `batch_size` and `accumulate` are read.
 
         Raises:
-            ConfigError: where the strategy, the devices and the batch do not go together.
-            TrainingError: where other processes of the run do not answer.
+            ConfigError: if strategy, devices and batch size do not fit together.
+            TrainingError: if other workers do not answer.
         """
 
     def run_scope(self) -> AbstractContextManager[None]:
@@ -53,65 +53,71 @@ class Backend(ABC):
 
     @abstractmethod
     def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TrainingModel:
-        """Returns `model` with `objective`, which takes its steps in `parts`."""
+        """Returns the training model of `model` and `objective`.
+
+        Args:
+            model: the model to train.
+            objective: the outputs to train.
+            parts: number of parts in which each step is computed.
+        """
 
     @abstractmethod
     def batches(self, dataset: Dataset) -> Any:
-        """Returns what `fit` and `evaluate` take in the place of a dataset of global batches."""
+        """Returns a dataset of global batches in the form that `fit` and `evaluate` take."""
 
     @abstractmethod
     def compile_predict(self, model: keras.Model) -> Model:
-        """Returns `model` as a compiled function that reads the variables anew at each call.
+        """Returns `model` as a compiled function that reads the variables again at each call.
 
-        It takes int32 arrays by input name, and gives numpy arrays in the structure of the model's output.
+        The function takes int32 arrays by input name and returns numpy arrays in the structure of the model's output.
         """
 
     @property
     @abstractmethod
     def num_devices(self) -> int:
-        """Devices that compute, over which the operations of a step are spread."""
+        """Number of devices that compute the operations of a step."""
 
     @property
     @abstractmethod
     def num_replicas(self) -> int:
-        """Copies of the model, each of which takes its share of the rows of a batch."""
+        """Number of copies of the model; each takes an equal share of a batch's rows."""
 
     def rows_multiple(self, config: TrainingConfig) -> int:
-        """Returns what the rows of a packed batch must be a multiple of, or had better be."""
+        """Returns the required or preferred multiple for the number of rows of a packed batch."""
         least = self.num_replicas * config.accumulate
         if not self.compiles_each_shape:
             return least
         return least * max(1, math.ceil(config.batch_size / (least * _MOST_SHAPES)))
 
     def array_of(self, variable: keras.Variable) -> np.ndarray:
-        """Returns the value of a variable, in memory that is free again with the array."""
+        """Returns the value of a variable in memory that is released with the array."""
         return keras.ops.convert_to_numpy(variable)
 
     def any_worker(self) -> Callable[[bool], bool] | None:
-        """Returns what tells each process of a run whether any of them says yes; `None` for a run of one process."""
+        """Returns a function that computes a logical OR over all workers; None for a run of one process."""
         return None
 
     def check_same_step(self, step: int) -> None:  # noqa: B027 one process agrees with itself
-        """Makes sure that all processes of the run go on after the same step.
+        """Checks that all workers resume after the same step.
 
         Args:
-            step: finished steps of the checkpoint that this process read.
+            step: finished steps of the checkpoint that this worker read.
 
         Raises:
-            TrainingError: where they read different checkpoints, as without a common file system.
+            TrainingError: if workers read different checkpoints, as happens without a common file system.
         """
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
-        """Raises a TrainingError where another process of the run has ended; `step` gives the finished steps."""
+        """Raises TrainingError if another worker has ended; `step` returns the finished steps."""
         return nullcontext()
 
 
 @contextlib.contextmanager
 def precision_scope(config: TrainingConfig) -> Iterator[None]:
-    """Sets the Keras dtype policy of `config.precision` for what is built inside, and the former one after.
+    """Sets the Keras dtype policy of `config.precision` and restores the former policy at the end.
 
     Args:
-        config: `precision` is read; weights are float32 under each.
+        config: `precision` is read; weights are float32 in each policy.
     """
     former = keras.config.dtype_policy()
     keras.config.set_dtype_policy(_POLICIES[config.precision])

@@ -1,4 +1,4 @@
-"""Training on JAX."""
+"""Training backend for JAX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bert_tf.training.validation import check_batch
 
 
 class JaxBackend(Backend):
-    """JAX on one device, or on several of one process under Keras's data parallelism."""
+    """JAX on one device, or on several local devices with Keras data parallelism."""
 
     compiles_each_shape = True
     most_widths = 4
@@ -44,18 +44,18 @@ class JaxBackend(Backend):
             yield
 
     def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> JaxTrainingModel:
-        """Returns the model that takes its steps on JAX."""
+        """Returns the training model that takes its steps on JAX."""
         return JaxTrainingModel(model, objective, parts)
 
     def batches(self, dataset: Dataset) -> Any:
-        """Returns a dataset of tf.data as it is, and of others the generator that Keras asks for."""
+        """Returns a tf.data dataset unchanged, and any other dataset as the generator that Keras requires."""
         return (batch for batch in dataset) if isinstance(dataset, Batches) else dataset
 
     def compile_predict(self, model: keras.Model) -> Model:
-        """Returns the model compiled, once for every shape of batches."""
+        """Returns the compiled model; each batch shape is compiled once."""
 
-        def values(trainable: Any, others: Any, inputs: Any) -> Any:
-            return model.stateless_call(trainable, others, inputs, training=False)[0]
+        def values(trainable: Any, non_trainable: Any, inputs: Any) -> Any:
+            return model.stateless_call(trainable, non_trainable, inputs, training=False)[0]
 
         compiled = jax.jit(values)
 
@@ -67,16 +67,16 @@ class JaxBackend(Backend):
 
     @property
     def num_devices(self) -> int:
-        """The replicas."""
+        """Number of replicas."""
         return self._distribution.num_model_replicas if self._distribution else 1
 
     @property
     def num_replicas(self) -> int:
-        """The replicas."""
+        """Number of replicas."""
         return self.num_devices
 
     def array_of(self, variable: keras.Variable) -> np.ndarray:
-        """Returns the value of a variable, whose copy on the host JAX would otherwise keep with the variable."""
+        """Returns the value of a variable without the host copy that JAX would keep with the variable."""
         return np.asarray(variable.value.addressable_data(0))
 
 

@@ -1,7 +1,7 @@
-"""One training step on JAX, in one or several parts: a pure function of the state, compiled for each shape of batches.
+"""JAX training step, in one or several parts: a pure function of the state, compiled for each batch shape.
 
-`fit` hands the state (values of weights, other variables of the model, optimizer, metrics) from step to step, and its
-memory with it; the variables hold it again after `synchronize`.
+`fit` passes the state (weights, other model variables, optimizer, metrics) from step to step and donates its memory.
+`synchronize` copies the state back into the variables.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from bert_tf.training.losses import INPUT_WAIT, LOSS, Objective, TrainingModel
 class JaxTrainingModel(TrainingModel):
     """Takes steps with the gradient of the global batch.
 
-    What `tensorflow_steps.TensorFlowTrainingModel` says of parts holds here too. Arrays are those of the global batch,
-    on however many devices they lie.
+    Parts work as in `tensorflow_steps.TensorFlowTrainingModel`. Arrays are those of the global batch, on any number of
+    devices.
 
     Args:
-        model, objective: as for `TrainingModel`.
-        parts: what the rows of a batch divide by.
+        model: as for `TrainingModel`.
+        objective: as for `TrainingModel`.
+        parts: number of parts; it must divide the rows of a batch.
     """
 
     def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
@@ -35,7 +36,7 @@ class JaxTrainingModel(TrainingModel):
         self._made_test: Callable[[Any, Any], Any] | None = None
 
     def synchronize(self) -> None:
-        """Brings the state of the last step back into the variables, from which the next step then takes it."""
+        """Copies the state of the last step into the variables; the next step starts from them."""
         self.jax_state_sync()
 
     def train_step(self, state: Any, data: Any):
@@ -54,17 +55,20 @@ class JaxTrainingModel(TrainingModel):
         metrics = _values(scope, self.metrics_variables)
         trainable, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trainable)
         if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            # What is not finite in the norm stops the run before the weights are used again. With loss scaling,
-            # gradients may overflow: the optimizer leaves the step out then, and scales the loss less.
+            # A norm that is not finite stops the run before the weights are used again. With loss scaling,
+            # gradients may overflow; the optimizer then skips the step and lowers the scale.
             loss = jnp.where(jnp.isfinite(norm), loss, jnp.nan)
         return {LOSS: loss}, (trainable, others, optimizer, metrics)
 
     def make_train_function(self, force: bool = False) -> None:
-        """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data."""
+        """Builds the function that `fit` calls once per step.
+
+        The function returns the global loss and the seconds of input wait.
+        """
         if self._made is not None and not force:
             return
 
-        # A function of its own each time: of an equal one, JAX would take the program with the former rates.
+        # A new function each time: JAX would reuse the compiled program of an equal one, with the former rates.
         def step(state, data):
             return self.train_step(state, data)
 
@@ -89,7 +93,7 @@ class JaxTrainingModel(TrainingModel):
         self._made = self.train_function = train_function
 
     def make_test_function(self, force: bool = False) -> None:
-        """Builds what `evaluate` calls once a batch: it counts in the metrics."""
+        """Builds the function that `evaluate` calls once per batch; it updates the metrics."""
         if self._made_test is not None and not force:
             return
 
@@ -100,7 +104,7 @@ class JaxTrainingModel(TrainingModel):
                 self.note(inputs, self.weighted_sums(targets, logits, weights))
             return _values(scope, self.metrics_variables)
 
-        # Weights stay where they are: the optimizer's averages may be the very same arrays.
+        # Weights are not donated: the optimizer's moving averages may be the same arrays.
         compiled = jax.jit(step, donate_argnums=0)
 
         def test_function(state, iterator):
@@ -110,7 +114,7 @@ class JaxTrainingModel(TrainingModel):
         self._made_test = self.test_function = test_function
 
     def _differentiated(self, trainable, others, batch, totals, scale):
-        """Returns share of the loss, sums, scaled gradients and other variables after some rows."""
+        """Returns share of the loss, sums, scaled gradients and updated other variables for some rows."""
         inputs, targets, weights = batch
 
         def scaled_loss(trainable):
@@ -123,24 +127,24 @@ class JaxTrainingModel(TrainingModel):
         return loss, sums, gradients, after
 
     def _in_parts(self, trainable, others, batch, totals, scale):
-        def add(sofar, part):
-            *counted, others = sofar
-            *found, others = self._differentiated(trainable, others, part, totals, scale)
-            return (*jax.tree.map(jnp.add, counted, found), others), None
+        def add(carry, part):
+            *sums, others = carry
+            *part_sums, others = self._differentiated(trainable, others, part, totals, scale)
+            return (*jax.tree.map(jnp.add, sums, part_sums), others), None
 
-        nothing = (
+        zeros = (
             jnp.float32(0.0),
             {output: jnp.zeros(3, jnp.float32) for output in totals},
             [jnp.zeros_like(value) for value in trainable],
         )
-        return jax.lax.scan(add, (*nothing, others), jax.tree.map(self._split, batch))[0]
+        return jax.lax.scan(add, (*zeros, others), jax.tree.map(self._split, batch))[0]
 
     def _split(self, values):
-        """Returns (parts, B / parts, ...): the rows (B, ...) of every part."""
+        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
         return values.reshape(self.parts, values.shape[0] // self.parts, *values.shape[1:])
 
     def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Does nothing: the model is built. Keras would draw a batch."""
+        """Does nothing, because the model is built. Keras would draw a batch."""
 
 
 def _mapping(variables: Sequence[keras.Variable], values: Sequence[Any]) -> list[tuple[keras.Variable, Any]]:
@@ -148,5 +152,5 @@ def _mapping(variables: Sequence[keras.Variable], values: Sequence[Any]) -> list
 
 
 def _values(scope: keras.StatelessScope, variables: Sequence[keras.Variable]) -> list[Any]:
-    """Returns what the variables are at the end of a scope that began with values for all of them."""
+    """Returns the final values of the variables in a scope that began with values for all of them."""
     return [scope.get_current_value(variable) for variable in variables]

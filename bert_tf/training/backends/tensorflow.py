@@ -1,4 +1,4 @@
-"""Training on TensorFlow."""
+"""Training backend for TensorFlow."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class TensorFlowBackend(Backend):
             yield
 
     def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TensorFlowTrainingModel:
-        """Returns the model that takes its steps on TensorFlow."""
+        """Returns the training model that takes its steps on TensorFlow."""
         return TensorFlowTrainingModel(model, objective, parts)
 
     def batches(self, dataset: Dataset) -> Any:
-        """Returns the dataset, spread over the workers where there are several."""
+        """Returns the dataset, distributed over the workers if there are several."""
         return spread(dataset, self._strategy)
 
     def compile_predict(self, model: keras.Model) -> Model:
-        """Returns the model in a graph that takes batches of any size."""
+        """Returns the model as a graph that takes batches of any size."""
         specification = {
             name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype, name=name)
             for name, tensor in model.input.items()
@@ -53,22 +53,22 @@ class TensorFlowBackend(Backend):
 
     @property
     def num_devices(self) -> int:
-        """The GPUs that TensorFlow sees, or 1."""
+        """Number of GPUs that TensorFlow sees, at least 1."""
         return max(1, len(tf.config.list_logical_devices("GPU")))
 
     @property
     def num_replicas(self) -> int:
-        """The replicas of all processes."""
+        """Number of replicas in all processes."""
         return self._strategy.num_replicas_in_sync
 
     def any_worker(self) -> Callable[[bool], bool] | None:
-        """Returns the vote of the workers, where there are several."""
+        """Returns the logical OR over all workers, None for a run of one process."""
         return any_worker(self._strategy)
 
     def check_same_step(self, step: int) -> None:
-        """Compares the steps of all workers."""
+        """Checks that all workers resume after the same step."""
         check_same_step(self._strategy, step)
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
-        """Tells of a worker that was lost."""
+        """Raises TrainingError if another worker has ended."""
         return raise_on_lost_worker(self._strategy, step)

@@ -1,7 +1,7 @@
-"""One training step on TensorFlow, in one or several parts and under any strategy.
+"""TensorFlow training step, in one or several parts and under any strategy.
 
-Keras 3.15's own function of a step fails under MultiWorkerMirroredStrategy, and its accumulation of gradients under
-MirroredStrategy; `fit` runs this one instead, with the callbacks and data adapters that are Keras's.
+In Keras 3.15 the built-in train function fails under MultiWorkerMirroredStrategy, and gradient accumulation fails under
+MirroredStrategy. `fit` runs this step instead, with Keras's callbacks and data adapters.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from bert_tf.training.losses import INPUT_WAIT, LOSS, Objective, TrainingModel
 class TensorFlowTrainingModel(TrainingModel):
     """Takes steps with the gradient of the global batch.
 
-    Where `parts` is more than 1, a replica works through its rows in that many equal parts, one after the other, and
-    one step is taken for all of them. The weights of the whole batch are summed before the first part, so that the
-    gradient is that of the whole batch however unevenly its weights fall on the parts. (Keras takes the mean of the
-    parts' means, and counts each part as a step of the schedule.) Dropout draws other masks than for the whole batch.
+    If `parts` is more than 1, a replica computes its rows in that many equal parts, one after the other, and takes one
+    step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
+    that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
+    means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
 
     Args:
-        model, objective: as for `TrainingModel`.
-        parts: what the rows of one replica divide by.
+        model: as for `TrainingModel`.
+        objective: as for `TrainingModel`.
+        parts: number of parts; it must divide the rows of one replica.
     """
 
     def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
@@ -38,7 +39,7 @@ class TensorFlowTrainingModel(TrainingModel):
         self._made_test: Callable[[Any], Any] | None = None
 
     def over_replicas(self, tensors):
-        """Returns each tensor, dense and of one replica, summed over all of them."""
+        """Returns each dense tensor of one replica, summed over all replicas."""
         return sum_over_replicas(tensors)
 
     def train_step(self, data: Any):
@@ -54,15 +55,15 @@ class TensorFlowTrainingModel(TrainingModel):
         norm = self.note_gradients(gradients)
         self.optimizer.apply(gradients, self.trainable_weights)
         if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            # Its gradients may overflow: it leaves the step out then, and scales the loss less.
+            # Its gradients may overflow; it then skips the step and lowers the scale.
             return loss
-        # What is not finite in the norm makes the loss NaN, and stops the run before the weights are used again.
+        # A norm that is not finite makes the loss NaN, which stops the run before the weights are used again.
         return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
 
     def make_train_function(self, force: bool = False) -> None:
-        """Builds what `fit` calls once a step: it gives the global loss and the seconds spent waiting for data.
+        """Builds the function that `fit` calls once per step.
 
-        On a TPU it gives nothing.
+        The function returns the global loss and the seconds of input wait, and nothing on a TPU.
         """
         if self._made is not None and not force:
             return
@@ -85,11 +86,11 @@ class TensorFlowTrainingModel(TrainingModel):
             strategy.run(self.train_step, args=(iterator.get_next(),))
             return {}
 
-        # What the host reads of every step, a TPU waits for at every step; the metrics hold the loss too.
+        # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
         self._made = self.train_function = unwatched if is_tpu(strategy) else train_function
 
     def make_test_function(self, force: bool = False) -> None:
-        """Builds what `evaluate` calls once a batch: it counts in the metrics."""
+        """Builds the function that `evaluate` calls once per batch; it updates the metrics."""
         if self._made_test is not None and not force:
             return
         strategy = self.distribute_strategy
@@ -102,12 +103,12 @@ class TensorFlowTrainingModel(TrainingModel):
         self._made_test = self.test_function = test_function
 
     def test_step(self, data: Any) -> None:
-        """Counts one replica's rows in the metrics."""
+        """Updates the metrics with one replica's rows."""
         inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
         self.note(inputs, self.weighted_sums(targets, self(inputs, training=False), weights))
 
     def _differentiated(self, inputs, targets, weights, totals):
-        """Returns share of the loss, sums, and scaled gradients of some rows."""
+        """Returns share of the loss, sums and scaled gradients for some rows."""
         with tf.GradientTape() as tape:
             sums = self.weighted_sums(targets, self(inputs, training=True), weights)
             loss = self.share_of(sums, totals)
@@ -117,22 +118,22 @@ class TensorFlowTrainingModel(TrainingModel):
     def _in_parts(self, batch, totals):
         parts = tree.map_structure(self._split, batch)
 
-        def add(part, *sofar):
+        def add(part, *sums):
             inputs, targets, weights = tree.map_structure(lambda values: values[part], parts)
-            found = self._differentiated(inputs, targets, weights, totals)
-            return part + 1, *tree.map_structure(tf.add, sofar, found)
+            part_sums = self._differentiated(inputs, targets, weights, totals)
+            return part + 1, *tree.map_structure(tf.add, sums, part_sums)
 
-        nothing = (
+        zeros = (
             tf.constant(0.0),
             {output: tf.zeros(3) for output in totals},
             [tf.zeros(variable.shape) for variable in self.trainable_weights],
         )
-        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *nothing), parallel_iterations=1)[1:]
+        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *zeros), parallel_iterations=1)[1:]
 
     def _split(self, values):
-        """Returns (parts, B / parts, ...): the rows (B, ...) of every part."""
+        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
         shape = tf.shape(values)
         return tf.reshape(values, tf.concat([[self.parts, shape[0] // self.parts], shape[1:]], axis=0))
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Does nothing: the model is built. Keras would draw a batch, and cannot take that of several workers."""
+        """Does nothing, because the model is built. Keras would draw a batch, which fails with several workers."""

@@ -1,4 +1,4 @@
-"""What several processes of one run must decide alike: whether to stop, and where to go on."""
+"""Decisions that all workers of a run take together: whether to stop, and the step to resume from."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from bert_tf.training.loop.checkpoints import TrainingError
 
 
 def any_worker(strategy: tf.distribute.Strategy) -> Callable[[bool], bool] | None:
-    """Returns what tells each process of a run whether any of them says yes; `None` for a run of one process.
+    """Returns a function that computes a logical OR over all workers; None for a run of one process.
 
-    All of them must call it equally often, at the same moments.
+    All workers must call the function equally often and at the same points.
 
     Args:
-        strategy: of the run.
+        strategy: the strategy of the run.
     """
     if not is_one_of_several(strategy):
         return None
-    gathered = _gathering(strategy)
-    return lambda mine: any(gathered(int(mine)))
+    gather = _gathering(strategy)
+    return lambda vote: any(gather(int(vote)))
 
 
 def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Makes sure that all processes of a run go on after the same step.
+    """Checks that all workers resume after the same step.
 
     Args:
-        strategy: of the run.
-        step: finished steps of the checkpoint that this process read.
+        strategy: the strategy of the run.
+        step: finished steps of the checkpoint that this worker read.
 
     Raises:
-        TrainingError: where they read different checkpoints, as without a common file system.
+        TrainingError: if workers read different checkpoints, as happens without a common file system.
     """
     if not is_one_of_several(strategy):
         return
@@ -42,26 +42,26 @@ def check_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
         workers = Cluster.from_environment().workers
         each = ", ".join(f"{worker} after step {number}" for worker, number in zip(workers, steps, strict=True))
         raise TrainingError(
-            f"the workers would go on after different steps: {each}. The output directory must be one that all of "
-            f"them share."
+            f"all workers must resume after the same step. Received: {each}. Use an output directory that all "
+            f"workers share."
         )
 
 
 def _gathering(strategy: tf.distribute.Strategy) -> Callable[[int], list[int]]:
-    """Returns what gives the numbers of all processes, in their order, for the number of this one."""
+    """Returns a function from the number of this worker to the numbers of all workers, in their order."""
     workers = len(Cluster.from_environment().workers)
 
     @tf.function(input_signature=[tf.TensorSpec((), tf.int64)])
     def gather(number):
-        def of_replica(own):
+        def of_replica(value):
             context = tf.distribute.get_replica_context()
-            return context.all_gather(own[tf.newaxis], axis=0)
+            return context.all_gather(value[tf.newaxis], axis=0)
 
         return strategy.experimental_local_results(strategy.run(of_replica, args=(number,)))[0]
 
     def numbers(number: int) -> list[int]:
-        # One for each replica: those of one worker stand together and are equal.
-        everyone = gather(tf.constant(number, tf.int64)).numpy().tolist()
-        return everyone[:: len(everyone) // workers]
+        # One number per replica: those of one worker are adjacent and equal.
+        gathered = gather(tf.constant(number, tf.int64)).numpy().tolist()
+        return gathered[:: len(gathered) // workers]
 
     return numbers

@@ -1,4 +1,4 @@
-"""Several processes of one run find each other, or end with an error that says who is missing."""
+"""Rendezvous of the workers of a run, with an error that names missing workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from bert_tf.training.distributed.tf_config import Cluster
 from bert_tf.training.loop.checkpoints import TrainingError
 
-# Between attempts, and for one of them: a host that drops packets answers nothing at all.
+# Seconds between attempts, and the time-out of one: a host that drops packets never answers.
 _PAUSE, _ATTEMPT = 0.2, 2.0
 
 
@@ -22,24 +22,24 @@ _PAUSE, _ATTEMPT = 0.2, 2.0
 def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
     """Waits until every worker answers at its address; the block starts TensorFlow's own server there.
 
-    TensorFlow 2.21 waits an hour for a worker that never comes, does not say for which, and takes SIGTERM for itself
-    meanwhile and from then on. Here a worker listens at its address until it has reached all others; those that come
-    later reach TensorFlow's server at the same place. Python's answer to SIGTERM is back when the block ends.
+    TensorFlow 2.21 waits an hour for a missing worker, does not name it, and handles SIGTERM itself meanwhile and
+    afterwards. Here a worker listens at its address until it has reached all others. Workers that start later reach
+    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block.
 
     Args:
-        cluster: the workers and this one among them.
-        seconds: to wait, in all.
+        cluster: the workers and the index of this one.
+        seconds: total time to wait.
 
     Raises:
-        TrainingError: naming the workers that do not answer, or this one's address when it cannot be listened at.
+        TrainingError: if workers do not answer, with their addresses, or if this worker's address is in use.
     """
     others = [address for index, address in enumerate(cluster.workers) if index != cluster.index]
     with _listening(cluster.workers[cluster.index]):
         missing = _wait_for(others, seconds)
     if missing:
         raise TrainingError(
-            f"no answer from {', '.join(missing)} within {seconds:g} seconds, which `training.worker_timeout` "
-            f"allows. Start the same command on every worker that TF_CONFIG names."
+            f"no answer from {', '.join(missing)} within {seconds:g} seconds (`training.worker_timeout`). "
+            f"Start the same command on every worker that TF_CONFIG names."
         )
     yield
     if threading.current_thread() is threading.main_thread():
@@ -47,20 +47,20 @@ def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
 
 
 def _wait_for(addresses: Sequence[str], seconds: float) -> list[str]:
-    """Returns those of `addresses` that have not answered after `seconds`."""
-    missing, deadline, told = list(addresses), time.monotonic() + seconds, False
+    """Returns the `addresses` that have not answered after `seconds`."""
+    missing, deadline, reported = list(addresses), time.monotonic() + seconds, False
     while True:
         missing = [address for address in missing if not answers(address)]
         if not missing or time.monotonic() >= deadline:
             return missing
-        if not told:
+        if not reported:
             print(f"waiting for {', '.join(missing)}", file=sys.stderr, flush=True)
-            told = True
+            reported = True
         time.sleep(_PAUSE)
 
 
 def answers(address: str) -> bool:
-    """Tells whether anything listens at `host:port`."""
+    """Returns True if a process listens at `host:port`."""
     with contextlib.suppress(OSError), socket.create_connection(_split(address), timeout=_ATTEMPT):
         return True
     return False
@@ -68,7 +68,7 @@ def answers(address: str) -> bool:
 
 @contextlib.contextmanager
 def _listening(address: str) -> Iterator[None]:
-    """Listens at the port of `address`, on every interface, without taking anything up."""
+    """Listens at the port of `address` on every interface, without accepting connections."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     try:
         listener = socket.create_server(
@@ -78,7 +78,8 @@ def _listening(address: str) -> Iterator[None]:
         if error.errno != errno.EADDRINUSE:
             raise
         raise TrainingError(
-            f"TF_CONFIG: this worker's address, {address}, is in use by another process; is the run started already?"
+            f"TF_CONFIG: this worker's address, {address}, is in use by another process. Check whether the run is "
+            f"already started."
         ) from error
     with listener:
         yield

@@ -1,4 +1,4 @@
-"""Replicas on TensorFlow: where a model's variables live, and what is summed over them."""
+"""TensorFlow distribution strategies and sums over replicas."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from bert_tf.training.validation import check_batch, validate_config
 def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
     """Enters the scope in which model, optimizer and metrics of a run must be built.
 
-    `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical
-    devices, which is for trying and testing: nothing gets faster. All replicas draw the same dropout masks, each
-    for its own rows: Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the
-    processes that `TF_CONFIG` names, in each of which the same command is started. For `tpu` see `tpu_strategy`.
+    `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical devices;
+    this is for tests and is not faster. All replicas draw the same dropout masks, each for its own rows, because
+    Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the processes that
+    `TF_CONFIG` names; the same command is started in each. For `tpu` see `tpu_strategy`.
 
     Args:
         config: `strategy`, `num_replicas` and `batch_size` are read.
 
     Yields:
-        The strategy; TensorFlow's default one for `none`.
+        The strategy; TensorFlow's default strategy for `none`.
 
     Raises:
-        ConfigError: for settings that do not go together (`validate_config`), when there are fewer devices than
-            replicas, when TensorFlow has started already and the CPU can no longer be split, or when the batch does
-            not divide by the replicas.
-        TrainingError: when other workers do not answer.
+        ConfigError: if settings conflict (`validate_config`), there are fewer devices than replicas, TensorFlow has
+            started and the CPU can no longer be split, or the replicas do not divide the batch size.
+        TrainingError: if other workers do not answer.
     """
     validate_config(config)
     if config.strategy == "none":
@@ -60,7 +59,7 @@ def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
         except RuntimeError as error:
             raise ConfigError(
                 f"`training.strategy` = multi_worker must be set up before TensorFlow has run anything in this "
-                f"process; start the run in a fresh one. Received: {error}"
+                f"process. Start the run in a new process. Received: {error}"
             ) from error
     check_batch(config, strategy.num_replicas_in_sync)
     print(
@@ -102,15 +101,15 @@ def _split_cpu(count: int) -> None:
     except RuntimeError as error:
         raise ConfigError(
             f"`training.num_replicas`: the CPU can be split into logical devices only before TensorFlow has "
-            f"run anything in this process; start the run in a fresh one. Received: {count}"
+            f"run anything in this process. Start the run in a new process. Received: {count}"
         ) from error
 
 
 def sum_over_replicas(tensors: list[Any]) -> list[Any]:
-    """Returns each tensor summed over all replicas; the tensors themselves where there is one replica.
+    """Returns each tensor summed over all replicas, or the tensors unchanged if there is one replica.
 
     Args:
-        tensors: dense tensors of one replica, of the same shapes in each.
+        tensors: dense tensors of one replica, with the same shapes in each.
 
     Returns:
         Tensors of the same shapes and dtypes, equal in all replicas.
@@ -122,5 +121,5 @@ def sum_over_replicas(tensors: list[Any]) -> list[Any]:
 
 
 def dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor, adding up the slices of an embedding look-up's (`keras.ops` cannot)."""
+    """Returns a gradient as one tensor; the slices of an embedding look-up are added up (`keras.ops` cannot)."""
     return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

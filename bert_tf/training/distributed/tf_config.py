@@ -1,4 +1,4 @@
-"""`TF_CONFIG`: the processes of one run, and which of them this is."""
+"""`TF_CONFIG`: the workers of a run and the index of this process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ VARIABLE = "TF_CONFIG"
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers of a run and this process's place among them.
+    """The workers of a run and the index of this process.
 
     Args:
-        workers: `host:port` of each.
-        index: of this process.
+        workers: `host:port` of each worker.
+        index: index of this process in `workers`.
     """
 
     workers: tuple[str, ...] = ("localhost",)
@@ -29,8 +29,11 @@ class Cluster:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
         """Reads `TF_CONFIG`.
 
+        Args:
+            environment: environment variables.
+
         Raises:
-            ConfigError: where it is missing, or does not name the workers and one of them.
+            ConfigError: if `TF_CONFIG` is missing, or does not name the workers and the index of one of them.
         """
         text = environment.get(VARIABLE)
         if not text:

@@ -1,8 +1,8 @@
-"""Training on a TPU, by TensorFlow's documented rules. Not run: no TPU was at hand.
+"""Training on a TPU, after TensorFlow's documentation. Not run: no TPU was available.
 
-What is known without one: the step compiles for XLA with static shapes, and computes what it does uncompiled. The
-batches have static shapes, the last of an evaluation included; records are read, checked and masked in tf.data, on the
-host; nothing of a step is fetched, so that steps follow one another without waiting for the host.
+Tests cover the parts that need no TPU: the step compiles for XLA with static shapes and computes the same values as
+uncompiled. All batches have static shapes, including the last of an evaluation. Records are read, checked and masked in
+tf.data on the host. No value of a step is fetched, so steps follow one another without waiting for the host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.distributed.rendezvous import answers
 
 NAME_VARIABLE = "TPU_NAME"
-# Of a TPU that is attached to this machine, as TensorFlow calls it.
+# TensorFlow's name of a TPU that is attached to this machine.
 _LOCAL = "local"
 _ADDRESS = re.compile(r"(?:grpc://)?(.+:\d+)")
 
@@ -25,23 +25,24 @@ _ADDRESS = re.compile(r"(?:grpc://)?(.+:\d+)")
 def tpu_strategy(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> tf.distribute.Strategy:
     """Connects to a TPU and returns the strategy of all its cores.
 
-    The data directory must be at the same path on every host of the TPU, which reads it itself. `bfloat16` is the
-    precision that its matrix units are made for.
+    The data directory must be at the same path on every host of the TPU, which reads it directly. `bfloat16` is the
+    native precision of its matrix units.
 
     Args:
-        config: `tpu_name` is read: a Cloud TPU's name, `grpc://host:port`, `local`, or empty for what `TPU_NAME` says.
-        environment: of the process.
+        config: `tpu_name` is read: the name of a Cloud TPU, `grpc://host:port`, `local`, or empty for the value of
+            `TPU_NAME`.
+        environment: environment variables.
 
     Raises:
-        ConfigError: naming what was looked for, where no TPU is found there.
+        ConfigError: if there is no such TPU; the message names it.
     """
     name = config.tpu_name or environment.get(NAME_VARIABLE) or ""
     address = _ADDRESS.fullmatch(name)
     if not name or name == _LOCAL:
         if not tf.config.list_physical_devices("TPU"):
             raise ConfigError(
-                f"`training.strategy` = tpu: this machine has no TPU device, and neither `training.tpu_name` nor "
-                f"{NAME_VARIABLE} names another one. Received: {name!r}"
+                f"`training.strategy` = tpu: this machine has no TPU device. Set `training.tpu_name` or "
+                f"{NAME_VARIABLE} to use another one. Received: {name!r}"
             )
     elif address and not answers(address[1]):
         raise ConfigError(f"`training.strategy` = tpu: no TPU answers at {address[1]}. Received: {name!r}")
@@ -57,5 +58,5 @@ def tpu_strategy(config: TrainingConfig, environment: Mapping[str, str] = os.env
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether the run is on a TPU."""
+    """Returns True if the strategy runs on a TPU."""
     return isinstance(strategy, tf.distribute.TPUStrategy)

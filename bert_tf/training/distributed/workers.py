@@ -1,4 +1,4 @@
-"""Several processes that train one model: who they are, and which rows of each batch are whose."""
+"""Workers of a run: the chief, lost workers, and each worker's rows of a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.training.distributed.tf_config import Cluster
 from bert_tf.training.loop.checkpoints import TrainingError
 
-# What a collective operation ends with when a process is gone, and how the process is named in it.
+# Errors of a collective operation after a worker is lost, and the name of the worker in them.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -24,48 +24,48 @@ _TASK = re.compile(r"^/job:worker/replica:\d+/task:(\d+)$", re.MULTILINE)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether this process is the one that writes, among those of a run."""
+    """Returns True in the process of the run that writes files."""
     return not is_one_of_several(strategy) or Cluster.from_environment().index == 0
 
 
 def is_one_of_several(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether the run has several processes."""
+    """Returns True if the run has several processes."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 @contextlib.contextmanager
 def raise_on_lost_worker(strategy: tf.distribute.Strategy, step: Callable[[], int]) -> Iterator[None]:
-    """Raises a TrainingError where TensorFlow finds that another process of the run has ended.
+    """Raises TrainingError if TensorFlow reports that another worker has ended.
 
     Args:
-        strategy: of the run; nothing is done where it has one process.
-        step: gives the finished steps.
+        strategy: the strategy of the run; with one process nothing is done.
+        step: returns the finished steps.
     """
     try:
         yield
     except _LOST as error:
         if not is_one_of_several(strategy):
             raise
-        named = _TASK.search(str(error))
+        task = _TASK.search(str(error))
         cluster = Cluster.from_environment()
-        # TensorFlow does not always say which one it was.
-        others = [worker for index, worker in enumerate(cluster.workers) if index != cluster.index]
-        which = cluster.workers[int(named[1])] if named else " or ".join(others)
+        # TensorFlow does not always name the lost worker.
+        peers = [worker for index, worker in enumerate(cluster.workers) if index != cluster.index]
+        lost = cluster.workers[int(task[1])] if task else " or ".join(peers)
         raise TrainingError(
-            f"step {step()}: another worker was lost ({which}). Start all of them again with the same command: they go "
-            "on from the last checkpoint."
+            f"step {step()}: another worker was lost ({lost}). Start all workers again with the same command to resume "
+            "from the last checkpoint."
         ) from error
 
 
 def spread(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any:
-    """Returns what `fit` takes in the place of a dataset of global batches.
+    """Returns the dataset in the form that `fit` takes; with several workers, only this worker's rows.
 
-    Every worker makes the whole batches, which are functions of seed and step, and keeps its own rows of each: the
-    batch is the one that a single process would take, in the same order.
+    Every worker builds the whole batches, which are functions of seed and step, and keeps its own rows of each. The
+    global batch is the same as in a run of one process, in the same order.
 
     Args:
-        dataset: global batches, whose rows divide by the replicas of all workers.
-        strategy: of the run.
+        dataset: global batches; the replicas of all workers divide their rows.
+        strategy: the strategy of the run.
     """
     if not is_one_of_several(strategy):
         return dataset

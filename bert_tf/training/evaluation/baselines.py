@@ -1,4 +1,4 @@
-"""What figures of pre-training to expect: from those of a constant guess to those published after full training.
+"""Baselines of pre-training metrics: the best constant guess, and results published after full training.
 
 Shape legend: B batch, P predictions.
 """
@@ -15,7 +15,7 @@ from bert_tf.config import BertConfig
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.training.evaluation.mask_samples import Batch
 
-# arXiv 1810.04805, Table 6: (layers, width, heads) and the perplexity of masked pieces of held-out training data.
+# arXiv 1810.04805, Table 6: (layers, width, heads) to the perplexity of masked pieces on held-out training data.
 _PERPLEXITIES = {
     (3, 768, 12): 5.84,
     (6, 768, 3): 5.24,
@@ -24,22 +24,22 @@ _PERPLEXITIES = {
     (12, 1024, 16): 3.54,
     (24, 1024, 16): 3.23,
 }
-# The same, section 3.1: 97 to 98 % of next sentences.
+# The same paper, section 3.1: 97 to 98 % accuracy of next sentence prediction.
 _NEXT_SENTENCES = 0.97
 _NEXT_SENTENCES_ABOVE = 0.98
-# Metrics are sums in float32.
+# Tolerance: metrics are sums in float32.
 _ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What to expect of the figures of an evaluation.
+    """Expected values of the metrics of an evaluation.
 
     Args:
-        chance: figures, by name, of the best constant guess on the evaluated data.
-        published: figures, by name, after full training of the size of model that `source` names.
-        source: where they were published; empty where nothing was.
-        remarks: what is to be said of the figures there are.
+        chance: metrics, by name, of the best constant guess on the evaluated data.
+        published: metrics, by name, after full training of the model size that `source` names.
+        source: the publication; empty if there is none.
+        remarks: remarks on unexpected metrics.
     """
 
     chance: Mapping[str, float] = field(default_factory=dict)
@@ -49,67 +49,67 @@ class Baseline:
 
 
 def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
-    """Returns the figures of the best constant guess.
+    """Returns the metrics of the best constant guess.
 
-    Of masked pieces that is: the same distribution everywhere, that of the pieces to be predicted; of next sentences,
-    the shares of the two labels. It knows the very data it is measured on, and is hard to beat where these are few.
+    For masked pieces the guess is one distribution for all positions: that of the pieces to predict. For next sentences
+    it is the shares of the two labels. The guess is fitted to the evaluated data, so it is hard to beat on small data.
 
     Args:
-        batches: inputs, targets and weights; of the targets int (B, P) and (B,), or any other shapes.
+        batches: inputs, targets and weights; int targets (B, P) and (B,), or any other shapes.
 
     Returns:
-        `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy` and `loss`, as an evaluation has
-        them; of an output whose targets all weigh nothing there are none.
+        `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy` and `loss`, named as in an
+        evaluation; without the metrics of an output whose weights are all 0.
     """
     totals: dict[str, np.ndarray] = {MLM_LOGITS: np.zeros(0), NSP_LOGITS: np.zeros(0)}
     for _, targets, weights in batches:
         for output, total in totals.items():
-            more = np.bincount(np.ravel(targets[output]), np.ravel(weights[output]), minlength=len(total))
-            more[: len(total)] += total
-            totals[output] = more
-    figures: dict[str, float] = {}
+            counts = np.bincount(np.ravel(targets[output]), np.ravel(weights[output]), minlength=len(total))
+            counts[: len(total)] += total
+            totals[output] = counts
+    metrics: dict[str, float] = {}
     losses = []
     for prefix, output in (("mlm", MLM_LOGITS), ("nsp", NSP_LOGITS)):
         counts = totals[output][totals[output] > 0]
         if len(counts):
             shares = counts / counts.sum()
             losses.append(float(-(shares * np.log(shares)).sum()))
-            figures[f"{prefix}_loss"] = losses[-1]
-            figures[f"{prefix}_accuracy"] = float(shares.max())
-    if "mlm_loss" in figures:
-        figures["mlm_perplexity"] = math.exp(figures["mlm_loss"])
-    return figures | ({"loss": sum(losses)} if losses else {})
+            metrics[f"{prefix}_loss"] = losses[-1]
+            metrics[f"{prefix}_accuracy"] = float(shares.max())
+    if "mlm_loss" in metrics:
+        metrics["mlm_perplexity"] = math.exp(metrics["mlm_loss"])
+    return metrics | ({"loss": sum(losses)} if losses else {})
 
 
 def published_figures(model: BertConfig, mask_unit: str) -> tuple[dict[str, float], str]:
-    """Returns what was published of the nearest size of model, and where; {} and "" where nothing was.
+    """Returns the published metrics of the nearest model size and their source; {} and "" if there are none.
 
     Args:
-        model: the model.
-        mask_unit: what is masked as a whole, as in the configuration of the data.
+        model: the architecture.
+        mask_unit: unit that is masked as a whole, as in the data configuration.
     """
     if model.attention != "bidirectional":
         return {}, ""
-    figures = {"nsp_accuracy": _NEXT_SENTENCES}
+    metrics = {"nsp_accuracy": _NEXT_SENTENCES}
     sources = ["next sentences of base and large, section 3.1"]
     if mask_unit == "piece":
         layers, width, heads = nearest = min(_PERPLEXITIES, key=lambda size: _distance(model, size))
         perplexity = _PERPLEXITIES[nearest]
-        figures |= {"mlm_loss": math.log(perplexity), "mlm_perplexity": perplexity}
+        metrics |= {"mlm_loss": math.log(perplexity), "mlm_perplexity": perplexity}
         sources.insert(0, f"masked pieces with {layers} layers of {width}, {heads} heads, Table 6")
-    return figures, f"arXiv 1810.04805: {'; '.join(sources)}"
+    return metrics, f"arXiv 1810.04805: {'; '.join(sources)}"
 
 
 def remarks_on(
     figures: Mapping[str, float], chance: Mapping[str, float], published: Mapping[str, float], warmed_up: bool
 ) -> tuple[str, ...]:
-    """Returns what is to be said of figures outside of what is to be expected.
+    """Returns remarks on metrics outside the expected range.
 
     Args:
-        figures: of an evaluation.
-        chance: of the best constant guess on the same data.
-        published: after full training.
-        warmed_up: whether the warm-up is over; before that, chance is no surprise.
+        figures: metrics of an evaluation.
+        chance: metrics of the best constant guess on the same data.
+        published: metrics after full training.
+        warmed_up: True after the warm-up; before it, chance metrics are expected.
     """
     remarks = []
     if warmed_up and _is_no_better("mlm", figures, chance):
@@ -119,20 +119,20 @@ def remarks_on(
         )
     if warmed_up and _is_no_better("nsp", figures, chance):
         remarks.append(
-            "next sentences: no better than always giving the same answer "
+            "next sentences: no better than always predicting the same label "
             f"({figures['nsp_accuracy']:.2%} right against {chance['nsp_accuracy']:.2%})"
         )
     perplexity, reached = figures.get("mlm_perplexity", 0.0), published.get("mlm_perplexity", math.inf)
     if figures.get("nsp_accuracy", 0.0) > _NEXT_SENTENCES_ABOVE and reached < perplexity:
         remarks.append(
             f"next sentences: {figures['nsp_accuracy']:.2%} right is more than the paper reports after full training, "
-            f"and masked pieces are not as far (perplexity {perplexity:,.2f} against {reached:.2f}): the label may "
-            "show without reading, for example because documents repeat"
+            f"but masked pieces are not as good (perplexity {perplexity:,.2f} against {reached:.2f}): the label may be "
+            "predictable without the text, for example because documents repeat"
         )
     if math.isfinite(reached) and perplexity < reached:
         remarks.append(
             f"masked pieces: a perplexity of {perplexity:.2f} is below the published {reached:.2f}; the text may be "
-            "easier or the vocabulary smaller, or held-out documents stand in the training data too"
+            "easier or the vocabulary smaller, or held-out documents are in the training data too"
         )
     return tuple(remarks)
 
@@ -143,7 +143,7 @@ def _is_no_better(prefix: str, figures: Mapping[str, float], chance: Mapping[str
 
 
 def _distance(model: BertConfig, size: tuple[int, int, int]) -> tuple[float, int]:
-    """Returns how far two sizes are apart: in the logarithm of the weights of all layers, then in heads."""
+    """Returns the distance of two sizes: by the logarithm of the number of weights in all layers, then by heads."""
     layers, width, heads = size
     weights = math.log(model.num_layers * model.hidden_dim**2 / (layers * width**2))
     return abs(weights), abs(model.num_heads - heads)

@@ -1,4 +1,4 @@
-"""An evaluation and what is shown beside its figures."""
+"""Evaluations and their context: baselines and sample predictions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bert_tf.training.evaluation.mask_samples import Batch, FilledExample, Model
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of an evaluation.
+    """The result of an evaluation.
 
     Args:
-        figures: on held-out data, by name.
-        expected: what to expect of them.
-        filled: held-out examples with what the model says to their masks.
+        figures: metrics on held-out data, by name.
+        expected: baselines of the metrics.
+        filled: held-out examples with the predictions for their masks.
     """
 
     figures: dict[str, float]
@@ -27,15 +27,15 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class EvaluationContext:
-    """What to show beside the figures of every evaluation.
+    """Baselines and sample predictions to report with every evaluation.
 
     Args:
-        vocabulary: of the data.
-        chance: gives the figures of the best constant guess on the held-out data that fit the training batch of a given
-            number; it stops where its second argument gives true.
-        published: figures after full training of the nearest size of model, and their source.
+        vocabulary: vocabulary of the data.
+        chance: returns the metrics of the best constant guess on the held-out data for a training batch number; it
+            stops early when its second argument returns True.
+        published: metrics after full training of the nearest model size, and their source.
         warmup_steps: steps of the warm-up.
-        examples: gives the held-out examples to show, of the length of the training batch of a given number, unpacked;
+        examples: returns the held-out examples to show, unpacked and of the same length as a training batch number;
             None shows none.
     """
 
@@ -46,13 +46,13 @@ class EvaluationContext:
     examples: Callable[[int], Batch] | None = None
 
     def of(self, model: Model, batch: int, figures: dict[str, float], stop: Callable[[], bool]) -> Evaluation:
-        """Returns the evaluation of `model` after a training batch; no more than its figures where it is stopped.
+        """Returns the evaluation of `model` after a training batch; the metrics alone if it is stopped.
 
         Args:
-            model: gives `mlm_logits` (B, P, V).
+            model: returns `mlm_logits` (B, P, V).
             batch: number of the training batch, counted from 0.
-            figures: on the held-out data.
-            stop: whether to give way, asked as time goes by.
+            figures: metrics on the held-out data.
+            stop: returns True if the evaluation must stop; called repeatedly.
         """
         if stop():
             return Evaluation(figures)

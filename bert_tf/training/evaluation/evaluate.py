@@ -1,4 +1,4 @@
-"""Evaluations on held-out data, those in the course of a run with what is shown beside their figures."""
+"""Evaluation on held-out data, during a run or of a preset."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def evaluator(
     preemption: PreemptionHandler,
     evaluation_context: EvaluationContext | None,
 ) -> Callable[[int], Evaluation] | None:
-    """Returns what evaluates after the training batch of a number, None where there is nothing to evaluate on.
+    """Returns the function that evaluates after a training batch number, None without validation data.
 
     Args:
-        training: the model being trained, compiled; moving averages of its weights are evaluated where it keeps them.
-        model: of the same weights, for examples that are not packed.
-        validation: gives the held-out batches that fit the training batch of a number.
-        interruption: what an evaluation gives way to.
-        sights: what to show beside the figures; None shows nothing.
+        training: the compiled training model; if it keeps moving averages of the weights, they are evaluated.
+        model: a model with the same weights, for examples that are not packed.
+        validation: returns the held-out batches for a training batch number.
+        preemption: stops an evaluation on a signal.
+        evaluation_context: baselines and sample predictions to report; None reports none.
     """
     if validation is None:
         return None
-    make = validation
+    make_dataset = validation
 
     def evaluation(batch: int) -> Evaluation:
-        dataset = make(batch)
+        dataset = make_dataset(batch)
         with averaged_weights(training.optimizer, training.trainable_variables):
-            figures = evaluate(training, dataset, preemption)
+            metrics = evaluate(training, dataset, preemption)
             if evaluation_context is None:
-                return Evaluation(figures)
-            return evaluation_context.of(model, batch, figures, lambda: bool(preemption))
+                return Evaluation(metrics)
+            return evaluation_context.of(model, batch, metrics, lambda: bool(preemption))
 
     return evaluation
 
@@ -52,12 +52,12 @@ def evaluator(
 def measuring(
     training: TrainingModel, model: Model, measure: Callable[[Model, int], Mapping[str, float]]
 ) -> Callable[[int], Evaluation]:
-    """Returns what measures after the training batch of a number, with moving averages of the weights if there are any.
+    """Returns the function that measures after a training batch number, on moving averages of the weights if any.
 
     Args:
-        training: the model being trained, compiled.
-        model: its model, as a function of numpy arrays.
-        measure: gives the figures of the model after a number of steps.
+        training: the compiled training model.
+        model: its model as a function of numpy arrays.
+        measure: returns the metrics of the model after a number of steps.
     """
 
     def evaluation(batch: int) -> Evaluation:
@@ -68,23 +68,23 @@ def measuring(
 
 
 def early_stopping(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
-    """Tells whether the last `patience` evaluations, if that is not 0, were no better than the best one before."""
+    """Returns True if the last `patience` evaluations, unless 0, are no better than the best one before."""
     if not 0 < patience < len(history):
         return False
-    values = [figures[metric] for figures in history]
+    values = [metrics[metric] for metrics in history]
     return max(values[-patience:]) <= max(values[:-patience])
 
 
 def evaluate(training: TrainingModel, dataset: Any, preemption: PreemptionHandler) -> dict[str, float]:
-    """Returns the figures on a dataset that ends, or on the first part of it where it is interrupted."""
+    """Returns the metrics on a finite dataset, or on the first part of it after a signal."""
 
-    def give_way(batch: int, logs: Any) -> None:
+    def stop_on_signal(batch: int, logs: Any) -> None:
         preemption.ask()
         training.stop_evaluating = bool(preemption)
 
-    watch = keras.callbacks.LambdaCallback(on_test_batch_end=give_way)
+    watch = keras.callbacks.LambdaCallback(on_test_batch_end=stop_on_signal)
     with warnings.catch_warnings():
-        # Keras takes the end of data of unknown size for an accident.
+        # Keras warns at the end of a dataset of unknown size.
         warnings.filterwarnings("ignore", message="Your input ran out of data")
         training.evaluate(dataset, verbose=0, callbacks=[watch])
     results = training.results()
@@ -97,24 +97,24 @@ def evaluate_pretraining(model: keras.Model, dataset: Dataset) -> dict[str, floa
     """Evaluates a pre-trained model.
 
     Args:
-        model: gives `mlm_logits`, `nsp_logits` or both.
-        dataset: batches (inputs, targets, weights), ending.
+        model: returns `mlm_logits`, `nsp_logits` or both.
+        dataset: finite batches (inputs, targets, weights).
 
     Returns:
-        `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted
-        means over all batches, of the outputs that there are.
+        `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted means over all
+        batches, for the outputs that the model has.
     """
     backend = current_backend()
-    training = backend.training_model(*_as_far_as_it_goes(model))
+    training = backend.training_model(*_with_all_inputs(model))
     training.compile()
     return evaluate(training, backend.batches(dataset), PreemptionHandler())
 
 
-def _as_far_as_it_goes(model: keras.Model) -> tuple[keras.Model, Objective]:
-    """Returns a pre-trained model as one of all inputs of pre-training, and the objective of the heads it has."""
+def _with_all_inputs(model: keras.Model) -> tuple[keras.Model, Objective]:
+    """Returns a pre-trained model with all inputs of pre-training, and the objective of the heads it has."""
     outputs = {output: prefix for output, prefix in PRETRAINING.outputs.items() if output in model.output}
     if MASK_POSITIONS not in model.input:
-        # Keras tells inputs apart by their order: without a place of its own this one would take another's.
-        unread = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
-        model = keras.Model({**model.input, MASK_POSITIONS: unread}, model.output)
+        # Keras identifies inputs by their order: without this unused input the others would be mixed up.
+        unused = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
+        model = keras.Model({**model.input, MASK_POSITIONS: unused}, model.output)
     return model, Objective(outputs)

@@ -1,4 +1,4 @@
-"""What a model puts in the place of masks, as a person reads it.
+"""Sample predictions for masked pieces, formatted for people.
 
 Shape legend: B batch, S sequence, P predictions, V vocabulary.
 """
@@ -16,13 +16,13 @@ from bert_tf.data.examples.sample_examples import Token, token_at
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.text.vocabulary import CONTINUATION, Vocabulary
 
-# Pieces shown for each mask.
+# Candidate pieces shown for each mask.
 GUESSES = 3
 Batch = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
 
 
 class Model(Protocol):
-    """What gives logits by name."""
+    """A model that returns logits by name."""
 
     def __call__(self, inputs: Mapping[str, np.ndarray], *, training: bool) -> Mapping[str, Any]:
         """Returns the outputs."""
@@ -33,12 +33,12 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 @dataclass(frozen=True)
 class MaskPrediction:
-    """What a model says to one mask.
+    """The prediction for one mask.
 
     Args:
-        position: of the mask in the sequence.
-        probability: of the right piece.
-        guesses: the likeliest pieces and their probabilities, from the top.
+        position: position of the mask in the sequence.
+        probability: probability of the right piece.
+        guesses: the most probable pieces and their probabilities, in descending order.
     """
 
     position: int
@@ -48,28 +48,28 @@ class MaskPrediction:
 
 @dataclass(frozen=True)
 class FilledExample:
-    """One example with what a model says to its masks.
+    """One example with the predictions for its masks.
 
     Args:
-        tokens: the example without padding, masked.
-        fillings: from left to right; the right piece is the token's `original`.
+        tokens: the masked example without padding.
+        fillings: predictions from left to right; the right piece is the token's `original`.
     """
 
     tokens: tuple[Token, ...]
     fillings: tuple[MaskPrediction, ...]
 
     def is_right(self, filling: MaskPrediction) -> bool:
-        """Whether the likeliest piece is the right one."""
+        """Returns True if the most probable piece is the right one."""
         return filling.guesses[0][0] == self.tokens[filling.position].original
 
 
 def fill_masks(model: Model, batch: Batch, vocabulary: Vocabulary) -> tuple[FilledExample, ...]:
-    """Returns the examples of a batch with what `model` says to their masks.
+    """Returns the examples of a batch with the predictions of `model` for their masks.
 
     Args:
-        model: gives `mlm_logits` (B, P, V).
-        batch: inputs, targets and weights, one example a row; a mask that weighs nothing is none.
-        vocabulary: of the data.
+        model: returns `mlm_logits` (B, P, V).
+        batch: inputs, targets and weights, one example per row; masks of weight 0 are ignored.
+        vocabulary: vocabulary of the data.
     """
     inputs, targets, weights = ({name: np.asarray(value) for name, value in part.items()} for part in batch)
     logits = np.asarray(model(inputs, training=False)[MLM_LOGITS], np.float32)
@@ -88,7 +88,7 @@ def fill_masks(model: Model, batch: Batch, vocabulary: Vocabulary) -> tuple[Fill
 
 
 def in_markdown(example: FilledExample) -> str:
-    """Returns an example as TensorBoard's text: its masks numbered, and a table of what the model says to each."""
+    """Returns an example as Markdown for TensorBoard: the text with numbered masks, and a table of the predictions."""
     numbers = {filling.position: number for number, filling in enumerate(example.fillings, start=1)}
     words: list[str] = []
     for position, token in enumerate(example.tokens):
@@ -131,7 +131,7 @@ def _filled(
 
 
 def _top(probabilities: np.ndarray, vocabulary: Vocabulary) -> Iterator[tuple[str, float]]:
-    # Of pieces that are equally likely the first in the vocabulary come first, as in a stable sort of all.
+    # Equally probable pieces are in vocabulary order, because the sort is stable.
     for index in np.argsort(-probabilities, kind="stable")[:GUESSES].tolist():
         yield vocabulary.tokens[index], float(probabilities[index])
 

@@ -1,1 +1,1 @@
-"""Run logs, TensorBoard event files and throughput figures."""
+"""Run logs, TensorBoard event files and floating-point throughput."""

@@ -1,4 +1,4 @@
-"""TensorBoard's event files, written without TensorFlow."""
+"""TensorBoard event files, written without TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _FILE_NAME = re.compile(r"events\.out\.tfevents\.(\d+)\..*")
 
 
 class EventFile:
-    """One more event file of a directory; each event is in the file when the call returns.
+    """A new event file of a directory; each event is in the file when the call returns.
 
-    TensorBoard reads the files of a directory one after the other, by name. What the earlier ones hold of the steps
-    after `start_step` is superseded: it drops them from its curves.
+    TensorBoard reads the files of a directory in the order of their names. Events of earlier files after `start_step`
+    are superseded, and TensorBoard drops them from its curves.
 
     Args:
-        directory: created when missing.
+        directory: created if missing.
         start_step: finished steps.
     """
 
     def __init__(self, directory: Path, start_step: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         earlier = (_FILE_NAME.fullmatch(path.name) for path in directory.glob(EVENT_FILES))
-        # Two files of one second would be read by process number: the later comes first, perhaps.
+        # Files of the same second would be read in the order of process numbers, perhaps the later one first.
         second = max([int(time.time()), *(int(name[1]) + 1 for name in earlier if name)])
         name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}.{os.getpid()}"
         self._records = RecordWriter((directory / name).open("xb"))
@@ -42,25 +42,25 @@ class EventFile:
         """Adds a point to a curve.
 
         Args:
-            tag: of the curve.
-            value: of the point.
+            tag: name of the curve.
+            value: value of the point.
             step: finished steps.
         """
-        # As a plain number: of tensors, TensorBoard's own reader in Python keeps what is superseded.
+        # A plain number: TensorBoard's Python reader keeps superseded points if they are tensors.
         self.summary(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
         """Adds a text.
 
         Args:
-            tag: of the text, as that of a curve.
-            markdown: what TensorBoard shows.
+            tag: name of the text.
+            markdown: the text as Markdown.
             step: finished steps.
         """
         self.summary(text_pb(tag, markdown), step)
 
     def summary(self, summary: Summary, step: int) -> None:
-        """Adds what TensorBoard calls a summary, at a step."""
+        """Adds a TensorBoard summary at a step."""
         self._write(Event(step=step, summary=summary))
 
     def close(self) -> None:

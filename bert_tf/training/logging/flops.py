@@ -1,4 +1,4 @@
-"""Floating-point operations of a pre-training step, and how many a device does in a second."""
+"""Floating-point operations of a pre-training step, and the peak rate of a device."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from keras import ops
 
 from bert_tf.config import BertConfig
 
-# Of the product that is timed, and how often: a tenth of a second or so on two cores.
+# Side of the timed matrix product, and repetitions: about a tenth of a second on two cores.
 _SIDE, _REPETITIONS = 2048, 5
 
 
 def forward_flops(config: BertConfig, length: float, predictions: float) -> float:
-    """Returns the operations of one sequence in a forward pass, multiplications and additions of matrices alone.
+    """Returns the operations of a forward pass over one sequence, counting matrix products only.
 
     Args:
         config: the architecture; with a pooler, next sentence prediction is counted.
-        length: tokens, padding included; a mean over the sequences will do.
-        predictions: masked positions, as many as the batch has room for.
+        length: tokens with padding; may be a mean over sequences.
+        predictions: masked positions, including unused ones of the batch.
     """
     hidden, inner = config.hidden_dim, config.intermediate_dim
     layer = length * (4 * hidden * hidden + 2 * hidden * inner) + 2 * length * length * hidden
@@ -29,17 +29,17 @@ def forward_flops(config: BertConfig, length: float, predictions: float) -> floa
 
 
 def step_flops(config: BertConfig, batch_size: float, length: float, predictions: float) -> float:
-    """Returns the operations of a training step: a backward pass takes two forward passes."""
+    """Returns the operations of a training step; a backward pass counts as two forward passes."""
     return 3 * batch_size * forward_flops(config, length, predictions)
 
 
 class DevicePeak:
-    """Operations a second that the devices can do.
+    """Peak operations per second of the devices.
 
     Args:
-        stated: what their maker says; 0 where nobody says it.
-        timed: times them, where nothing is stated. Other work on the machine makes that too little: they can do no less
-            than they have been seen to do.
+        stated: the manufacturer's number, 0 if unknown.
+        timed: measures the peak if none is stated. Other work on the machine makes the result too low, so the peak is
+            at least the highest rate observed.
     """
 
     def __init__(self, stated: float, timed: Callable[[], float]) -> None:
@@ -47,7 +47,7 @@ class DevicePeak:
         self.flops = stated or timed()
 
     def share(self, flops: float, seconds: float) -> float:
-        """Returns the share of the peak that `flops` operations in `seconds` are: at most 1 of one that was timed."""
+        """Returns the share of the peak that `flops` operations in `seconds` use; at most 1 for a measured peak."""
         rate = flops / seconds
         if self._timed and rate > self.flops:
             self.flops = max(rate, self._timed())
@@ -55,7 +55,7 @@ class DevicePeak:
 
 
 def measured_peak(dtype: str) -> float:
-    """Returns the operations a second of a large matrix product on this device, in `dtype`: the best of a few."""
+    """Returns the operations per second of a large matrix product on this device in `dtype`, the best of a few runs."""
     values = ops.ones((_SIDE, _SIDE), dtype)
     best = float("inf")
     for _ in range(_REPETITIONS):

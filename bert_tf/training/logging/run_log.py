@@ -1,4 +1,4 @@
-"""The figures of a run: a progress line on stderr, `history.jsonl` and TensorBoard scalars."""
+"""Metrics of a run: a progress line on stderr, `history.jsonl` and TensorBoard scalars."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from bert_tf.training.logging.tensorboard_hparams import session_end, session_st
 HISTORY_NAME = "history.jsonl"
 REPORT_NAME = "report.html"
 TENSORBOARD_NAME = "tensorboard"
-# TensorBoard's HParams tab takes the figures of the folder where it finds the settings for a run's metrics.
+# TensorBoard's HParams tab shows the metrics of the folder that holds the settings of the run.
 _HELD_OUT = "validation"
-# Recorded, but too much for a progress line.
+# Recorded, but not shown in the progress line.
 _UNSHOWN = frozenset({"mlm_loss", "nsp_loss", "gradient_norm", "seconds_per_step", "padding", "input_wait"})
 
 
 class RunLog:
-    """Writes the figures of a run, going on after `start_step`.
+    """Writes the metrics of a run, resuming after `start_step`.
 
-    `history.jsonl` has one JSON object a line: `split` (`train` or `validation`), `step` and the figures. Lines
-    after `start_step`, of steps that will be run again, and a line cut short are dropped; so are TensorBoard's points.
+    `history.jsonl` has one JSON object per line: `split` (`train` or `validation`), `step` and the metrics. Lines after
+    `start_step`, whose steps will be repeated, and an incomplete last line are dropped, as are TensorBoard's points.
 
     Args:
-        output: directory of the run.
+        output: output directory of the run.
         start_step: finished steps.
         total_steps: steps of the whole run.
-        writes: whether this process is the one that writes, among several of one run.
-        settings: what the run depends on, as nested dictionaries, for TensorBoard's HParams tab.
+        writes: True in the process of the run that writes files.
+        settings: settings of the run as nested dictionaries, for TensorBoard's HParams tab.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class RunLog:
         self._start_step = start_step
         self._tensorboard = output / TENSORBOARD_NAME
         self._event_files: dict[str, EventFile] = {}
-        self._source_told = False
+        self._source_shown = False
         if writes:
             if len(self.records) < len(former):
-                # Opening them tells TensorBoard what is superseded.
+                # New files mark the superseded events for TensorBoard.
                 for name in sorted({path.parent.name for path in self._tensorboard.glob(f"*/{EVENT_FILES}")}):
                     self._events_of(name)
             if settings and not any((self._tensorboard / _HELD_OUT).glob(EVENT_FILES)):
@@ -66,42 +66,42 @@ class RunLog:
             staging.replace(self._path)
 
     def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
-        """Records the figures of `split` at `step`.
+        """Records the metrics of `split` at `step`.
 
         Args:
             split: `train` or `validation`.
             step: finished steps.
-            figures: name to value; `eta_seconds` is shown, not kept.
-            expected: what to expect of them; recorded beside them.
+            figures: metrics by name; `eta_seconds` is shown, but not recorded.
+            expected: baselines of the metrics, recorded with them.
         """
         expected = expected or Baseline()
-        kept = {name: value for name, value in figures.items() if name != "eta_seconds"}
-        record = {"split": split, "step": step} | kept | _beside(expected)
+        recorded = {name: value for name, value in figures.items() if name != "eta_seconds"}
+        record = {"split": split, "step": step} | recorded | _baselines(expected)
         self.records.append(record)
         if not self._writes:
             return
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        for name, value in kept.items():
+        for name, value in recorded.items():
             self._events_of(split).scalar(name, value, step)
-            # Curves of one name are drawn in one chart, those of each folder in a colour of their own.
+            # Curves with the same name share a chart; each folder has its own colour.
             for folder in ("chance", "published"):
                 if name in getattr(expected, folder):
                     self._events_of(folder).scalar(name, getattr(expected, folder)[name], step)
         parts = "  ".join(_shown(name, value, expected) for name, value in figures.items() if name not in _UNSHOWN)
         lines = [f"{split:<10} step {step}/{self._total_steps}  {parts}"]
         lines += [f"{split:<10} step {step}/{self._total_steps}: {remark}" for remark in expected.remarks]
-        if expected.source and not self._source_told:
+        if expected.source and not self._source_shown:
             lines.append(f"chance: the best constant guess; published: after full training, {expected.source}")
-            self._source_told = True
+            self._source_shown = True
         print("\n".join(lines), file=sys.stderr, flush=True)
 
     def write_evaluation(self, step: int, evaluation: Evaluation) -> None:
-        """Records an evaluation at `step`: its figures, what to expect of them, and its texts for TensorBoard.
+        """Records an evaluation at `step`: its metrics, their baselines, and texts for TensorBoard.
 
         Args:
             step: finished steps.
-            evaluation: what came of it.
+            evaluation: the evaluation.
         """
         self.write(_HELD_OUT, step, evaluation.figures, evaluation.expected)
         if not self._writes:
@@ -113,14 +113,14 @@ class RunLog:
             self._events_of(_HELD_OUT).text("filled_masks", text, step)
 
     def find(self, split: str, step: int) -> dict[str, float] | None:
-        """Returns the figures recorded for `split` at `step`, None where there are none."""
+        """Returns the metrics recorded for `split` at `step`, None if there are none."""
         for record in reversed(self.records):
             if record["split"] == split and record["step"] == step:
                 return {name: value for name, value in record.items() if name not in ("split", "step")}
         return None
 
     def finish(self) -> None:
-        """Tells TensorBoard that the run has come to its end, unless that was so before."""
+        """Marks the run as finished for TensorBoard, unless it was finished at the start."""
         if self._writes and self._start_step < self._total_steps:
             self._events_of(_HELD_OUT).summary(session_end(), self._total_steps)
 
@@ -136,36 +136,42 @@ class RunLog:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """Reads the whole lines of `history.jsonl`; [] where there is no such file.
+    """Reads the complete lines of `history.jsonl`; returns [] if the file is missing.
+
+    Args:
+        path: the file.
+
+    Returns:
+        One dictionary per line.
 
     Raises:
-        ValueError: naming file and line, for a line other than the last that is not one of ours.
+        ValueError: if a line other than the last is not a record; the message names file and line.
     """
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")
     records = []
-    # What follows the last newline is empty, or a line that a killed process did not finish.
+    # The text after the last newline is empty, or an incomplete line of a killed process.
     for number, line in enumerate(lines[:-1], start=1):
         try:
             record = json.loads(line)
             records.append(record | {"step": int(record["step"]), "split": str(record["split"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path}:{number}: not a line of a training history. Received: {line!r}") from error
+            raise ValueError(f"{path}:{number}: must be a line of a training history. Received: {line!r}") from error
     return records
 
 
-def _beside(expected: Baseline) -> dict[str, Any]:
-    """Returns what is recorded beside figures, without what is empty."""
+def _baselines(expected: Baseline) -> dict[str, Any]:
+    """Returns the baselines to record with metrics, without empty ones."""
     parts = {"chance": dict(expected.chance), "published": dict(expected.published), "remarks": list(expected.remarks)}
     return {name: part for name, part in parts.items() if part}
 
 
 def _shown(name: str, value: float, expected: Baseline) -> str:
-    """Returns a figure in words, what is to be expected of it in brackets."""
+    """Returns a metric as text, with its baselines in brackets."""
     parts = (("chance", expected.chance.get(name)), ("published", expected.published.get(name)))
-    beside = ", ".join(f"{word} {_number(number)}" for word, number in parts if number is not None)
-    return _named(name, value) + (f" ({beside})" if beside and name != "loss" else "")
+    baselines = ", ".join(f"{word} {_number(number)}" for word, number in parts if number is not None)
+    return _named(name, value) + (f" ({baselines})" if baselines and name != "loss" else "")
 
 
 def _named(name: str, value: float) -> str:

@@ -1,4 +1,4 @@
-"""A run's configuration for TensorBoard's HParams tab, which puts runs beside one another."""
+"""Configuration of a run for TensorBoard's HParams tab, which compares runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def session_start(settings: Mapping[str, Any]) -> Summary:
     """Returns the summary that opens a run.
 
     Args:
-        settings: what the run depends on, as nested dictionaries; a setting is named `training.batch_size`.
+        settings: settings of the run as nested dictionaries; names are joined with dots, as `training.batch_size`.
     """
     return hparams_pb(dict(_flat(settings)), start_time_secs=time.time())
 
 
 def session_end() -> Summary:
-    """Returns the summary that closes a run that was finished."""
+    """Returns the summary that closes a finished run."""
     info = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=time.time())
     content = metadata.create_summary_metadata(HParamsPluginData(session_end_info=info))
     value = Summary.Value(tag=metadata.SESSION_END_INFO_TAG, metadata=content, tensor=metadata.NULL_TENSOR)

@@ -1,4 +1,4 @@
-"""What happens between the steps of `fit`: figures, checkpoints, evaluations, signals."""
+"""Training callback: metrics, checkpoints, evaluations and signals between the steps of `fit`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ from bert_tf.training.optim.build import last_rate
 
 @dataclass(frozen=True)
 class Intervals:
-    """Steps between the events of a run; all follow the last step too. `evaluate` 0 is then only."""
+    """Steps between the events of a run.
+
+    Each event also fires after the last step; `evaluate=0` means only then.
+
+    Args:
+        log: steps between two records of the metrics.
+        checkpoint: steps between two checkpoints.
+        evaluate: steps between two evaluations.
+    """
 
     log: int
     checkpoint: int
@@ -29,25 +37,24 @@ class Intervals:
 
 
 class TrainingCallback(keras.callbacks.Callback):
-    """Counts the steps of a run and does what is due after each.
+    """Counts the steps of a run and runs the events that are due after each.
 
-    The metrics are averaged from one event to the next (of any kind), so that a run resumed at a checkpoint
-    records the same figures as one that was never broken off.
+    The metrics are averaged between two events of any kind. A run resumed at a checkpoint therefore records the same
+    metrics as an uninterrupted one.
 
     Args:
-        training: the model being trained, compiled.
-        store: takes the checkpoints.
-        log: takes the figures.
-        evaluate: gives the evaluation on held-out data that fit the batch of a step, counted from 0; None where there
-            is none.
+        training: the compiled training model.
+        store: stores the checkpoints.
+        log: records the metrics.
+        evaluate: evaluates on the held-out data for a batch number, counted from 0; None without evaluation.
         intervals: steps between the events.
         start_step: finished steps.
         total_steps: steps of the whole run.
-        interruption: asked after each step.
+        preemption: checked after each step.
         progress: `loss` and `tokens_per_second` of the steps finished before.
-        share_of_peak: gives the share of the devices' peak that a step, counted from 0, of so many positions and
-            seconds makes use of; None where that is not known.
-        enough: whether the figures of all evaluations, in their order, are enough to end the run early.
+        share_of_peak: returns the share of the devices' peak that a step uses, from the step counted from 0, its
+            positions and seconds; None if the peak is unknown.
+        enough: returns True if the metrics of all evaluations so far end the run early.
     """
 
     def __init__(
@@ -75,7 +82,7 @@ class TrainingCallback(keras.callbacks.Callback):
         self._intervals = intervals
         self._start_step = start_step
         self._total_steps = total_steps
-        self._interruption = preemption
+        self._preemption = preemption
         self._speed = _Speed()
         self._untimed_tokens = 0.0
         self._interval_steps = 0
@@ -84,50 +91,50 @@ class TrainingCallback(keras.callbacks.Callback):
 
     @property
     def should_stop(self) -> bool:
-        """Whether the evaluations so far end the run early; a function of its history alone."""
+        """True if the evaluations so far end the run early; a function of the recorded history alone."""
         return self._enough([record for record in self.log.records if record["split"] == "validation"])
 
     def on_train_begin(self, logs=None):
-        """Makes up for an evaluation that a run stopped after its checkpoint still owes."""
-        owed = self.step > 0 and self._is_due(self._intervals.evaluate)
-        if owed and self.log.find("validation", self.step) is None:
+        """Runs the evaluation that was due when the previous process stopped."""
+        is_due = self.step > 0 and self._is_due(self._intervals.evaluate)
+        if is_due and self.log.find("validation", self.step) is None:
             self.evaluate_once()
         self._start_step = self.step
         self._start_interval()
 
     def on_train_batch_end(self, batch, logs=None):
-        """Does what is due after one step."""
+        """Runs the events that are due after one step."""
         self.step += 1
         self._interval_steps += 1
         self._speed.count(logs.get(INPUT_WAIT, 0.0))
-        self._interruption.step_ended()
+        self._preemption.step_ended()
         self._check_finite(logs.get(LOSS, 0.0))
         save, evaluate = self._is_due(self._intervals.checkpoint), self._is_due(self._intervals.evaluate)
         ends_interval = save or evaluate or self._is_due(self._intervals.log)
         is_first = self.step == self._start_step + 1
-        if ends_interval or is_first or self._interruption:
+        if ends_interval or is_first or self._preemption:
             self._training.synchronize()
         if ends_interval:
             self._record()
             if save:
                 self._store.save(self.step, self.progress)
-            if evaluate and not self._interruption:
+            if evaluate and not self._preemption:
                 self.evaluate_once()
                 self._end_early()
             self._start_interval()
-        if self._interruption:
+        if self._preemption:
             self.stop()
         if is_first:
-            # Tracing belongs to the first step and says nothing about the speed.
+            # The first step includes tracing, so it is not timed.
             self._untimed_tokens = float(self._training.tokens.result())
             self._speed = _Speed()
 
     def evaluate_once(self) -> None:
-        """Evaluates into `evaluation`, recording the figures unless those of this step are recorded already."""
+        """Evaluates into `evaluation`; records the metrics unless those of this step are recorded already."""
         if self._evaluate is None:
             return
         evaluation = self._evaluate(max(self.step - 1, 0))
-        if self._interruption:
+        if self._preemption:
             return
         self.evaluation = evaluation
         if self.log.find("validation", self.step) is None:
@@ -137,24 +144,24 @@ class TrainingCallback(keras.callbacks.Callback):
         if self.step < self._total_steps and self.should_stop:
             if not self._store.path(self.step).exists():
                 self._store.save(self.step, self.progress)
-            print(f"ends after step {self.step} of {self._total_steps}: no better for a while", file=sys.stderr)
+            print(f"early stopping after step {self.step} of {self._total_steps}: no improvement", file=sys.stderr)
             self._training.stop_training = True
 
     def stop(self) -> NoReturn:
-        """Saves, unless that is done for this step, and raises what the signal means."""
+        """Saves a checkpoint, unless this step has one, and raises the exception of the signal."""
         if not self._store.path(self.step).exists():
             if self._speed.steps:
                 self._record()
             self._store.save(self.step, self.progress)
-        # Those that do not write wait for the one that does: it would take their end for a loss.
-        self._interruption.ask()
+        # Workers that do not write wait for the chief, which would otherwise report them as lost.
+        self._preemption.ask()
         print(
             f"interrupted after step {self.step} of {self._total_steps}; saved as {self._store.path(self.step)}. "
-            "The same command with the same output directory goes on from there.",
+            "Run the same command with the same output directory to resume.",
             file=sys.stderr,
             flush=True,
         )
-        self._interruption.act()
+        self._preemption.act()
 
     def _is_due(self, interval: int) -> bool:
         return self.step == self._total_steps or (interval > 0 and self.step % interval == 0)
@@ -168,7 +175,7 @@ class TrainingCallback(keras.callbacks.Callback):
     def _record(self) -> None:
         tokens, positions = (float(metric.result()) for metric in (self._training.tokens, self._training.positions))
         self._speed.pause(tokens - self._untimed_tokens)
-        figures = self._training.results() | {
+        metrics = self._training.results() | {
             "learning_rate": last_rate(self._training.optimizer),
             "gradient_norm": float(self._training.gradient_norm.result()),
             "tokens_per_second": self._speed.tokens_per_second,
@@ -177,19 +184,19 @@ class TrainingCallback(keras.callbacks.Callback):
             "input_wait": self._speed.input_wait,
         }
         if self._share_of_peak and self._speed.seconds_per_step:
-            figures["mfu"] = self._share_of_peak(
+            metrics["mfu"] = self._share_of_peak(
                 self.step - 1, positions / self._interval_steps, self._speed.seconds_per_step
             )
-        # Where steps give no loss of their own, as on a TPU.
-        self._check_finite(figures["loss"])
-        self.progress = {"loss": figures["loss"], "tokens_per_second": self._speed.overall}
+        # For steps that return no loss, as on a TPU.
+        self._check_finite(metrics["loss"])
+        self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._total_steps - self.step)
-        self.log.write("train", self.step, figures | {"eta_seconds": eta})
+        self.log.write("train", self.step, metrics | {"eta_seconds": eta})
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
-            what = f"the loss is {loss}, or its gradient is not finite"
-            raise NotFiniteError(self.step - 1, f"step {self.step}: {what}. {self._last_checkpoint()}")
+            reason = f"the loss is {loss}, or its gradient is not finite"
+            raise NotFiniteError(self.step - 1, f"step {self.step}: {reason}. {self._last_checkpoint()}")
 
     def _last_checkpoint(self) -> str:
         steps = self._store.steps()
@@ -197,9 +204,9 @@ class TrainingCallback(keras.callbacks.Callback):
 
 
 class _Speed:
-    """Tokens and steps a second, what happens between the steps not counted.
+    """Throughput in tokens and steps per second, without the time between the steps.
 
-    `input_wait` is the share of an interval's time in which a step had no data yet.
+    `input_wait` is the share of an interval's time in which steps waited for data.
     """
 
     def __init__(self) -> None:
@@ -214,7 +221,7 @@ class _Speed:
 
     @property
     def overall(self) -> float:
-        """Tokens a second in all intervals together."""
+        """Tokens per second over all intervals."""
         return self._all_tokens / self._all_seconds if self._all_seconds else 0.0
 
     def resume(self) -> None:
@@ -224,7 +231,7 @@ class _Speed:
         self._waited = 0.0
 
     def count(self, waited: float) -> None:
-        """Counts one step, `waited` seconds of which it waited for its data."""
+        """Counts one step that waited `waited` seconds for its data."""
         self.steps += 1
         self._waited += waited
 

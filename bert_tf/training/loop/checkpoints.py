@@ -1,4 +1,4 @@
-"""Checkpoints that resume exactly: every variable of model and optimizer, whole on disk or not there."""
+"""Atomically written checkpoints of all model and optimizer variables, for exact resumption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_tf.config import ConfigError
 
 FORMAT = 1
 STATE_NAME = "state.json"
-# What may differ between the run that wrote a checkpoint and the one that goes on from it.
+# Settings that may differ between the run that wrote a checkpoint and the run that resumes it.
 BOOKKEEPING = frozenset(
     f"training.{name}"
     for name in (
@@ -43,15 +43,15 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class TrainingError(RuntimeError):
-    """A run that cannot go on; the message says where it stopped and what is left of it."""
+    """A run cannot continue; the message names the step and the state of the run."""
 
 
 class NotFiniteError(TrainingError):
-    """A loss or a gradient that is not finite.
+    """A loss or a gradient is not finite.
 
     Args:
-        step: steps finished before the one it was found in.
-        message: what happened.
+        step: steps finished before the failing one.
+        message: error message.
     """
 
     def __init__(self, step: int, message: str) -> None:
@@ -60,15 +60,15 @@ class NotFiniteError(TrainingError):
 
 
 class CheckpointStore:
-    """The checkpoints of one run: `<directory>/step-00001000/` with one .npz a group and `state.json`.
+    """Checkpoints of one run: `<directory>/step-00001000/` with one .npz per group and `state.json`.
 
     Args:
-        directory: created when missing.
-        groups: variables by the name of their file, in an order that is the same in every process.
-        run: all that the run depends on (nested dictionaries); a checkpoint of another run is refused.
-        keep: how many of the newest checkpoints stay.
-        writes: whether this process is the one that writes and cleans up, among several of one run.
-        array_of: gives the value of a variable, in memory that is free again with the array.
+        directory: created if missing.
+        groups: variables by file name, in an order that is the same in every process.
+        run: all settings that the run depends on (nested dictionaries); checkpoints of other runs are refused.
+        keep: number of the newest checkpoints to keep.
+        writes: True in the process of the run that writes and removes files.
+        array_of: returns the value of a variable in memory that is released with the array.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class CheckpointStore:
     ) -> None:
         self.directory = directory
         self._groups = groups
-        # Through JSON, as a checkpoint's own went: tuples become lists on both sides.
+        # Through JSON, as in a stored checkpoint: tuples become lists on both sides.
         self._run = json.loads(json.dumps(_flatten(run)))
         self._keep = keep
         self._writes = writes
         self._array_of = array_of
 
     def path(self, step: int) -> Path:
-        """Returns where the checkpoint of `step` stands."""
+        """Returns the directory of the checkpoint of `step`."""
         return self.directory / f"step-{step:08d}"
 
     def steps(self) -> list[int]:
@@ -98,18 +98,18 @@ class CheckpointStore:
         return sorted(int(name[1]) for name in names if name)
 
     def save(self, step: int, progress: Mapping[str, float]) -> Path:
-        """Writes the checkpoint of `step` and drops those beyond the newest `keep`.
+        """Writes the checkpoint of `step` and removes all but the newest `keep`.
 
         Args:
             step: finished steps.
-            progress: figures to hand back on `restore`.
+            progress: metrics that `restore` returns.
 
         Returns:
             The checkpoint's directory.
 
         Raises:
-            OSError: when it cannot be written; nothing of it stays.
-            TrainingError: when a weight is not finite; a checkpoint of it would be of no use.
+            OSError: if the checkpoint cannot be written; no partial files remain.
+            TrainingError: if a weight is not finite.
         """
         target = self.path(step)
         if not self._writes:
@@ -140,23 +140,23 @@ class CheckpointStore:
             shutil.rmtree(staging, ignore_errors=True)
         _sync_directory(self.directory)
         for old in self.steps()[: -self._keep]:
-            # Out of the way first: one that is half removed must not pass for a damaged one.
+            # Renamed first: a partly removed checkpoint must not be reported as damaged.
             removed = self.path(old).rename(self.directory / f".staging-{self.path(old).name}")
             shutil.rmtree(removed)
         return target
 
     def restore(self) -> tuple[int, dict[str, float]]:
-        """Brings the variables back to the newest checkpoint that is whole.
+        """Restores the variables from the newest undamaged checkpoint.
 
-        A damaged one is named in a warning and renamed to `step-….damaged`.
+        Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`.
 
         Returns:
-            Its step and the figures given to `save`; 0 and {} when there is none.
+            Its step and the metrics given to `save`; 0 and {} if there is none.
 
         Raises:
-            ConfigError: when the newest whole checkpoint is of another run or another model.
-            TrainingError: when there are checkpoints, and all of them but one of step 0 are damaged; they stay as
-                they are.
+            ConfigError: if the newest undamaged checkpoint is of another run or another model.
+            TrainingError: if there are checkpoints, and all of them except one of step 0 are damaged; they are kept
+                unchanged.
         """
         if self._writes:
             for leftover in self.directory.glob(".staging-step-*"):
@@ -171,14 +171,14 @@ class CheckpointStore:
             except ConfigError:
                 raise
             except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-                _LOGGER.warning("%s is damaged (%s): skipped, the next older one is taken.", path, error)
+                _LOGGER.warning("%s is damaged (%s): skipped, the next older checkpoint is used.", path, error)
                 damaged.append(path)
                 continue
             if not step and damaged:
                 break
             if self._writes:
-                for one in damaged:
-                    _set_aside(one)
+                for damaged_path in damaged:
+                    _set_aside(damaged_path)
             for name, variables in self._groups.items():
                 for variable, array in zip(variables, arrays[name], strict=True):
                     variable.assign(array)
@@ -190,26 +190,26 @@ class CheckpointStore:
         lost = sorted({*damaged, *self.directory.glob("step-*.damaged")})
         if lost:
             raise TrainingError(
-                f"{self.directory}: every checkpoint is damaged ({', '.join(path.name for path in lost)}). The run is "
-                f"not started again from step 0 unasked: put a whole checkpoint back, or remove {self.directory}."
+                f"{self.directory}: every checkpoint is damaged ({', '.join(path.name for path in lost)}). Put an "
+                f"undamaged checkpoint back, or remove {self.directory} to start again from step 0."
             )
 
     def _check_run(self, path: Path, state: Mapping[str, Any]) -> None:
-        theirs = state["run"]
-        for field in sorted(self._run.keys() | theirs.keys()):
-            mine = self._run.get(field)
-            if field not in BOOKKEEPING and mine != theirs.get(field):
+        stored = state["run"]
+        for field in sorted(self._run.keys() | stored.keys()):
+            value = self._run.get(field)
+            if field not in BOOKKEEPING and value != stored.get(field):
                 raise ConfigError(
-                    f"{path}: belongs to a run with another `{field}` ({theirs.get(field)!r}); go on with that "
-                    f"value or take another output directory. Received: {mine!r}"
+                    f"{path}: belongs to a run with another `{field}` ({stored.get(field)!r}). "
+                    f"Received: {value!r}. Use the stored value or another output directory."
                 )
         for name, variables in self._groups.items():
-            here, there = _describe(variables), state["variables"][name]
-            for position in range(max(len(here), len(there))):
-                if here[position : position + 1] != there[position : position + 1]:
+            current, saved = _describe(variables), state["variables"][name]
+            for position in range(max(len(current), len(saved))):
+                if current[position : position + 1] != saved[position : position + 1]:
                     raise ConfigError(
-                        f"{path}: variable {position} of {name} is another one there: "
-                        f"{there[position : position + 1]}. Received: {here[position : position + 1]}"
+                        f"{path}: variable {position} of {name} must have the stored shape and dtype, "
+                        f"{saved[position : position + 1]}. Received: {current[position : position + 1]}"
                     )
 
 
@@ -223,10 +223,10 @@ def _write_arrays(
                 array = array_of(variable)
                 if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
                     raise TrainingError(
-                        f"step {step}: variable `{variable.path}` has values that are not finite; no checkpoint "
-                        f"of them is written to {path.parent.parent}."
+                        f"step {step}: variable `{variable.path}` has values that are not finite, so no checkpoint "
+                        f"is written to {path.parent.parent}."
                     )
-                # A bare ZipInfo has a fixed date: equal states are equal bytes.
+                # A plain ZipInfo has a fixed date, so that equal states are equal bytes.
                 entry = zipfile.ZipInfo(_array_name(position))
                 with archive.open(entry, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
@@ -258,7 +258,7 @@ def _array_name(position: int) -> str:
 
 
 def _describe(variables: Sequence[keras.Variable]) -> list[list[Any]]:
-    """Returns shape and dtype of each variable; paths hold counters that depend on what was built before."""
+    """Returns shape and dtype of each variable; paths contain counters that depend on objects built before."""
     return [[list(v.shape), str(keras.backend.standardize_dtype(v.dtype))] for v in variables]
 
 

@@ -1,4 +1,4 @@
-"""What a run does differently since a loss that was not finite: batches left out, rates halved."""
+"""Recovery from losses that are not finite: skipped batches and halved learning rates."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bert_tf.data.atomic_files import staged_file
 from bert_tf.data.input.batches import Dataset
 
 RECOVERY_NAME = "detours.json"
-# A run that needs more has another fault.
+# Most recoveries of a run; more indicate another problem.
 MOST = 10
 
 
 @dataclass(frozen=True)
 class NanRecovery:
-    """A function of which the order of the data and the rates are: a resumed run takes the same ones.
+    """Recovery state that determines data order and learning rates; resumed runs reuse it.
 
     Args:
-        skipped: numbers of the batches that are left out, counted from 0 over the whole run, ascending.
-        halved: finished steps after each of which the learning rate is half of what it was.
+        skipped: numbers of the skipped batches, counted from 0 over the whole run, ascending.
+        halved: numbers of finished steps after each of which the learning rate is halved.
     """
 
     skipped: list[int] = field(default_factory=list)
@@ -33,10 +33,13 @@ class NanRecovery:
 
     @classmethod
     def load(cls, output: Path) -> NanRecovery:
-        """Reads those of the run in `output`; none where there is no file.
+        """Reads the recovery state of the run in `output`; an empty one if there is no file.
+
+        Args:
+            output: output directory of the run.
 
         Raises:
-            ConfigError: for a file that is none of ours.
+            ConfigError: if the file is damaged.
         """
         path = output / RECOVERY_NAME
         if not path.exists():
@@ -45,35 +48,33 @@ class NanRecovery:
             fields = json.loads(path.read_text(encoding="utf-8"))
             return cls(*(sorted(int(number) for number in fields[name]) for name in ("skipped", "halved")))
         except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(
-                f"{path}: is damaged ({error!r}); remove it with the checkpoints it belongs to."
-            ) from error
+            raise ConfigError(f"{path}: is damaged ({error!r}). Remove it and the checkpoints of its run.") from error
 
     def save(self, output: Path) -> None:
-        """Writes them into the run's `output`, whole or not at all."""
+        """Writes the state into the run's `output` atomically."""
         with staged_file(output / RECOVERY_NAME) as file:
             file.write(json.dumps(asdict(self)).encode())
 
     def skip(self, step: int) -> NanRecovery:
-        """Returns these and one more: the batch that the step after `step` finished ones took is left out."""
+        """Returns the state with one more skipped batch: that of the step after `step` finished ones."""
         return replace(self, skipped=sorted([*self.skipped, self.batch_of(step)]))
 
     def halve(self, step: int) -> NanRecovery:
-        """Returns these and one more: after `step` finished steps the rate is halved."""
+        """Returns the state with one more halving of the learning rate, after `step` finished steps."""
         return replace(self, halved=sorted([*self.halved, step]))
 
     def batch_of(self, step: int) -> int:
-        """Returns the number of the batch that the step after `step` finished ones takes."""
+        """Returns the number of the batch of the step after `step` finished ones."""
         for batch in self.skipped:
             step += batch <= step
         return step
 
     def step_of(self, batch: int) -> int:
-        """Returns the number of steps that batches before `batch` are taken by."""
+        """Returns the number of steps taken with the batches before `batch`."""
         return batch - sum(skipped < batch for skipped in self.skipped)
 
     def around(self, make_dataset: Callable[[int], Dataset]) -> Callable[[int], Dataset]:
-        """Returns the same batches from a given step on, without those left out."""
+        """Returns a function for the same batches from a step on, without the skipped ones."""
 
         def make(start_step: int) -> Dataset:
             position = self.batch_of(start_step)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: finish the step, save, then do what the signal means."""
+"""SIGINT and SIGTERM during training: the step ends, a checkpoint is saved, and the signal takes effect."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from types import FrameType
 from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# How long a signal may wait for the main thread, which may be held up by data that do not come.
+# Seconds that a signal may wait for the main thread, which may be blocked on input data.
 PATIENCE = 5.0
 
 
 class PreemptionHandler:
-    """Whether a signal asked the run to stop.
+    """State of a request to stop the run by a signal.
 
     Args:
-        vote: tells each process of a run whether any of them says yes, see `agreement.vote`; `None` where there is one.
+        any_worker: logical OR over all workers, see `collectives.any_worker`; None for a run of one process.
     """
 
     def __init__(self, any_worker: Callable[[bool], bool] | None = None) -> None:
         self.signal: int | None = None
-        self._vote = any_worker
+        self._any_worker = any_worker
         self._agreed = False
         self._has_steps = False
         self._noted = threading.Event()
 
     def __bool__(self) -> bool:
-        """Tells whether to stop: the same in all processes of a run, where there are several."""
-        return self._agreed if self._vote else self.signal is not None
+        """Returns True if the run must stop; equal in all workers of a run."""
+        return self._agreed if self._any_worker else self.signal is not None
 
     def step_ended(self) -> None:
-        """From here on there is something to save; before, a signal stops at once.
+        """Marks that there is a step to save; before the first call, a signal stops the run at once.
 
-        To be called after every step and every batch of an evaluation, where several processes agree on what follows.
+        Must be called after every step and every batch of an evaluation; all workers then agree on whether to stop.
         """
         self._has_steps = True
         self.ask()
 
     def ask(self) -> None:
-        """Lets the processes of a run agree whether to stop; does nothing where there is one."""
-        if self._vote:
-            self._agreed = self._vote(self.signal is not None) or self._agreed
+        """Lets the workers of a run agree whether to stop; does nothing in a run of one process."""
+        if self._any_worker:
+            self._agreed = self._any_worker(self.signal is not None) or self._agreed
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Takes note of SIGINT and SIGTERM inside; a second one stops at once, as does one before the first step.
+        """Records SIGINT and SIGTERM in its block; a second signal, or one before the first step, stops at once.
 
-        Does nothing outside the main thread, where Python delivers no signals.
+        Does nothing outside the main thread, because Python delivers signals to the main thread only.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -66,7 +66,7 @@ class PreemptionHandler:
                 signal.signal(number, handler)
 
     def act(self) -> NoReturn:
-        """Raises what the signal means: KeyboardInterrupt, or SystemExit with the shell's 128 + number."""
+        """Raises KeyboardInterrupt for SIGINT, or SystemExit with the shell's 128 + signal number."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + (self.signal or signal.SIGTERM))
@@ -76,13 +76,13 @@ class PreemptionHandler:
         again = self.signal is not None
         self.signal = number
         if not again and not self._has_steps:
-            _say("before a step was finished; nothing is lost")
+            _report("before the first step was finished; nothing is lost")
         if again or not self._has_steps:
             self.act()
 
     @contextlib.contextmanager
     def _watched_from_outside(self) -> Iterator[None]:
-        """Ends the process where a signal should, but TensorFlow holds the main thread, which never learns of it."""
+        """Ends the process on a signal that Python cannot handle because TensorFlow blocks the main thread."""
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         former = signal.set_wakeup_fd(writer.fileno())
@@ -100,13 +100,13 @@ class PreemptionHandler:
                 if number[0] not in _SIGNALS:
                     continue
                 received += 1
-                heard = self._noted.wait(PATIENCE)
+                handled = self._noted.wait(PATIENCE)
                 self._noted.clear()
-                if not heard and (received > 1 or not self._has_steps):
+                if not handled and (received > 1 or not self._has_steps):
                     lost = "the steps since the last checkpoint are lost" if self._has_steps else "nothing is lost"
-                    _say(f"while waiting for TensorFlow; {lost}")
+                    _report(f"while waiting for TensorFlow; {lost}")
                     os._exit(128 + number[0])
 
 
-def _say(what: str) -> None:
-    print(f"interrupted {what}.", file=sys.stderr, flush=True)
+def _report(text: str) -> None:
+    print(f"interrupted {text}.", file=sys.stderr, flush=True)

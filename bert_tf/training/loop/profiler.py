@@ -1,4 +1,4 @@
-"""A trace of chosen steps: where their time goes, for TensorBoard's Profile tab."""
+"""Profiler trace of chosen steps for TensorBoard's Profile tab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_tf.config import ConfigError, TrainingConfig
 
 
 def check_profiled_steps(config: TrainingConfig, total_steps: int) -> None:
-    """Raises ConfigError where steps are to be traced that a run of `total_steps` does not have."""
+    """Raises ConfigError if `training.profile_steps` exceeds the `total_steps` of the run."""
     if config.profiled_steps and config.profiled_steps[-1] > total_steps:
         raise ConfigError(
             f"`training.profile_steps` must be steps of the run, which has {total_steps}. "
@@ -23,14 +23,14 @@ def check_profiled_steps(config: TrainingConfig, total_steps: int) -> None:
 
 
 class StepProfile(keras.callbacks.Callback):
-    """Traces chosen steps; what is done between them stands outside of every step. The run stays as it is.
+    """Traces chosen steps; work between the steps is outside of every step. The run is not affected.
 
-    What is left of them is traced where a run is resumed in their midst.
+    If a run is resumed within these steps, the remaining ones are traced.
 
     Args:
-        steps: which, counted from 1, without a gap; none where it is empty.
-        directory: of TensorBoard's files.
-        finished: gives the number of finished steps, before this callback's turn comes.
+        steps: the steps to trace, counted from 1, without gaps; an empty range traces none.
+        directory: directory of TensorBoard's files.
+        finished: returns the number of finished steps at the time this callback runs.
     """
 
     def __init__(self, steps: range, directory: Path, finished: Callable[[], int]) -> None:
@@ -43,7 +43,7 @@ class StepProfile(keras.callbacks.Callback):
         self._step = contextlib.ExitStack()
 
     def on_train_batch_begin(self, batch, logs=None):
-        """Begins the trace with the first of its steps."""
+        """Starts the trace at the first of its steps."""
         step = self._finished() + 1
         if step not in self._steps:
             return
@@ -54,25 +54,25 @@ class StepProfile(keras.callbacks.Callback):
         self._step.enter_context(_named_step(step))
 
     def on_train_batch_end(self, batch, logs=None):
-        """Ends the trace with the last of its steps."""
+        """Ends the trace after the last of its steps."""
         if self._trace is None:
             return
-        # The step is done when its loss is there: a device may lag behind.
+        # Reading the loss waits for the device to finish the step.
         float(logs["loss"])
         self._step.close()
         last = self._finished() + 1
         if last == self._steps[-1]:
             self.close()
-            self._tell(last)
+            self._report(last)
 
     def close(self) -> None:
-        """Ends the trace, if one is being taken."""
+        """Ends the trace, if one is running."""
         self._step.close()
         if self._trace:
             self._trace.close()
             self._trace = None
 
-    def _tell(self, last: int) -> None:
+    def _report(self, last: int) -> None:
         files = sorted(self._directory.glob("plugins/profile/*/*.xplane.pb"), key=lambda path: path.stat().st_mtime)
         if not files or not files[-1].stat().st_size:
             print(f"no trace of steps {self._first} to {last} was written: {self._directory}", file=sys.stderr)
@@ -82,7 +82,7 @@ class StepProfile(keras.callbacks.Callback):
 
 
 def _trace(directory: Path) -> contextlib.AbstractContextManager[Any]:
-    """Returns what traces, in the backend's own way, while it is entered."""
+    """Returns a context manager that traces with the profiler of the backend."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -93,7 +93,7 @@ def _trace(directory: Path) -> contextlib.AbstractContextManager[Any]:
 
 
 def _named_step(step: int) -> contextlib.AbstractContextManager[Any]:
-    """Returns what gives a step its number in the trace, while it is entered."""
+    """Returns a context manager that marks a step by its number in the trace."""
     if keras.backend.backend() == "jax":
         import jax
 

@@ -1,4 +1,4 @@
-"""The optimizer of a run: rates by step and by layer, exclusions from weight decay, clipping, loss scaling."""
+"""Construction of the optimizer: rates by step and layer, weight decay exclusions, clipping, loss scaling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bert_tf.config import TrainingConfig
 from bert_tf.training.optim.optimizers import OPTIMIZERS, LossScaleOptimizer
 from bert_tf.training.optim.schedules import SCHEDULES
 
-# Where a variable of the encoder stands, in its path.
+# Patterns of variable paths in the encoder.
 _LAYER = re.compile(r"(?:^|/)layer_(\d+)/")
 _EMBEDDINGS = re.compile(r"(?:^|/)embeddings/")
 
 
 def is_decayed(variable: keras.Variable) -> bool:
-    """Tells whether weight decay applies: to everything but biases and layer normalization."""
+    """Returns True if weight decay applies: to all variables except biases and layer normalization."""
     name = variable.path.rsplit("/", 1)[-1]
     return not (name.endswith("bias") or name in ("gamma", "beta"))
 
@@ -27,12 +27,12 @@ def is_decayed(variable: keras.Variable) -> bool:
 def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
     """Returns a factor of the learning rate for each variable, lower the nearer it is to the input.
 
-    With L layers, what stands above the encoder has the factor 1, layer i of 1 to L `decay ** (L + 1 - i)`, the
+    With L layers, variables above the encoder have the factor 1, layer i of 1 to L `decay ** (L + 1 - i)`, the
     embeddings `decay ** (L + 1)` (arXiv 2003.10555, section 3.2, table 6).
 
     Args:
-        variables: of one model.
-        decay: in (0, 1].
+        variables: variables of one model.
+        decay: layer decay in (0, 1].
     """
     layers = [_LAYER.search(variable.path) for variable in variables]
     top = 1 + max((int(layer[1]) for layer in layers if layer), default=0)
@@ -78,7 +78,7 @@ def make_optimizer(
 
 @contextlib.contextmanager
 def averaged_weights(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> Iterator[None]:
-    """Holds the moving averages in the `variables` of the optimizer while its block runs, if it keeps any."""
+    """Replaces the optimizer's `variables` by their moving averages in its block, if it keeps any."""
     if not _inner(optimizer).use_ema:
         yield
         return
@@ -92,21 +92,21 @@ def averaged_weights(optimizer: keras.optimizers.Optimizer, variables: list[kera
 
 
 def keep_averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> None:
-    """Puts the moving averages in the place of the `variables` of the optimizer, if it keeps any."""
+    """Replaces the optimizer's `variables` by their moving averages, if it keeps any."""
     _inner(optimizer).overwrite_with_averages(variables)
 
 
 def set_halved(optimizer: keras.optimizers.Optimizer, steps: Sequence[int]) -> None:
-    """Halves the rate after each of these numbers of finished steps, in functions that are traced from now on."""
+    """Halves the learning rate after each of these numbers of finished steps, in functions traced from now on."""
     _inner(optimizer)._learning_rate.halved = tuple(steps)
 
 
 def last_rate(optimizer: keras.optimizers.Optimizer) -> float:
-    """Returns the learning rate of the step just taken, which the optimizer counts as finished already."""
+    """Returns the learning rate of the last step, which the optimizer has already counted."""
     inner = _inner(optimizer)
     return float(inner._learning_rate(ops.maximum(inner.iterations - 1, 0)))
 
 
 def _inner(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """Returns the optimizer itself, without what scales the loss for it."""
+    """Returns the optimizer without its loss scaling wrapper."""
     return getattr(optimizer, "inner_optimizer", optimizer)

@@ -1,4 +1,4 @@
-"""AdamW and LAMB over the gradient of the global batch, as BERT is trained with them."""
+"""AdamW and LAMB over the gradient of the global batch, as used to train BERT."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class AdamW(keras.optimizers.AdamW):
-    """Adam with decoupled weight decay (arXiv 1711.05101), given the gradient of the global batch in every replica.
+    """Adam with decoupled weight decay (arXiv 1711.05101) over the global gradient, which each replica receives.
 
-    Keras clips in each replica and adds the clipped gradients up, which is another step than one device
-    would take; here nothing is added up any more. Gradients of embedding look-ups become dense before they are
-    clipped: their norm counts a row that occurs twice once, as the sum it is.
+    Keras clips in each replica and then adds up the clipped gradients, which differs from a step on one device. Here
+    the gradients are already summed. Gradients of embedding look-ups are made dense before clipping, so that a row that
+    occurs twice counts once in the norm, as a sum.
 
     Args:
-        bias_correction: whether the moments are corrected for having begun at zero (arXiv 1412.6980, section 3);
-            the original's optimizer does without.
-        rate_scales: a factor of the learning rate, and with it of the decay, for each variable in the order of
-            `build`; 1 throughout when `None`.
-        **kwargs: of `keras.optimizers.AdamW`.
+        bias_correction: True to correct the moments for their initial zeros (arXiv 1412.6980, section 3); the
+            original's optimizer does not.
+        rate_scales: a factor of the learning rate, and thus of the decay, for each variable in the order of
+            `build`; None means 1 for all.
+        **kwargs: arguments of `keras.optimizers.AdamW`.
     """
 
     def __init__(
@@ -35,15 +35,18 @@ class AdamW(keras.optimizers.AdamW):
     def build(self, variables: list[keras.Variable]) -> None:
         """Creates the moments of `variables`.
 
+        Args:
+            variables: the variables to train.
+
         Raises:
-            ValueError: when there is not one rate scale a variable.
+            ValueError: if the number of rate scales differs from the number of variables.
         """
         if self.rate_scales is not None and len(self.rate_scales) != len(variables):
-            raise ValueError(f"needs {len(variables)} `rate_scales`. Received: {len(self.rate_scales)}")
+            raise ValueError(f"`rate_scales` must have {len(variables)} values. Received: {len(self.rate_scales)}")
         super().build(variables)
 
     def update_step(self, gradient, variable, learning_rate):
-        """Moves `variable` by `-rate * (m / (sqrt(v) + epsilon) + decay * variable)`."""
+        """Adds `-rate * (m / (sqrt(v) + epsilon) + decay * variable)` to `variable`."""
         index = self._get_variable_index(variable)
         rate = ops.cast(learning_rate, variable.dtype)
         if self.rate_scales is not None:
@@ -53,12 +56,12 @@ class AdamW(keras.optimizers.AdamW):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        own = {"bias_correction": self.bias_correction, "rate_scales": self.rate_scales}
-        return super().get_config() | own
+        config = {"bias_correction": self.bias_correction, "rate_scales": self.rate_scales}
+        return super().get_config() | config
 
     def _move(self, variable, gradient, rate, decay, index):
         if decay:
-            # The decay of the value before the step, as in the formula: nothing else has changed it yet.
+            # The decay uses the value before the step, as in the formula: the step has not changed it yet.
             self.assign_sub(variable, variable * (rate * decay))
         if keras.backend.backend() == "tensorflow":
             self._apply_fused(variable, gradient, rate, index)
@@ -66,7 +69,7 @@ class AdamW(keras.optimizers.AdamW):
             self.assign_sub(variable, rate * self._adam_direction(variable, gradient, index))
 
     def _apply_fused(self, variable, gradient, rate, index):
-        """Does in one pass over memory what takes ten as single operations."""
+        """Applies the update in one pass over memory instead of ten single operations."""
         import tensorflow as tf
 
         moments = (self._momentums[index].value, self._velocities[index].value)
@@ -86,7 +89,7 @@ class AdamW(keras.optimizers.AdamW):
         )
 
     def _adam_direction(self, variable, gradient, index):
-        """Updates the moments; returns `m / (sqrt(v) + epsilon)`, corrected where that is wanted."""
+        """Updates the moments; returns `m / (sqrt(v) + epsilon)`, bias-corrected if enabled."""
         m, v = self._momentums[index], self._velocities[index]
         self.assign_add(m, (gradient - m) * (1 - self.beta_1))
         self.assign_add(v, (ops.square(gradient) - v) * (1 - self.beta_2))
@@ -95,20 +98,20 @@ class AdamW(keras.optimizers.AdamW):
         return correction * m / (ops.sqrt(v) + self.epsilon)
 
     def _powers(self, dtype):
-        """Returns the betas to the power of the step, with which the correction is made; zeros for none."""
+        """Returns the betas to the power of the step for bias correction; zeros without correction."""
         if not self.bias_correction:
             return ops.cast(0.0, dtype), ops.cast(0.0, dtype)
         step = ops.cast(self.iterations + 1, dtype)
         return ops.power(ops.cast(self.beta_1, dtype), step), ops.power(ops.cast(self.beta_2, dtype), step)
 
     def _apply_weight_decay(self, variables):
-        """Does nothing: `update_step` decays."""
+        """Does nothing, because `update_step` decays."""
 
     def finalize_variable_values(self, var_list):
-        """Does nothing: `fit` calls it at the end of every part of a run; see `overwrite_with_averages`."""
+        """Does nothing, because `fit` calls it at the end of every part of a run; see `overwrite_with_averages`."""
 
     def overwrite_with_averages(self, variables: list[keras.Variable]) -> None:
-        """Puts the moving averages in the place of the `variables`, if there are any."""
+        """Replaces the `variables` by their moving averages, if there are any."""
         if self.use_ema:
             self._overwrite_model_variables_with_average_value(variables)
 
@@ -127,13 +130,13 @@ class AdamW(keras.optimizers.AdamW):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class Lamb(AdamW):
-    """LAMB (arXiv 1904.00962, algorithm 2): the step of each variable in proportion to the variable's norm.
+    """LAMB (arXiv 1904.00962, algorithm 2): the step of each variable is proportional to its norm.
 
-    As in its authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is
-    the identity, and a norm of zero gives the ratio 1.
+    As in the authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is
+    the identity, and a norm of zero means the ratio 1.
 
     Args:
-        **kwargs: of `AdamW`.
+        **kwargs: arguments of `AdamW`.
     """
 
     def _move(self, variable, gradient, rate, decay, index):
@@ -141,28 +144,28 @@ class Lamb(AdamW):
         if decay:
             value = ops.convert_to_tensor(variable)
             direction = direction + decay * value
-            # `ops.norm` takes vectors and matrices only; the kernels of attention have three axes.
-            weight, step = (ops.sqrt(ops.sum(ops.square(each))) for each in (value, direction))
-            there = ops.logical_and(weight > 0, step > 0)
-            rate = rate * ops.where(there, ops.divide_no_nan(weight, step), 1.0)
+            # `ops.norm` takes vectors and matrices only; attention kernels have three axes.
+            weight, step = (ops.sqrt(ops.sum(ops.square(tensor))) for tensor in (value, direction))
+            positive = ops.logical_and(weight > 0, step > 0)
+            rate = rate * ops.where(positive, ops.divide_no_nan(weight, step), 1.0)
         self.assign_sub(variable, rate * direction)
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras's loss scaling, given the gradient of the global batch in every replica.
+    """Keras loss scaling over the global gradient, which each replica receives.
 
-    Keras calls the gradient of an embedding look-up finite whatever is in it (3.15: `isfinite` of IndexedSlices is
-    true throughout), so that an overflow there ends in NaN weights; here it is made dense.
+    Keras 3.15 treats the gradient of an embedding look-up as finite in all cases (`isfinite` of IndexedSlices is always
+    true), so an overflow there ends in NaN weights. Here the gradient is made dense first.
     """
 
     def apply(self, grads, trainable_variables=None):
-        """Applies the gradients, made dense first."""
+        """Makes the gradients dense and applies them."""
         super().apply([_dense(grad) for grad in grads], trainable_variables)
 
 
 def global_norm(gradients: Sequence[Any]) -> Any:
-    """Returns the norm of all gradients together, a float32 scalar.
+    """Returns the global norm of all gradients, a float32 scalar.
 
     Args:
         gradients: dense tensors.
@@ -170,13 +173,13 @@ def global_norm(gradients: Sequence[Any]) -> Any:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        # One pass over memory; squares of their own would take three. Asked twice in a step, it is computed once.
+        # One pass over memory instead of three for separate squares. Two calls in a step compute it once.
         return tf.linalg.global_norm(gradients)
     return ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
 
 
 def _dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor: on TensorFlow, that of an embedding look-up may be in slices."""
+    """Returns a gradient as one tensor; on TensorFlow, the gradient of an embedding look-up may be in slices."""
     if keras.backend.backend() != "tensorflow":
         return gradient
     from bert_tf.training.distributed.strategies import dense

@@ -1,4 +1,4 @@
-"""Learning rates over the steps of a run."""
+"""Learning rate schedules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from keras import ops
 
 
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises over `warmup_steps` and has fallen to zero after `total_steps`.
+    """A learning rate that rises over `warmup_steps` and reaches zero after `total_steps`.
 
-    `halved` may be set to numbers of finished steps, after each of which the rate is half of what it was.
+    `halved` may be set to numbers of finished steps, after each of which the rate is halved.
     """
 
     halved: Sequence[int] = ()
@@ -19,7 +19,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, peak: float, warmup_steps: int, total_steps: int) -> None:
         if warmup_steps < 0 or total_steps < 1:
             raise ValueError(
-                f"`warmup_steps` must not be negative and `total_steps` at least 1. "
+                f"`warmup_steps` must be at least 0 and `total_steps` at least 1. "
                 f"Received: {warmup_steps} and {total_steps}"
             )
         self.peak = peak
@@ -27,7 +27,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         self.total_steps = total_steps
 
     def __call__(self, step):
-        """Returns the rate, float32, after `step` finished steps."""
+        """Returns the float32 rate after `step` finished steps."""
         done = ops.cast(step, "float32")
         rate = self.rate(done)
         for halved in self.halved:
@@ -54,7 +54,7 @@ class LinearWarmupDecay(Schedule):
     """
 
     def rate(self, done):
-        """Returns the rate after `done` finished steps, float32 both."""
+        """Returns the rate after `done` finished steps; both are float32."""
         rise = (done + 1.0) / (self.warmup_steps + 1.0)
         fall = (self.total_steps - done) / max(1.0, float(self.total_steps - self.warmup_steps))
         return self.peak * ops.maximum(ops.minimum(ops.minimum(rise, fall), 1.0), 0.0)
@@ -62,19 +62,19 @@ class LinearWarmupDecay(Schedule):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class OriginalWarmupDecay(Schedule):
-    """The rates of the original's `create_optimizer`, step for step.
+    """The schedule of the original's `create_optimizer`, step for step.
 
     With i, w and n as in `LinearWarmupDecay`, the rate is `peak * i / w` before i = w, so that the first step
-    changes nothing, and `peak * (n - i) / n` from there on, a fall by `w / n` at the end of the warm-up.
+    changes nothing, and `peak * (n - i) / n` from there on, a drop by `w / n` at the end of the warm-up.
 
     Args:
-        peak: what the warm-up goes towards, and never quite reaches.
+        peak: the rate that the warm-up approaches but does not reach.
         warmup_steps: w; 0 starts at the peak.
         total_steps: n.
     """
 
     def rate(self, done):
-        """Returns the rate after `done` finished steps, float32 both."""
+        """Returns the rate after `done` finished steps; both are float32."""
         rise = done / max(1.0, float(self.warmup_steps))
         fall = ops.maximum(self.total_steps - done, 0.0) / self.total_steps
         return self.peak * ops.where(done < self.warmup_steps, rise, fall)
