@@ -139,7 +139,7 @@ def test_a_probe_of_tokens_is_refused(tmp_path):
 
 @pytest.mark.parametrize("fields", [{"from_scratch": True}, {"frozen_layers": 1}, {"bilstm_dim": 4}])
 def test_features_are_of_the_encoder_as_it_is(tmp_path, fields):
-    with pytest.raises(ConfigError, match="they do not go with"):
+    with pytest.raises(ConfigError, match="`features` .* cannot be combined with"):
         FinetuneInit(tmp_path, features=Features("last"), **fields)
 
 
@@ -176,8 +176,8 @@ def test_a_tagger_learns_on_both_backends(tmp_path):
     assert (preset.kind, preset.model.combination) == ("BertFeatureTagger", "weighted_sum_last_4")
     for old, new in zip(before[:-2], load_backbone(tmp_path / "tensorflow").model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    answerer = TaskPredictor(tmp_path / "tensorflow")
-    answerer.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
+    predictor = TaskPredictor(tmp_path / "tensorflow")
+    predictor.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "tensorflow/dev/predictions.txt").read_text()
     # A finished run, given again, trains no more; one of another combination is another run.
     assert tagged(tmp_path, "tensorflow").metrics == result.metrics

@@ -63,9 +63,9 @@ def run(home: Path) -> Path:
 
 
 def test_a_preset_answers_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
-    answerer = TaskPredictor(str(run))
-    assert isinstance(answerer.task, ClassifyTask)
-    assert answerer.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
+    predictor = TaskPredictor(str(run))
+    assert isinstance(predictor.task, ClassifyTask)
+    assert predictor.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
@@ -166,7 +166,7 @@ def test_faulty_rows_to_learn_from_are_left_out_and_listed(home: Path, tmp_path:
 
 def test_several_workers_are_refused(home: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, strategy="multi_worker")
-    with pytest.raises(ConfigError, match="fine-tuning takes one process"):
+    with pytest.raises(ConfigError, match="`training.strategy` must not be multi_worker"):
         finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder"), config, tmp_path)
 
 

@@ -90,11 +90,11 @@ def test_schemes():
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        ("O I-A O B-A", "line 1: .*Received: 'I-A' after 'O', as in IOB1, but 'B-A' after 'O', as in IOB2, at line 3"),
-        ("B-A I-B", "line 1: .*'I-B' after 'B-A', as in IOB1, but 'B-A' after 'O', as in IOB2, at line 0"),
-        ("S-A I-A E-A", "line 1: .*'I-A' after 'S-A', as in no IOBES, but 'E-A' after 'I-A', as in IOBES, at line 2"),
-        ("B-A E-A B-A", "line 2: .*'O' after 'B-A', as in no IOBES, but 'E-A' after 'B-A', as in IOBES, at line 1"),
-        ("B-A E-B", "line 1: .*'E-B' after 'B-A', as in no IOBES"),
+        ("O I-A O B-A", r"line 1: .*Received: 'I-A' after 'O' \(IOB1\), but 'B-A' after 'O' \(IOB2\) at line 3"),
+        ("B-A I-B", r"line 1: .*'I-B' after 'B-A' \(IOB1\), but 'B-A' after 'O' \(IOB2\) at line 0"),
+        ("S-A I-A E-A", r"line 1: .*'I-A' after 'S-A' \(invalid in IOBES\), but 'E-A' after 'I-A' \(IOBES\) at line 2"),
+        ("B-A E-A B-A", r"line 2: .*'O' after 'B-A' \(invalid in IOBES\), but 'E-A' after 'B-A' \(IOBES\) at line 1"),
+        ("B-A E-B", r"line 1: .*'E-B' after 'B-A' \(invalid in IOBES\)"),
     ],
 )
 def test_contradictions(tags, message):
