@@ -1,4 +1,4 @@
-"""Several runs of a task: which there are, which is the best, and what becomes of those that fail."""
+"""Sweeps of a task: list of runs, selection of the best one, failed runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_runs_are_refused() -> None:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the runs made, whose accuracy is that of `FIGURES` by seed; None fails."""
+    """Returns the names of the executed runs; their accuracy is that of `FIGURES` by seed, and None fails."""
     names: list[str] = []
 
     def run(task, sources, start, config, output: Path, input_errors: InputErrors) -> Finetuned:

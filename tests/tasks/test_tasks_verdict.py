@@ -1,4 +1,4 @@
-"""Answers that are all alike are said to be, and faults are refused or listed."""
+"""Diagnostics of collapsed predictions, and input errors that are raised or listed."""
 
 from __future__ import annotations
 

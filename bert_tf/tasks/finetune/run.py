@@ -195,7 +195,7 @@ def _trained(
 
 
 def _identity(task: Task, source: Preset, start: FinetuneInit) -> dict[str, Any]:
-    """Returns what identifies a run besides its data and configuration: model, initial weights and task."""
+    """Returns the identity of a run besides data and configuration: model, initial weights and task."""
     optional = {
         "features": to_dict(replace(start.features, folder=None)) if start.features else None,
         "bilstm_dim": start.bilstm_dim,

@@ -133,7 +133,7 @@ def finetune_trials(
         print(f"\nrun {number} of {len(runs)}: {trial.name}{left}", file=sys.stderr, flush=True)
         settings = {"task": {"name": task.name, **task.description()}, "training": to_dict(trial.config), **files}
         try:
-            result = _former(folder, settings) or finetune_task(
+            result = _stored_result(folder, settings) or finetune_task(
                 task, sources, start, trial.config, folder, input_errors
             )
             save_json({"settings": settings, "result": _plain(result)}, folder / TRIAL_NAME)
@@ -172,7 +172,7 @@ def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
     return rows
 
 
-def _former(folder: Path, settings: Mapping[str, Any]) -> Finetuned | None:
+def _stored_result(folder: Path, settings: Mapping[str, Any]) -> Finetuned | None:
     """Returns the result of a finished run with these settings; None if there is no finished run."""
     path = folder / TRIAL_NAME
     if not path.is_file():

@@ -111,7 +111,7 @@ def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]
         index = row[INDEX] if INDEX in row else next(order, "")
         place = f"{path}: line {line}"
         if index not in endings or index in predictions:
-            raise ValueError(f"{place}: must be the only prediction for one of {len(endings)} rows. Received: {cells}")
+            raise ValueError(f"{place}: must be the one prediction for one of {len(endings)} rows. Received: {cells}")
         choice = row.get(PREDICTION, "").strip()
         if choice not in map(str, range(endings[index])):
             raise ValueError(f"{place}: `{PREDICTION}` must be in [0, {endings[index]}). Received: {choice!r}")
