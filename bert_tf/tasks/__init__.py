@@ -1,1 +1,1 @@
-"""What a model is trained and used for."""
+"""Tasks: examples, encoded rows, predictions and metrics."""

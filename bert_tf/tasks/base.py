@@ -1,4 +1,4 @@
-"""What a task is: examples in files, rows for a model, answers, the official metric."""
+"""Base class of tasks: reading examples, encoding rows, predictions and the official metrics."""
 
 from __future__ import annotations
 
@@ -22,128 +22,146 @@ Answer = TypeVar("Answer")
 
 
 class Task(ABC, Generic[Example, Answer]):
-    """A task, as one frozen dataclass whose fields JSON can hold: they are the preset's task.json.
+    """Base class of all tasks.
 
-    Examples know where they stand in their file; answers are in the order of the examples.
+    A task is a frozen dataclass. Its fields are JSON-serializable and are stored in the preset's task.json. Each
+    example records its place in its file. Predictions are in the order of the examples.
     """
 
     name: ClassVar[str]
-    """As the command line and task.json have it."""
+    """Name on the command line and in task.json."""
 
     metric: ClassVar[str]
-    """The figure of `score` that chooses between epochs and runs; the larger the better."""
+    """Name of the metric of `score` that selects the best epoch and run; larger is better."""
 
     predictions_name: ClassVar[str]
-    """File name of predictions, its suffix that of the task's own format."""
+    """File name of predictions, with the suffix of the task's format."""
 
     by_token: ClassVar[bool] = False
-    """Whether the model's outputs are one a token."""
+    """True if the model has one output for each token."""
 
     default_length: ClassVar[int] = 128
-    """Tokens of a row, where the user does not say and the model has as many positions."""
+    """Default for the maximum tokens of a row, limited by the model's positions."""
 
     @property
     def needs_pooler(self) -> bool:
-        """Whether the model reads the encoder's pooled output; without, the encoder is built without a pooler."""
+        """True if the model reads the encoder's pooled output; otherwise the encoder is built without a pooler."""
         return True
 
     @property
     @abstractmethod
     def objective(self) -> Objective:
-        """What is minimized."""
+        """Training objective."""
 
     @abstractmethod
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[Example]:
-        """Reads examples, one by one.
+        """Reads examples one by one.
 
         Args:
-            path: a file of the task's own format.
-            problems: takes what is faulty, by file and line.
-            labelled: whether the right answers are to be read, and must be there.
+            path: a file in the task's format.
+            input_errors: collects faulty entries by file and line.
+            labelled: whether labels are required and read.
+
+        Yields:
+            The examples.
 
         Raises:
-            ValueError: naming file and line, where `problems` does not skip it, or the whole file cannot be read.
+            ValueError: for a faulty entry, with file and line, unless `input_errors` skips it, and for a file that
+                cannot be read.
         """
 
     def adapt_to_encoder(self, config: BertConfig) -> Self:
-        """Returns the task as it is to be learnt on an encoder of this architecture."""
+        """Returns the task adapted to the encoder's architecture."""
         return self
 
     def fit_labels(self, examples: Sequence[Example]) -> Self:
-        """Returns the task with what it learns of the training examples by counting, such as label names."""
+        """Returns the task with statistics of the training examples, such as label names."""
         return self
 
     def calibrate(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Self:
-        """Returns the task with what it learns of the development examples, such as a threshold."""
+        """Returns the task with values tuned on the development examples, such as a threshold."""
         return self
 
     @abstractmethod
     def encode(
         self, examples: Sequence[Example], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
-        """Returns the rows of examples.
+        """Encodes examples as rows.
 
         Args:
-            examples: as `read` gives them.
-            tokenizer: the preset's.
-            length: tokens of a row at most.
-            labelled: whether to give targets.
+            examples: examples from `read`.
+            tokenizer: the preset's tokenizer.
+            length: maximum tokens of a row.
+            labelled: whether to include targets.
+
+        Returns:
+            The encoded rows.
         """
 
     @abstractmethod
     def build(self, backbone: BertBackbone) -> keras.Model:
-        """Returns the model, its head new."""
+        """Returns the model: the encoder with a new head."""
 
     @abstractmethod
     def answers(self, examples: Sequence[Example], rows: EncodedRows, outputs: Arrays) -> list[Answer]:
-        """Returns the answer to each example.
+        """Returns the prediction for each example.
 
         Args:
             examples: the examples.
-            rows: `encode` of them.
-            outputs: what the model gives for these rows (see `outputs.outputs_of`).
+            rows: their rows from `encode`.
+            outputs: the model's outputs for these rows (see `inference.outputs_of`).
         """
 
     @abstractmethod
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
-        """Returns the official figures by name, shares in [0, 1] unless the official script has percent."""
+        """Returns the official metrics by name, in [0, 1] unless the official script uses percent."""
 
     @abstractmethod
     def score_details(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Scored:
-        """Returns the answers beside what is right, for a page."""
+        """Returns the predictions with the gold labels, for the HTML page."""
 
     @abstractmethod
     def write(self, path: Path, answers: Iterator[tuple[Sequence[Example], Sequence[Answer]]]) -> None:
-        """Writes predictions in the task's own format, whole or not at all.
+        """Writes predictions in the task's format, atomically.
 
         Args:
-            path: the file to write; what comes beside it has names made of this one.
-            answers: parts of a file, one after the other, so that no file needs to fit into memory where its format
-                allows that.
+            path: the output file; names of additional files are derived from it.
+            answers: consecutive parts of the file, examples with predictions. The file need not fit into memory if its
+                format allows that.
         """
 
     @abstractmethod
     def read_answers(self, path: Path, examples: Sequence[Example]) -> list[Answer]:
-        """Reads predictions of any program in the task's own format, for `score`.
+        """Reads predictions of any program in the task's format, for `score`.
+
+        Args:
+            path: the file of predictions.
+            examples: the examples.
+
+        Returns:
+            The predictions, in the order of the examples.
 
         Raises:
-            ValueError: naming file and line or id, for a prediction that is missing, double or of no example.
+            ValueError: for a prediction that is missing, duplicate or of an unknown example, with file and line or id.
         """
 
     def averaged(self, others: Sequence[Self], answers: Sequence[Sequence[Answer]]) -> list[Answer]:
-        """Returns one answer of several models to each example.
+        """Returns the ensemble's prediction for each example.
 
         Args:
             others: the tasks of the other models' presets, of the same name.
-            answers: those of every model, this task's first.
+            answers: the predictions of each model, this task's first.
+
+        Returns:
+            The averaged predictions, in the order of the examples.
 
         Raises:
-            ValueError: for a task whose answers cannot be averaged.
+            ValueError: if the task does not support averaging.
         """
-        raise ValueError(f"`--ensemble` is not for the task `{self.name}`.")
+        raise ValueError(f"`--ensemble` does not support the task `{self.name}`.")
 
     def validate_examples(self, examples: Sequence[Example], path: Path) -> None:
-        """Raises ValueError where training examples as a whole are of no use, as those of one class."""
+        """Raises ValueError if the training examples as a whole are unusable, for example all of one class."""
         if not examples:
             raise ValueError(f"{path}: no examples.")
 
@@ -155,6 +173,6 @@ class Task(ABC, Generic[Example, Answer]):
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
-        """Builds the task from what `description` gave, after JSON."""
+        """Builds the task from its `description`, after a JSON round trip."""
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
         return cls(**values)

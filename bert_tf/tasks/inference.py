@@ -1,4 +1,4 @@
-"""What a model says to rows: batches of about one length, as large as memory allows, put back in order.
+"""Runs a model over encoded rows in length-sorted batches and restores the original order.
 
 Shape legend: N rows, T tokens of all rows.
 """
@@ -18,18 +18,18 @@ from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.training.backends import Model
 from bert_tf.training.losses import SINGLE_OUTPUT
 
-# Beyond these, a batch gains nothing on a processor; below, little of what it costs to call the model is spread.
+# Larger batches are no faster on a CPU; smaller ones do not amortize the cost of a model call.
 _MOST_TOKENS, _LEAST_TOKENS = 8192, 512
 _SHARE_OF_MEMORY = 0.25
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Lines on stderr with count, rate and time left.
+    """Reports count, throughput and remaining time on stderr.
 
     Args:
-        what: the things counted, for example `rows`.
-        total: how many there are; None where that is not known.
+        what: name of the counted items, for example `rows`.
+        total: total number of items; None if unknown.
     """
 
     def __init__(self, what: str, total: int | None = None) -> None:
@@ -37,7 +37,7 @@ class Progress:
         self._began = self._shown = time.monotonic()
 
     def add(self, count: int) -> None:
-        """Counts; says so every few seconds."""
+        """Adds to the count and prints a line every few seconds."""
         self._count += count
         now = time.monotonic()
         if now - self._shown < _SECONDS_BETWEEN_LINES:
@@ -51,43 +51,43 @@ class Progress:
 def outputs_of(
     model: Model, rows: EncodedRows, config: BertConfig, by_token: bool, done: Callable[[int], None] = lambda _: None
 ) -> Arrays:
-    """Returns what `model` gives for all rows.
+    """Returns the outputs of `model` for all rows.
 
     Args:
-        model: as a function of numpy arrays (`training.engine.Backend.caller`).
+        model: a function of NumPy arrays (`training.backends.Backend.compile_predict`).
         rows: the rows; targets are not read.
-        config: the encoder's, for the memory of a batch.
-        by_token: whether outputs are one a token, (B, S, ...), and not one a row, (B, ...).
-        done: told the rows of every batch.
+        config: the encoder's configuration, for the memory estimate of a batch.
+        by_token: whether the model has one output for each token, (B, S, ...), or one for each row, (B, ...).
+        done: called with the number of rows after each batch.
 
     Returns:
-        By output name (`SINGLE_OUTPUT` where the model gives one tensor), float32 (N, ...) in the order of the rows,
-        or (T, ...) as `rows.token_ids`.
+        Arrays by output name (`SINGLE_OUTPUT` if the model returns one tensor): float32 (N, ...) in the order of the
+        rows, or (T, ...) in the order of `rows.token_ids`.
     """
-    found: Arrays = {}
+    arrays: Arrays = {}
     for batch in batches_by_length(rows, most_tokens(config, rows.longest)):
         inputs = rows.inputs(batch)
         outputs = model(inputs)
         for name, values in (outputs if isinstance(outputs, dict) else {SINGLE_OUTPUT: outputs}).items():
             shape = (len(rows.token_ids), *values.shape[2:]) if by_token else (len(rows), *values.shape[1:])
-            whole = found.setdefault(name, np.zeros(shape, np.float32))
+            array = arrays.setdefault(name, np.zeros(shape, np.float32))
             if by_token:
                 begins = rows.row_splits[batch][:, None]
-                there = inputs[PADDING_MASK] == 1
-                whole[(begins + np.arange(there.shape[1]))[there]] = values[there]
+                mask = inputs[PADDING_MASK] == 1
+                array[(begins + np.arange(mask.shape[1]))[mask]] = values[mask]
             else:
-                whole[batch] = values
+                array[batch] = values
         done(len(batch))
-    return found
+    return arrays
 
 
 def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
-    """Yields the numbers of all rows, the longest first, in batches of at most `tokens` with their padding.
+    """Yields batches of row numbers, longest rows first.
 
     Args:
         rows: the rows.
-        tokens: of a batch, at most where it has several rows.
-        begin: how many rows to leave out at the beginning.
+        tokens: maximum tokens of a batch, padding included; a single row may exceed it.
+        begin: number of rows to skip at the beginning.
     """
     order = np.argsort(-rows.lengths, kind="stable")
     while begin < len(order):
@@ -98,13 +98,13 @@ def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterato
 
 
 def most_tokens(config: BertConfig, longest: int) -> int:
-    """Returns the tokens of a batch that a share of the free memory holds.
+    """Returns the maximum tokens of a batch, limited by a share of the free memory.
 
     Args:
-        config: the encoder's.
+        config: the encoder's configuration.
         longest: tokens of the longest row.
     """
-    # Float32: the widest layer twice, a few of the hidden width, and the attention of a token to all others twice.
+    # Float32: the widest layer twice, six of the hidden width, and the attention of a token to all others twice.
     per_token = 4 * (2 * config.intermediate_dim + 6 * config.hidden_dim + 2 * config.num_heads * longest)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(np.clip(_SHARE_OF_MEMORY * free / per_token, _LEAST_TOKENS, _MOST_TOKENS))

@@ -1,4 +1,4 @@
-"""What is wrong with the input of a task: refused at once, or counted and listed where the user asks to go on."""
+"""Errors in input files: raised at once, or collected and skipped."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bert_tf.data.atomic_files import staged_file
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of the input.
+    """One input error.
 
     Args:
-        place: file and line, or file and what names the entry there.
-        message: the rule and what was received.
+        place: file and line, or file and the entry's id.
+        message: the rule and the received value.
     """
 
     place: str
@@ -22,10 +22,10 @@ class Problem:
 
 
 class InputErrors:
-    """The faults met while reading.
+    """Collects the errors of input files.
 
     Args:
-        skip: whether to leave out what is faulty and go on.
+        skip: whether to skip faulty entries instead of raising an error.
     """
 
     def __init__(self, skip: bool = False) -> None:
@@ -38,20 +38,24 @@ class InputErrors:
 
     @property
     def found(self) -> list[Problem]:
-        """The faults, each once."""
+        """The distinct input errors."""
         return list(self._found)
 
     def add(self, place: str, message: str) -> None:
-        """Notes that what stands at `place` is left out.
+        """Records that the entry at `place` is skipped.
+
+        Args:
+            place: file and line, or file and the entry's id.
+            message: the rule and the received value.
 
         Raises:
-            ValueError: with both, unless faults are to be skipped.
+            ValueError: with place and message, unless `skip` is true.
         """
         if not self.skip:
             raise ValueError(f"{place}: {message}")
         self._found[Problem(place, message)] = None
 
     def write(self, path: Path) -> None:
-        """Writes one line for each fault: place, tab, message."""
+        """Writes one line for each input error: place, tab, message."""
         with staged_file(path) as file:
             file.write("".join(f"{problem.place}\t{problem.message}\n" for problem in self.found).encode())

@@ -1,4 +1,4 @@
-"""A fine-tuned preset's answers to files of its task."""
+"""Predictions of fine-tuned presets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
 
-# Examples that are in memory at once.
+# Examples held in memory at once.
 _PART = 2048
 
 
 class TaskPredictor:
-    """Answers what `finetune_task` trained a preset for.
+    """Predicts with a fine-tuned preset.
 
     Args:
-        preset: its folder, or the output of a run.
+        preset: the preset's directory, or the output directory of a run.
 
     Raises:
-        ConfigError: as `load_preset`.
-        ValueError: for a preset without a task, or of one that is not in `registry.TASKS`.
+        ConfigError: if `load_preset` cannot load the preset.
+        ValueError: for a preset without a task, or with a task that is not in `registry.TASKS`.
     """
 
     def __init__(self, preset: str | Path) -> None:
@@ -38,14 +38,14 @@ class TaskPredictor:
         if loaded.task is None:
             raise ValueError(
                 f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
-                f"Run `bert-tf finetune TASK --preset {preset}` first. Where another program fine-tuned the model, "
+                f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, "
                 "run `bert-tf convert` again with `--task TASK`."
             )
         try:
             self.task, self.max_sequence_length = task_of(loaded.task)
         except ValueError as error:
             raise ValueError(
-                f"{preset_directory(preset) / TASK_NAME}: {error}. Where another program fine-tuned the model, run "
+                f"{preset_directory(preset) / TASK_NAME}: {error}. If another program fine-tuned the model, run "
                 "`bert-tf convert` again with `--task TASK`."
             ) from error
         self._config = loaded.config
@@ -54,24 +54,24 @@ class TaskPredictor:
         self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
 
     def with_model(self, model: Model) -> Self:
-        """Returns one that asks another model, for example the exported one."""
+        """Returns a copy of this task predictor that calls another model, for example an exported one."""
         other = copy.copy(self)
         other.model = model
         return other
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns the answers to `examples`, in their order."""
+        """Returns the predictions for `examples`, in their order."""
         rows = self.task.encode(examples, self._tokenizer, self.max_sequence_length, labelled=False)
         rows = replace(rows, most_widths=self._most_widths)
         return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
 
     def answer_file(self, path: str | Path, output: str | Path, input_errors: InputErrors) -> int:
-        """Answers a file of the task's own format, which needs no right answers, part by part.
+        """Predicts for a file in the task's format, part by part. Labels are not required.
 
         Args:
-            path: the file.
-            output: where predictions go, in the task's own format, whole or not at all.
-            problems: takes what is faulty.
+            path: the input file.
+            output: the file of predictions, in the task's format, written atomically.
+            input_errors: collects faulty entries.
 
         Returns:
             The number of examples.
@@ -93,13 +93,15 @@ class TaskPredictor:
 
 
 class Ensemble(TaskPredictor):
-    """Several presets of one task that answer together (arXiv 1810.04805, table 2).
+    """Averages the predictions of several presets of one task (arXiv 1810.04805, table 2).
 
     Args:
-        presets: their folders, or outputs of runs; each keeps its own vocabulary, length and thresholds.
+        presets: directories of presets, or output directories of runs; each keeps its own vocabulary, length and
+            thresholds.
 
     Raises:
-        ConfigError, ValueError: as `TaskPredictor`; ValueError also for presets of different tasks.
+        ConfigError: if `load_preset` cannot load a preset.
+        ValueError: for a preset without a task or with an unknown one, and for presets of different tasks.
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:
@@ -112,6 +114,6 @@ class Ensemble(TaskPredictor):
                 )
 
     def answers(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns the answers to `examples` that the task makes of those of all models."""
+        """Returns the predictions for `examples`, averaged by the task over all models."""
         of_models = [super().answers(examples), *(other.answers(examples) for other in self._others)]
         return self.task.averaged([other.task for other in self._others], of_models)

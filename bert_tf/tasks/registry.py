@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf.tasks.base import Task
 
-# Name to module and class, imported when asked for.
+# Name to module and class, imported lazily.
 TASKS: dict[str, tuple[str, str]] = {
     "classify": ("bert_tf.tasks.classify.task", "ClassifyTask"),
     "regression": ("bert_tf.tasks.classify.task", "RegressionTask"),
@@ -38,10 +38,13 @@ def task_class(name: str) -> type[Task]:
 
 
 def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
-    """Returns the task that a preset's task.json describes, and the tokens of a row.
+    """Returns the task of a preset's task.json, and the maximum tokens of a row.
+
+    Args:
+        description: the contents of task.json.
 
     Raises:
-        ValueError: for an unknown task, or fields that it does not have.
+        ValueError: for an unknown task or unknown fields.
     """
     fields = dict(description)
     cls = task_class(str(fields.pop("task", "")))

@@ -1,4 +1,4 @@
-"""The rows of a task as a model takes them, kept without padding, and batches of about one length of them.
+"""Encoded rows of a task, stored without padding, and training batches of similar length.
 
 Shape legend: N rows, C choices of a row (1 but for multiple choice), T tokens of all rows, B batch, S sequence.
 """
@@ -20,7 +20,7 @@ from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 Arrays = dict[str, np.ndarray]
-# Names the stream that the order of an epoch is drawn from.
+# Random stream of the order of an epoch.
 _EPOCH_STREAM = 21
 # Widths of a batch are multiples of this.
 _WIDTH_MULTIPLE = 4
@@ -31,17 +31,17 @@ class EncodedRows:
     """Rows of word pieces.
 
     Args:
-        token_ids: int32 (T,), those of all rows one after the other, [CLS] and [SEP] included.
-        row_splits: int64 (N C + 1,), where each row begins.
+        token_ids: int32 (T,), concatenated tokens of all rows, [CLS] and [SEP] included.
+        row_splits: int64 (N C + 1,), start offset of each row, and the end.
         first_lengths: int32 (N C,), tokens of a row's first segment, [CLS] and [SEP] included.
-        pad_id: fills rows up.
-        targets: by output of the model (`SINGLE_OUTPUT` where that is one tensor): (N,) for a target a row, or (T,) for
-            one a token; {} where the rows have none.
-        weights: float32, of the same names and shapes as `targets`; {} weighs all 1.
-        examples: int64 (N,), number of the example that a row is of, in the order of the examples; several rows may
-            be windows of one.
+        pad_id: id of the padding token.
+        targets: by model output (`SINGLE_OUTPUT` if the model has one): (N,) for one target a row, or (T,) for one
+            target a token; {} if the rows have no targets.
+        weights: float32, with the names and shapes of `targets`; {} weighs all 1.
+        examples: int64 (N,), number of each row's example, in the order of the examples; several rows may be windows
+            of one example.
         choices: C.
-        most_widths: how many lengths batches may have: few shapes, or little padding.
+        most_widths: maximum number of distinct batch widths: fewer shapes, or less padding.
     """
 
     token_ids: np.ndarray
@@ -77,82 +77,87 @@ class EncodedRows:
         return digest.hexdigest()
 
     def is_by_token(self, output: str) -> bool:
-        """Tells whether the targets of an output are one a token."""
-        # A row has at least [CLS] and [SEP], so that there are always more tokens than rows.
+        """Returns True if an output has one target for each token."""
+        # A row has at least [CLS] and [SEP], so there are always more tokens than rows.
         return len(self.targets[output]) == len(self.token_ids)
 
     def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
-        """Returns what the model takes of some rows, padded to `width`, or as far as they need where that is 0.
+        """Returns the model inputs of some rows, padded.
 
         Args:
-            rows: int (B,), their numbers.
-            width: S.
+            rows: int (B,), row numbers.
+            width: S; 0 pads to `width(rows)`.
 
         Returns:
             `token_ids`, `segment_ids` and `padding_mask`, int32 (B, S), or (B, C, S) for several choices.
         """
         flat = (rows[:, None] * self.choices + np.arange(self.choices)).ravel()
         width = width or self.width(rows)
-        place, there = self.places(flat, width)
-        token_ids = np.where(there, self.token_ids[place], self.pad_id)
-        second = there & (np.arange(width) >= self.first_lengths[flat][:, None])
-        arrays = {TOKEN_IDS: token_ids, SEGMENT_IDS: second, PADDING_MASK: there}
+        place, mask = self.places(flat, width)
+        token_ids = np.where(mask, self.token_ids[place], self.pad_id)
+        second = mask & (np.arange(width) >= self.first_lengths[flat][:, None])
+        arrays = {TOKEN_IDS: token_ids, SEGMENT_IDS: second, PADDING_MASK: mask}
         shape = (len(rows), width) if self.choices == 1 else (len(rows), self.choices, width)
         return {name: values.astype(np.int32).reshape(shape) for name, values in arrays.items()}
 
     def batch(self, rows: np.ndarray) -> tuple[Arrays, Arrays, Arrays]:
-        """Returns inputs, targets and weights of some rows; what is padding weighs nothing."""
+        """Returns inputs, targets and weights of some rows; padding has weight 0."""
         width = self.width(rows)
         targets, weights = {}, {}
         for output, values in self.targets.items():
             weight = self.weights.get(output, np.ones(len(values), np.float32))
             if self.is_by_token(output):
-                place, there = self.places(rows, width)
-                targets[output], weights[output] = values[place] * there, weight[place] * there
+                place, mask = self.places(rows, width)
+                targets[output], weights[output] = values[place] * mask, weight[place] * mask
             else:
                 targets[output], weights[output] = values[rows], weight[rows]
         return self.inputs(rows, width), targets, weights
 
     def width(self, rows: np.ndarray) -> int:
-        """Returns what a batch of these rows is padded to."""
+        """Returns the padded width of a batch of these rows."""
         step = _WIDTH_MULTIPLE * math.ceil(self.longest / (_WIDTH_MULTIPLE * self.most_widths))
-        # Never wider than the longest row, for which a model has positions.
+        # The model may have no positions beyond the longest row.
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 
     def places(self, flat: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where in all tokens those of rows padded to `width` stand, and whether there are any, (B, S) each."""
+        """Returns the indices of the rows' tokens among all T, and the padding mask, (B, S) each.
+
+        Args:
+            flat: int (B,), row numbers, each choice counted as a row.
+            width: S.
+        """
         begins, ends = self.row_splits[flat][:, None], self.row_splits[flat + 1][:, None]
         place = begins + np.arange(width)
         return np.minimum(place, len(self.token_ids) - 1), place < ends
 
 
 def batches_in_epoch(rows: EncodedRows, batch_size: int) -> int:
-    """Returns the batches of one pass over the rows; the last is filled up from the epoch's beginning."""
+    """Returns the number of batches in an epoch; the last batch is filled up from the epoch's beginning."""
     return math.ceil(len(rows) / batch_size)
 
 
 def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: int = 0) -> tf.data.Dataset:
-    """Returns endless batches of neighbours in length, whose order is a function of (seed, step).
+    """Returns endless batches of rows of similar length. Their order is a function of (seed, step).
 
-    Every epoch has all rows in an order of its own. It is cut into groups of `GROUP` batches; in a group, rows are
-    sorted by length before they are cut into batches, and the batches come in an order that is drawn.
+    Each epoch shuffles all rows and cuts them into groups of `GROUP` batches. In a group, rows are sorted by length and
+    cut into batches, and the batches are shuffled.
 
     Args:
-        rows: with targets.
+        rows: rows with targets.
         batch_size: B.
-        seed: of the order.
-        start_step: batches to leave out at the beginning.
+        seed: seed of the order.
+        start_step: number of batches to skip at the beginning.
 
     Returns:
-        A dataset of (inputs, targets, weights); targets and weights are one tensor each where the model gives one.
+        A dataset of (inputs, targets, weights); targets and weights are single tensors if the model has one output.
     """
 
     def numpy_batches() -> Iterator[tuple]:
         epoch, skipped = divmod(start_step, batches_in_epoch(rows, batch_size))
         while True:
             for batch in epoch_order(rows.lengths, batch_size, seed, epoch)[skipped:]:
-                inputs, *others = rows.batch(batch)
-                yield inputs, *map(_unwrapped, others)
+                inputs, *targets_and_weights = rows.batch(batch)
+                yield inputs, *map(_unwrapped, targets_and_weights)
             epoch, skipped = epoch + 1, 0
 
     return _as_dataset(Batches(numpy_batches), rows, batch_size)
@@ -164,8 +169,8 @@ def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
     Args:
         lengths: int (N,), tokens of the rows.
         batch_size: rows of a batch.
-        seed: of the run.
-        epoch: counted from 0.
+        seed: seed of the run.
+        epoch: number of the epoch, from 0.
     """
     count = len(lengths)
     order = np.argsort(stream_keys(seed, _EPOCH_STREAM, epoch, np.arange(count)), kind="stable")

@@ -1,4 +1,7 @@
-"""Answers beside what was right, as the pages show them; every task says its answers in one of these forms."""
+"""Scored predictions: predictions with their gold labels, as the HTML pages show them.
+
+Each task returns its predictions in one of these forms.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ScoredLabel:
-    """One label for one or more texts.
+    """A label for one or more texts.
 
     Args:
-        place: what names the example: its id, or file and line.
-        texts: what was read, each with a name, for example `("premise", "A man ...")`.
-        gold: the right label.
-        probabilities: of every label, in the order of `ScoredLabels.labels`.
+        place: the example's id, or file and line.
+        texts: the input texts, each with a name, for example `("premise", "A man ...")`.
+        gold: the gold label.
+        probabilities: probability of each label, in the order of `ScoredLabels.labels`.
     """
 
     place: str
@@ -25,7 +28,7 @@ class ScoredLabel:
 
 @dataclass(frozen=True)
 class ScoredLabels:
-    """Answers of a classification or a choice."""
+    """Scored predictions of classification or multiple choice."""
 
     labels: tuple[str, ...]
     rows: Sequence[ScoredLabel]
@@ -33,7 +36,7 @@ class ScoredLabels:
 
 @dataclass(frozen=True)
 class ScoredNumber:
-    """One number for one or more texts; fields as of `ScoredLabel`."""
+    """A number for one or more texts; the fields match those of `ScoredLabel`."""
 
     place: str
     texts: tuple[tuple[str, str], ...]
@@ -43,14 +46,14 @@ class ScoredNumber:
 
 @dataclass(frozen=True)
 class ScoredNumbers:
-    """Answers of a regression."""
+    """Scored predictions of regression."""
 
     rows: Sequence[ScoredNumber]
 
 
 @dataclass(frozen=True)
 class Span:
-    """Characters `start` to `end` (not included) of a text, with what they are called."""
+    """Characters `start` to `end` (exclusive) of a text, with a label."""
 
     start: int
     end: int
@@ -59,15 +62,15 @@ class Span:
 
 @dataclass(frozen=True)
 class ScoredSpans:
-    """Spans found in one text, beside those that are right.
+    """Predicted and gold spans of one text.
 
     Args:
-        place: what names the example: its id, or file and line.
-        heading: the question; empty where there is none.
-        text: what the spans are of.
-        gold: the right spans; several of one question are each right.
-        predicted: those found; none for a question means: there is no answer.
-        right: share of it that counts as right, in [0, 1].
+        place: the example's id, or file and line.
+        heading: the question; empty for other tasks.
+        text: the text that contains the spans.
+        gold: the gold spans; for a question, each of them is a correct answer.
+        predicted: the predicted spans; () for a question predicts that it has no answer.
+        right: score of the prediction, in [0, 1].
     """
 
     place: str

@@ -93,10 +93,10 @@ def test_a_classifier_of_transformers_answers_alike_here(tmp_path: Path) -> None
         (
             "sequence_classification",
             ("--task", "ner"),
-            "`ner` is not one for the head of the source. Received: sequence",
+            "`ner` does not match the source's head. Received: sequence",
         ),
         ("token_classification", ("--task", "ner"), "`labels` must be O, and B- and I- with a type"),
-        ("backbone", ("--task", "mnli"), "not one for the head of the source. Received: no head"),
+        ("backbone", ("--task", "mnli"), "not match the source's head. Received: no head"),
     ],
 )
 def test_another_task_is_refused(

@@ -1,4 +1,4 @@
-"""The rules of the CoNLL shared tasks' script conlleval, one line of a file after the other, as it goes about it."""
+"""Reference implementation of the rules of the CoNLL shared tasks' script conlleval, line by line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 Tag = tuple[str, str]
 NOTHING: Tag = ("O", "")
-# What ends or begins a chunk by the letters before and at a place, whatever the types.
+# Pairs of previous and current letter that end or begin a chunk, independent of the types.
 ENDS = {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O")}
 BEGINS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I")}
 
@@ -25,7 +25,7 @@ def begins(previous: Tag, tag: Tag) -> bool:
 
 
 def figures(lines: Sequence[str], separator: str = " ") -> dict[str, float]:
-    """Returns precision, recall and F1 of lines whose last two columns are the right and the found tag."""
+    """Returns precision, recall and F1 of lines whose last two columns are the gold and the predicted tag."""
     right = wanted = found = 0
     both_open = False
     last_gold = last_found = NOTHING

@@ -1,4 +1,4 @@
-"""A tiny preset and toy files whose labels can be told from their words."""
+"""A tiny preset and toy files whose labels depend on their words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_preset(folder: Path, **fields: object) -> Path:
 
 
 def write_tokens(path: Path, count: int, seed: int) -> Path:
-    """A word's label is whether the word *after* it stands in the first half of the alphabet."""
+    """Writes words whose label depends on the *next* word: whether it is in the first half of the alphabet."""
     draw = random.Random(seed)
     lines = []
     for _ in range(count):
@@ -47,7 +47,7 @@ def write_tokens(path: Path, count: int, seed: int) -> Path:
 
 
 def write_texts(path: Path, count: int, seed: int) -> Path:
-    """A text's label is which half of the alphabet most of its words are of."""
+    """Writes texts whose label is the half of the alphabet of most of their words."""
     draw = random.Random(seed)
     lines = ["label\ttext"]
     for _ in range(count):

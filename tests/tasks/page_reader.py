@@ -1,4 +1,4 @@
-"""A page as an independent parser reads it."""
+"""Reads pages with an independent parser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ VOID = {"meta"}
 
 
 class Page(HTMLParser):
-    """Elements as (tag, attributes, own text and that of what is inside); refuses unbalanced tags and double names."""
+    """Elements as (tag, attributes, text with inner elements); rejects unbalanced tags and duplicate names."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Page(HTMLParser):
             self.elements[index][2].append(data)
 
     def all(self, tag: str, class_: str = "", within: str = "") -> list[tuple[dict[str, str], str]]:
-        """Attributes and text of the elements of a tag and a class, inside of one of another class."""
+        """Returns attributes and text of the elements with a tag and a class, inside an element of another class."""
         return [
             (attributes, "".join(text))
             for name, attributes, text, path in self.elements
@@ -45,7 +45,7 @@ class Page(HTMLParser):
         return [text for _, text in self.all(tag, class_, within)]
 
     def refuse_foreign(self) -> None:
-        """Nothing is fetched, and no text has become an element or a handler."""
+        """Checks that nothing is fetched, and that no text became an element or a handler."""
         assert not [name for _, attributes, _, _ in self.elements for name in attributes
                     if name in ("src", "href") or name.startswith("on")]  # fmt: skip
         (style,) = self.texts("style")

@@ -88,7 +88,7 @@ def test_nothing_wrong_is_said(tmp_path: Path) -> None:
     assert "All 2 predictions are correct." in page_of(tmp_path, ScoredLabels(("a", "b"), rows)).texts("p", "note")
 
 
-def hostile_judged() -> dict[str, Scored]:
+def hostile_scored() -> dict[str, Scored]:
     labels = (HOSTILE, "\u202e", "", "x" * 5000)
     rng = np.random.default_rng(0)
     rows = [
@@ -116,7 +116,7 @@ def hostile_judged() -> dict[str, Scored]:
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "questions", "entities"])
 def test_any_text_is_shown_and_cut(tmp_path: Path, kind: str) -> None:
-    page = page_of(tmp_path, hostile_judged()[kind], HOSTILE, f"{HOSTILE}: {HOSTILE}")
+    page = page_of(tmp_path, hostile_scored()[kind], HOSTILE, f"{HOSTILE}: {HOSTILE}")
     assert "<script>alert(1)</script>␀␇" in "".join(page.texts("h1"))
     assert not set("".join(page.texts("body"))) & {chr(code) for code in range(32)} - {"\n", "\t"}
 

@@ -63,7 +63,7 @@ def test_the_command_writes_the_weights_of_the_model(preset: Path, tmp_path: Pat
     bytes_ = np.frombuffer(base64.b64decode(data["weights"]), np.uint8).reshape(view.weights.shape)
     np.testing.assert_allclose((bytes_ / 255) ** 2, view.weights, atol=0.004)
     assert view.left_out == 1 and "1 tokens were truncated" in captured.err
-    assert page.texts("div", "warn") == ["Cut: the texts have 1 token more than were read"]
+    assert page.texts("div", "warn") == ["Truncated: 1 token left out"]
 
 
 def test_bytes_give_shares_back() -> None:

@@ -1,4 +1,4 @@
-"""The user's own labels and numbers: weights, figures, predictions, and the flags that say so."""
+"""The user's own labels and numbers: weights, metrics, predictions and their flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a converted head and a task have to say to one another."""
+"""Tasks for converted heads: matching heads, labels and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows without padding become batches of about one length, whose order is a function of seed and step."""
+"""Encoded rows become batches of similar length, whose order is a function of seed and step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LENGTHS = [2, 9, 5, 3, 12, 4, 7, 2, 6, 3, 11]
 
 
 def rows_of(lengths: list[int], choices: int = 1, **fields) -> EncodedRows:
-    """Returns rows whose tokens say where they stand, the first two of each of the first segment."""
+    """Returns rows whose tokens are their positions; the first two of each row are its first segment."""
     splits = np.concatenate([[0], np.cumsum(lengths)])
     count = len(lengths) // choices
     labels = {SINGLE_OUTPUT: np.arange(count, dtype=np.int32)}

@@ -1,4 +1,4 @@
-"""Features on disk are there whole or not at all, are never computed twice, and never mistaken for others."""
+"""Features on disk are complete or absent, never computed twice, and never confused with others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def expected(backbone, rows):
-    """Every row by itself, without any padding."""
+    """Returns the features of each row computed alone, without padding."""
     model = backbone.features(["layer_1", "layer_4"])
     outputs = [model(rows.inputs(np.array([number]))) for number in range(len(rows))]
     lengths = rows.lengths
@@ -102,7 +102,7 @@ def test_broken_off_it_goes_on(backbone, rows, expected, tmp_path, monkeypatch, 
     calls, extraction = counting(token_extraction(backbone, ["layer_1", "layer_4"]), monkeypatch, most)
     with pytest.raises(KeyboardInterrupt):
         extract(extraction, rows, tmp_path)
-    with pytest.raises(ConfigError, match=r"or some that are not whole: no manifest\.json"):
+    with pytest.raises(ConfigError, match=r"holds no features, .* no manifest\.json"):
         FeatureFolder(tmp_path)
     assert not list(tmp_path.glob("layer_*"))
     done = sum(calls)
@@ -173,7 +173,7 @@ def test_a_damaged_array_is_named(backbone, rows, tmp_path, damage):
 
 def test_what_float16_does_not_hold_is_refused(rows, tmp_path):
     encoder = BertBackbone(CONFIG)
-    # The scale of what the last layer gives.
+    # The scale of the last layer's outputs.
     gamma = next(w for w in encoder.weights if w.path == "layer_4/feedforward_layer_norm/gamma")
     gamma.assign(np.full(gamma.shape, 1e6))
     with pytest.raises(ValueError, match=r"`layer_4` of row \d+ must be numbers within 65504"):

@@ -101,7 +101,7 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
     assert [row["label"] for row in whole] == [row["label"] for row in kept]
     for first, second in zip(whole, kept, strict=True):
         assert first["probabilities"] == pytest.approx(second["probabilities"], abs=1e-3)
-    # Nothing is computed again, and nothing drawn.
+    # Nothing is computed again, and training is deterministic.
     monkeypatch.setattr(cache, "_compute", None)
     assert probed(texts, "other", features).metrics == result.metrics
     weights = [load_preset(texts / name).model.get_layer("logits").get_weights() for name in ("run", "other")]
@@ -139,7 +139,7 @@ def test_a_probe_of_tokens_is_refused(tmp_path):
 
 @pytest.mark.parametrize("fields", [{"from_scratch": True}, {"frozen_layers": 1}, {"bilstm_dim": 4}])
 def test_features_are_of_the_encoder_as_it_is(tmp_path, fields):
-    with pytest.raises(ConfigError, match="they do not go with"):
+    with pytest.raises(ConfigError, match="`features` .* cannot be combined with"):
         FinetuneInit(tmp_path, features=Features("last"), **fields)
 
 
@@ -176,10 +176,10 @@ def test_a_tagger_learns_on_both_backends(tmp_path):
     assert (preset.kind, preset.model.combination) == ("BertFeatureTagger", "weighted_sum_last_4")
     for old, new in zip(before[:-2], load_backbone(tmp_path / "tensorflow").model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
-    answerer = TaskPredictor(tmp_path / "tensorflow")
-    answerer.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
+    predictor = TaskPredictor(tmp_path / "tensorflow")
+    predictor.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "tensorflow/dev/predictions.txt").read_text()
-    # A finished run, given again, trains no more; one of another combination is another run.
+    # A finished run is not trained again; another combination is another run.
     assert tagged(tmp_path, "tensorflow").metrics == result.metrics
     with pytest.raises(ConfigError):
         tagged(tmp_path, "tensorflow", Features("last", bilstm_dim=8, folder=tmp_path / "features"))
@@ -213,7 +213,7 @@ def test_a_bilstm_is_trained_with_the_encoder(texts):
     assert all(
         np.abs(former[weight.path] - weight).max() > 0 for weight in new.weights if "key/bias" not in weight.path
     )
-    # Of a preset with a BiLSTM, a run takes the encoder; and it goes on from one with everything.
+    # A run uses the encoder of a preset with a BiLSTM, or continues from all of its weights.
     plain = finetune_task(ClassifyTask(), sources, FinetuneInit(result.preset), config, texts / "plain")
     assert not hasattr(load_preset(plain.preset).model.backbone, "bilstm_dim")
     still = replace(config, learning_rate=1e-9)

@@ -1,4 +1,4 @@
-"""From files to a preset, predictions and figures: what is kept, what is frozen, what goes on."""
+"""Fine-tuning from files to a preset, predictions and metrics: best epoch, frozen layers, resumed runs."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def run(home: Path) -> Path:
 
 
 def test_a_preset_answers_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
-    answerer = TaskPredictor(str(run))
-    assert isinstance(answerer.task, ClassifyTask)
-    assert answerer.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
+    predictor = TaskPredictor(str(run))
+    assert isinstance(predictor.task, ClassifyTask)
+    assert predictor.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
@@ -116,7 +116,7 @@ def test_a_finished_run_gives_the_same_again(home: Path, run: Path) -> None:
 
 
 def test_predictions_are_those_of_the_run(home: Path, run: Path, tmp_path: Path) -> None:
-    """Batches of another size, from a preset that was written and read, of a file without labels."""
+    """Predicts with a saved preset, in batches of another size, for a file without labels."""
     texts = [line.split("\t")[1] for line in (home / "dev.tsv").read_text("utf-8").splitlines()[1:]]
     (tmp_path / "texts.tsv").write_text("\n".join(["text", *texts]) + "\n", "utf-8")
     output = tmp_path / "predictions.jsonl"
@@ -166,7 +166,7 @@ def test_faulty_rows_to_learn_from_are_left_out_and_listed(home: Path, tmp_path:
 
 def test_several_workers_are_refused(home: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, strategy="multi_worker")
-    with pytest.raises(ConfigError, match="fine-tuning takes one process"):
+    with pytest.raises(ConfigError, match="`training.strategy` must not be multi_worker"):
         finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder"), config, tmp_path)
 
 
@@ -189,7 +189,7 @@ def test_more_layers_than_there_are_cannot_be_frozen(home: Path, tmp_path: Path)
 
 
 class Scripted(ClassifyTask):
-    """Its figures are given, one for every time it scores."""
+    """A task with scripted metrics, one for each call of `score`."""
 
     figures: list[float]
 

@@ -1,4 +1,4 @@
-"""GLUE's own files, figures and prediction files, task by task."""
+"""GLUE's files, metrics and prediction files, task by task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 PARSES = ["promptID", "pairID", "genre", *(f"sentence{n}_{kind}" for kind in ("binary_parse", "parse") for n in (1, 2))]
-# Task to header, a row, what is read of it (index, texts, label); None is a file without header line.
+# Task to header, a row, and the example read from it (index, texts, label); None is a file without header line.
 LABELLED = {
     "cola": (None, ["gj04", "1", "", 'He "ran'], ("0", ('He "ran',), "1")),
     "sst2": (["sentence", "label"], ["good ", "1"], ("0", ("good ",), "1")),
@@ -54,7 +54,7 @@ LABELLED = {
     ),
 }  # fmt: skip
 GLUE = list(LABELLED)
-# Folders of the real files, with the rows that GLUE published; MRPC's lacks one official row of 3,668.
+# Directories of the real files, with the number of rows published by GLUE; MRPC's lacks one official row of 3,668.
 REAL = {
     "cola": ("CoLA", {"train": 8551, "dev": 1043, "test": 1063}),
     "sst2": ("SST-2", {"train": 67349, "dev": 872, "test": 1821}),
@@ -138,7 +138,7 @@ def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> 
         (
             "qnli",
             ["index\tquestion\tsentence\tlabel", "3\ta\tb\tentailment", "3\tc\td\tentailment"],
-            "line 3: the index must not occur twice. Received: 3, which line 2 has",
+            "line 3: the index must be unique. Received: 3, also in line 2",
         ),
     ],
 )
@@ -221,7 +221,7 @@ def test_labels_are_written_by_index_and_read_in_any_order(tmp_path: Path) -> No
         (["index\tprediction", "0 entailment"], "p.tsv: line 2: expected 2 columns. Received: 1"),
         (["index\tprediction", "0\t1"], "p.tsv: line 2: the label must be one of entailment, not_ent.* Received: '1'"),
         (["index\tprediction", "0\tentailment", "0\tentailment"], "line 3: the index must not occur twice. Rec.*'0'"),
-        (["index\tprediction", "9\tentailment"], "line 2: the index must be that of an example. Received: '9'"),
+        (["index\tprediction", "9\tentailment"], "line 2: the index must be .* of an example. Received: '9'"),
         (["index\tprediction", "0\tentailment"], r"p.tsv: no prediction for index 1 \(f: line 3\)"),
     ],
 )
@@ -239,7 +239,7 @@ def test_presets_say_which_task_they_are_of(task: str) -> None:
 
 
 def test_labels_are_in_the_originals_order() -> None:
-    """As `get_labels` of run_classifier.py has them."""
+    """The order of `get_labels` in run_classifier.py."""
     labels = {task: task_class(task)().labels for task in GLUE if task != "stsb"}
     inference, binary = ("entailment", "not_entailment"), ("0", "1")
     three = ("contradiction", "entailment", "neutral")
@@ -250,7 +250,7 @@ def test_labels_are_in_the_originals_order() -> None:
 
 @pytest.fixture
 def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of predictions of test sets of three rows."""
+    """Returns a directory of predictions for test sets of three rows."""
     small = {name: replace(test_set, rows=3) for name, test_set in submission.TEST_SETS.items()}
     monkeypatch.setattr(submission, "TEST_SETS", small)
     (tmp_path / "predictions").mkdir()
@@ -277,7 +277,7 @@ def test_a_submission_has_the_leaderboards_files(sets: Path, capsys: pytest.Capt
     ("name", "lines", "message"),
     [
         ("RTE.tsv", None, "a submission needs 11 files. Missing: RTE.tsv"),
-        ("RTE.tsv", ["0\tentailment"], "RTE.tsv: must have 3 rows, as the official test set has. Received: 1"),
+        ("RTE.tsv", ["0\tentailment"], "RTE.tsv: must have 3 rows, as in the official test set. Received: 1"),
         ("RTE.tsv", [f"{n}\tentailment" for n in "0123"], "RTE.tsv: must have 3 rows, .* Received: 4"),
         ("CoLA.tsv", ["0\t1", "2\t1", "1\t1"], "CoLA.tsv: line 3: the index must be 1. Received: '2'"),
         ("AX.tsv", ["0\tnot_entailment"], "AX.tsv: line 2: the label must be one of .* Received: 'not_entailment'"),

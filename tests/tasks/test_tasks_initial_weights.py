@@ -1,4 +1,4 @@
-"""Pre-training that goes on from a preset."""
+"""Pre-training that continues from a preset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODEL = BertConfig(
     vocabulary_size=len(VOCABULARY), hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
     max_sequence_length=32, dropout=0.2,
 )  # fmt: skip
-# A rate that moves no weight but zeros: what the run ends with is what it started from.
+# A learning rate that changes only zero weights, so the final weights are the initial ones.
 STILL = TrainingConfig(steps=1, batch_size=8, learning_rate=1e-30, log_every=1, seed=5)
 
 

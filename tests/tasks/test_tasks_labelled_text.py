@@ -1,4 +1,4 @@
-"""Files with named columns: read line by line, or refused with file and line."""
+"""Files with named columns: read line by line, or rejected with file and line."""
 
 from __future__ import annotations
 

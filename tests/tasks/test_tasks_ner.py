@@ -1,4 +1,4 @@
-"""The task `ner`: what it learns of the files, answers of any model, and a run from the command line."""
+"""The task `ner`: scheme and labels, predictions of any model, and a run from the command line."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_type_that_training_lacks(tmp_path):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), length=st.integers(3, 12), scheme=st.sampled_from(["IOB1", "IOB2", "IOBES"]))
 def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
-    """In every scheme, however the sentences are cut."""
+    """Covers every scheme and any split into sentences."""
     word = st.text(LETTERS, min_size=0, max_size=6)
     pairs = st.lists(st.tuples(word, st.sampled_from(LABELS)), min_size=1, max_size=10)
     drawn = data.draw(st.lists(pairs, min_size=1, max_size=4))
@@ -108,7 +108,7 @@ def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
 
 
 def test_the_model_learns_iob2(tmp_path, tokenizer):
-    """In IOB1, B-PER would stand for names that touch others only."""
+    """In IOB1, B-PER would only mark names that are adjacent to another."""
     sentences = read(write(tmp_path, "train", IOB1), NerTask())
     rows = NerTask().fit_labels(sentences).encode(sentences, tokenizer, 16)
     classes = rows.targets[""][rows.weights[""] > 0]
@@ -136,7 +136,7 @@ def test_judged(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [[], ["--document_context"]], ids=["sentences", "documents"])
 def test_a_run(tmp_path, capsys, context):
-    """A tiny model learns the letters that are names; prediction and score give the run's figures."""
+    """A tiny model learns the letters that are names; prediction and score match the run's metrics."""
     random = np.random.default_rng(1)
     documents = []
     for _ in range(24):

@@ -1,4 +1,4 @@
-"""Files of columns: every word once, lines kept, faults named."""
+"""Column files: every word once, lines preserved, errors with file and line."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def test_files_without_tags(tmp_path, content):
         (b"EU NNP O\nof IN\n", FIRST_AND_LAST, r"line 2: expected 3 columns, as in line 1. Received: \['of', 'IN'\]"),
         (b"EU\tO\nNew York\n", FIRST_AND_LAST, "line 2: expected 2 columns, as in line 1"),
         (b"\nEU NNP\n", FIRST_AND_LAST, "line 2: column 1, counted from 0, must be a tag: O, or B-.* Received: 'NNP'"),
-        (b"EU\n", FIRST_AND_LAST, r"line 1: no column -1 of tags. Received: 1 column\(s\): 'EU'"),
-        (b"EU O\n", Columns(2), r"line 1: no column 2 of words. Received: 2 column\(s\)"),
+        (b"EU\n", FIRST_AND_LAST, r"line 1: no column -1 for tags. Received: 1 column\(s\): 'EU'"),
+        (b"EU O\n", Columns(2), r"line 1: no column 2 for words. Received: 2 column\(s\)"),
         (b"EU O\nna\xefve O\n", FIRST_AND_LAST, "line 2: not UTF-8"),
     ],
 )
@@ -153,7 +153,7 @@ def test_predictions_keep_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
     task = NerTask(columns.token, columns.tag, scheme="IOB1")
     sentences = list(task.read(path, InputErrors()))
-    # In two parts, as files larger than memory come.
+    # In two parts, as for files larger than memory.
     task.write(output, iter([(sentences[:1], TAGS[:1]), (sentences[1:], TAGS[1:])]))
     assert output.read_bytes() == expected
     assert task.read_answers(output, sentences) == TAGS
@@ -179,12 +179,12 @@ def test_predictions_of_other_programs(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a O\n", "must go on with 'b', the word at .*eng.train: line 2. Received: the end of the file"),
+        (b"a O\n", "must continue with 'b', the word at .*eng.train: line 2. Received: the end of the file"),
         (b"b O\na O\n", r"line 1: column 0 must be 'a', the word at .*line 1. Received: \['b', 'O'\]"),
         (b"a O\n\nb X\n", "line 3: the last of several columns must be a tag: .*'X'"),
         (b"a\nb\n", "line 1: the last of several columns must be a tag"),
-        (b"a O\nb O\nc O\n", "line 3: must be the end, all words have a tag"),
-        (b"", "must go on with 'a'"),
+        (b"a O\nb O\nc O\n", "line 3: must be the end of the file"),
+        (b"", "must continue with 'a'"),
     ],
 )
 def test_faulty_predictions(tmp_path, content, message):

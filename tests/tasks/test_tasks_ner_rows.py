@@ -1,4 +1,4 @@
-"""Every word is predicted once, with as much around it as fits."""
+"""Every word is predicted once, with as much context as fits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sentences_of(*texts: str, together: bool = False) -> list[Sentence]:
 
 
 def shown(tokenizer: BertTokenizer, rows) -> list[str]:
-    """The pieces of every row, those of weight in capitals."""
+    """Returns the pieces of each row, those with weight in capitals."""
     found = []
     for begin, end in zip(rows.row_splits[:-1], rows.row_splits[1:], strict=True):
         pieces = tokenizer.tokens(rows.token_ids[begin:end])
@@ -121,7 +121,7 @@ def test_windows(sizes, data):
         (window,) = found
         assert is_full(window, offsets, capacity)
         left, right = offsets[first] - offsets[window.start], offsets[window.end] - offsets[last]
-        # No side has more than a word over the other, unless that one has no more.
+        # The sides differ by at most one word, unless one side has no more words.
         assert left <= right + max(sizes) or window.end == len(sizes) or max(sizes) > capacity // 2 - left
         assert right <= left + 2 * max(sizes) or window.start == 0
     for one, other in itertools.pairwise(found):
@@ -133,7 +133,7 @@ def test_windows(sizes, data):
 
 
 def is_full(window: Window, offsets: np.ndarray, capacity: int) -> bool:
-    """Whether no further word fits on either side."""
+    """Returns True if no further word fits on either side."""
     used = offsets[window.end] - offsets[window.start]
     left = window.start == 0 or used + offsets[window.start] - offsets[window.start - 1] > capacity
     last = len(offsets) - 1
@@ -141,7 +141,7 @@ def is_full(window: Window, offsets: np.ndarray, capacity: int) -> bool:
 
 
 def edge(window: Window, word: int, offsets: np.ndarray, first: int, last: int) -> float:
-    """Pieces to the nearer edge of a row that cuts the sentence; below 0 where the word is not in it."""
+    """Returns the pieces to the nearer edge of a row that cuts the sentence; below 0 if the word is not in the row."""
     if not window.start <= word < window.end:
         return -1.0
     left = np.inf if window.start == first else offsets[word] - offsets[window.start]

@@ -1,4 +1,4 @@
-"""Tags are read as conlleval reads them, in every scheme, and figures are its and seqeval's to the last digit."""
+"""Tags are decoded as in conlleval, in every scheme, and metrics match conlleval and seqeval to the last digit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bert_tf.tasks.ner.metric import entity_scores
 from bert_tf.tasks.ner.tags import SCHEMES, Entity, entities, is_tag, scheme_of, tags_of
 
-# What seqeval said, see `make_seqeval.py` beside it.
+# Results of seqeval, see `make_seqeval.py` in the same directory.
 SEQEVAL = Path(__file__).parents[1] / "testdata/seqeval.json"
 TYPES = ("PER", "LOC", "creative-work")
 IOB = ("O", *(f"{letter}-{kind}" for kind in TYPES for letter in "BI"))
@@ -23,7 +23,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 
 
 def sentences(tags: tuple[str, ...]) -> st.SearchStrategy:
-    """Pairs of right and found tags of some sentences, most of them breaking every scheme."""
+    """Returns pairs of gold and predicted tags of some sentences, most of which break every scheme."""
     pairs = st.lists(st.tuples(st.sampled_from(tags), st.sampled_from(tags)), min_size=1, max_size=8)
     return st.lists(pairs, min_size=1, max_size=4).map(
         lambda found: tuple([[pair[side] for pair in sentence] for sentence in found] for side in (0, 1))
@@ -90,11 +90,11 @@ def test_schemes():
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        ("O I-A O B-A", "line 1: .*Received: 'I-A' after 'O', as in IOB1, but 'B-A' after 'O', as in IOB2, at line 3"),
-        ("B-A I-B", "line 1: .*'I-B' after 'B-A', as in IOB1, but 'B-A' after 'O', as in IOB2, at line 0"),
-        ("S-A I-A E-A", "line 1: .*'I-A' after 'S-A', as in no IOBES, but 'E-A' after 'I-A', as in IOBES, at line 2"),
-        ("B-A E-A B-A", "line 2: .*'O' after 'B-A', as in no IOBES, but 'E-A' after 'B-A', as in IOBES, at line 1"),
-        ("B-A E-B", "line 1: .*'E-B' after 'B-A', as in no IOBES"),
+        ("O I-A O B-A", r"line 1: .*Received: 'I-A' after 'O' \(IOB1\), but 'B-A' after 'O' \(IOB2\) at line 3"),
+        ("B-A I-B", r"line 1: .*'I-B' after 'B-A' \(IOB1\), but 'B-A' after 'O' \(IOB2\) at line 0"),
+        ("S-A I-A E-A", r"line 1: .*'I-A' after 'S-A' \(invalid in IOBES\), but 'E-A' after 'I-A' \(IOBES\) at line 2"),
+        ("B-A E-A B-A", r"line 2: .*'O' after 'B-A' \(invalid in IOBES\), but 'E-A' after 'B-A' \(IOBES\) at line 1"),
+        ("B-A E-B", r"line 1: .*'E-B' after 'B-A' \(invalid in IOBES\)"),
     ],
 )
 def test_contradictions(tags, message):

@@ -1,4 +1,4 @@
-"""Outputs come back in the order of the rows, without padding, however they were batched."""
+"""Outputs are in the order of the rows, without padding, for any batching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets that imports bring and pre-training never makes: without pooler, or with one head."""
+"""Presets that only imports produce, not pre-training: without pooler, or with one head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled passages: whole documents on one side, no label in the text, nothing twice."""
+"""Labelled passages: whole documents in one split, no label in the text, no duplicates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def corpus(path: Path, documents: int, word: str) -> Path:
 
 
 def rows_of(path: Path) -> list[tuple[str, ...]]:
-    """Returns text and label of every row."""
+    """Returns text and label of each row."""
     return [row for _, row in read_rows(path, ["text", "label"], InputErrors())]
 
 
@@ -33,7 +33,7 @@ def split(files: list[Path], out: Path) -> tuple[list[Path], list[Path]]:
 
 
 def words_of(files: list[Path]) -> set[str]:
-    """Returns the first two words of every paragraph, which name its document."""
+    """Returns the first two words of each paragraph, which name its document."""
     lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines() if line]
     return {" ".join(line.split()[:2]) for line in lines}
 
@@ -64,7 +64,7 @@ def test_what_is_held_out_is_in_no_training_text(tmp_path: Path) -> None:
 
 
 def test_the_side_of_a_document_does_not_depend_on_the_others(tmp_path: Path) -> None:
-    """Another version of a library, or another set of files, leaves the documents that stay where they are."""
+    """Documents stay in their split if the set of files or a library version changes."""
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt", 60, "fin")]
     before = [words_of(side) for side in split(files, tmp_path / "before")]
     later = [corpus(tmp_path / "fish.txt", 70, "fin"), corpus(tmp_path / "trees.txt", 20, "leaf"), files[0]]
@@ -103,6 +103,6 @@ def test_the_same_input_gives_the_same_files(tmp_path: Path) -> None:
         write_passages(*sides, tmp_path / out, most_passages=60)
     for side in ("train.tsv", "dev.tsv"):
         assert (tmp_path / "one" / side).read_bytes() == (tmp_path / "two" / side).read_bytes()
-    # A step that looks at the time of change has nothing to do again.
+    # The modification time is unchanged, so a build step does not run again.
     assert split(files, tmp_path) == sides
     assert [path.stat().st_mtime_ns for side in sides for path in side] == times

@@ -16,7 +16,7 @@ def test_every_piece_is_kept_once_and_with_context(length, most):
         last = min(window.first + most, length)
         assert window.first <= begin <= end <= last
         kept += range(begin, end)
-        # On the side where the text goes on, half of what the row shares with its neighbour.
+        # On a side where the text continues, half of the overlap with the neighbouring row.
         for at_edge, context in ((window.first == 0, begin - window.first), (last == length, last - end)):
             assert at_edge or context >= most // 4
     assert kept == list(range(length))

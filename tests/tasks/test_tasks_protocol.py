@@ -1,4 +1,4 @@
-"""Several runs of a task: which there are, which is the best, and what becomes of those that fail."""
+"""Sweeps of a task: list of runs, selection of the best one, failed runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_runs_are_refused() -> None:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the runs made, whose accuracy is that of `FIGURES` by seed; None fails."""
+    """Returns the names of the executed runs; their accuracy is that of `FIGURES` by seed, and None fails."""
     names: list[str] = []
 
     def run(task, sources, start, config, output: Path, input_errors: InputErrors) -> Finetuned:
@@ -114,6 +114,6 @@ def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatc
 def test_nothing_but_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
     runs = [trial for trial in trials(CONFIG, paper_grid=False, restarts=4) if FIGURES[trial.config.seed] is None]
     files = TaskFiles(Path("train"), Path("dev"))
-    with pytest.raises(TrainingError, match="none of 1 runs came to its end; the last: the loss is nan"):
+    with pytest.raises(TrainingError, match="none of 1 runs finished.* the loss is nan"):
         finetune_trials(ClassifyTask(), files, FinetuneInit(Path("p")), runs, tmp_path, InputErrors())
     assert not (tmp_path / "preset").exists()

@@ -1,4 +1,4 @@
-"""What `bert-tf pretrain` refuses: the message names file and field, and nothing is written."""
+"""Errors of `bert-tf pretrain`: the message names file and field, and nothing is written."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_going_on_with_other_settings(trained, capsys, setting, field):
 
 @pytest.mark.slow
 def test_going_on_with_other_replicas(trained):
-    """In a process of its own: the devices are split before TensorFlow starts."""
+    """Runs in a separate process, because devices are split before TensorFlow starts."""
     paths = ["--data", trained / "data", "--model", trained / "model.json", "--output", trained / "run", "--steps", "4"]
     settings = ["--set", "training.batch_size=8", "training.strategy=mirrored", "training.num_replicas=2"]
     command = [sys.executable, "-m", "bert_tf", "pretrain", *map(str, paths), *settings]
@@ -168,7 +168,7 @@ def test_going_on_with_other_replicas(trained):
 
 @pytest.mark.parametrize("fields", [{"mask_share": 0.5}, {"seed": 3}])
 def test_going_on_with_other_data(trained, capsys, fields):
-    """Records without masks are the same bytes however they are to be masked."""
+    """Records without masks have the same bytes for any masking."""
     if not (trained / str(fields)).exists():
         write_small_data(trained, str(fields), **fields)
     assert pretrain(trained, data=str(fields)) == 1
@@ -206,7 +206,7 @@ def test_a_full_disk(folder, capsys, monkeypatch):
 
 
 def test_nothing_but_damaged_checkpoints(folder, capsys):
-    """Started again and again, it refuses, and says what to do."""
+    """Every restart raises an error that names the next step."""
     assert pretrain(folder, "training.checkpoint_every=2") == 0
     for path in (folder / "run/checkpoints").glob("*/optimizer.npz"):
         os.truncate(path, 1000)

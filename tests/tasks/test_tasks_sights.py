@@ -1,4 +1,4 @@
-"""What a run over a data directory shows beside its figures."""
+"""Evaluation context: the information that a run over a data directory shows next to its metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAINING = TrainingConfig(
 
 
 def write_data(directory, length):
-    """Random words, half as many to be held out as to be trained on."""
+    """Writes random words; the validation set is half as large as the training set."""
     directory.mkdir(parents=True)
     random = np.random.default_rng(length)
     documents = [

@@ -1,4 +1,4 @@
-"""Pre-training on single segments: what has no targets is neither built nor saved."""
+"""Pre-training on single segments: heads without targets are neither built nor saved."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_run_has_neither_pooler_nor_next_sentence_head(data: Path, tmp_path: P
     figures = pretraining.run_evaluation(preset, data)
     assert not [name for name in figures if "nsp" in name]
     assert figures["mlm_loss"] == pytest.approx((result.evaluation or {})["mlm_loss"], rel=1e-5)
-    # A run that was begun with a pooler is refused by the name of this field.
+    # Resuming a run that started with a pooler raises an error that names this field.
     state = json.loads((tmp_path / "run/checkpoints/step-00000002/state.json").read_text(encoding="utf-8"))
     assert state["run"]["model.pooler"] is False
 

@@ -36,7 +36,7 @@ def test_fates(gold: list, predicted: list, fates: list[str]) -> None:
 
 
 def apart(draw_labels: str):
-    """Spans that do not overlap, as those of one side do not."""
+    """Returns spans that do not overlap, like those of one side."""
     places = st.lists(st.integers(0, 59), unique=True, max_size=12).map(sorted)
     pairs = places.map(lambda p: list(itertools.pairwise(p))[::2])
     return pairs.flatmap(

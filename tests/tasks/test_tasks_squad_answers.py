@@ -1,4 +1,4 @@
-"""The n best answers beside a search through all spans, n = 1 among them."""
+"""The n best answers compared with a search through all spans, including n = 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKENIZER = tokenizer()
 
 
 def all_spans(asked, windows: Windows, number: int, outputs, longest: int) -> dict[str, float]:
-    """The best score of every text, by trying all spans that start in the window of most context."""
+    """Returns the best score of each text, from all spans that start in the window with the most context."""
     start, end = (outputs[name].astype(float) for name in ("start_logits", "end_logits"))
     scored = scored_tokens(windows, int(windows.examples[-1]) + 1)
     best: dict[str, float] = {}

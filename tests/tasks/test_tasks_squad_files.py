@@ -1,4 +1,4 @@
-"""Files of SQuAD's layout: what is read, what is a fault and what it is called; predictions and figures."""
+"""Files of SQuAD's layout: examples, input errors and their messages, predictions and metrics."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def test_offsets_are_code_points_and_white_space_is_loose(tmp_path: Path) -> Non
             {"answers": [{"text": "Bonn", "answer_start": 0}]},
             "the answer is not in the context at all. Received: 'Köln'",
         ),
-        ({"answers": [{"text": "Rhein", "answer_start": 3}]}, "3; the answer stands at character 17. Received: 'n"),
-        ({"answers": [{"text": "Rhein", "answer_start": -1}]}, "-1; the answer stands at character 17. Received: ''"),
+        ({"answers": [{"text": "Rhein", "answer_start": 3}]}, "3; the answer is at character 17. Received: 'n"),
+        ({"answers": [{"text": "Rhein", "answer_start": -1}]}, "-1; the answer is at character 17. Received: ''"),
         ({"answers": [{"text": "Rhein", "answer_start": "18"}]}, "`answer_start` must be an integer. Received: '18'"),
-        ({"answers": [{"text": " ", "answer_start": 4}]}, "`text` must be a text that is not empty. Received: ' '"),
+        ({"answers": [{"text": " ", "answer_start": 4}]}, "`text` must be a non-empty string. Received: ' '"),
         ({"answers": []}, "a labelled question must have `answers`. Received: none"),
         ({"answers": {}}, "`answers` must be a list. Received: {}"),
-        ({"question": "  "}, "`question` must be a text that is not empty"),
+        ({"question": "  "}, "`question` must be a non-empty string"),
         ({"id": "a"}, "`id` must be unique"),
-        ({"is_impossible": True}, "squad1 is of questions that have an answer; squad2 takes others"),
+        ({"is_impossible": True}, "squad1 requires an answer to every question. Use the task `squad2`"),
         ({"is_impossible": "no"}, "`is_impossible` must be true or false. Received: 'no'"),
     ],
 )
@@ -78,11 +78,11 @@ def test_a_faulty_question_is_named_and_may_be_skipped(tmp_path: Path, fields: d
         ('{"data": [{}]}', "data[0]: `paragraphs` must be a list. Received: None"),
         (
             '{"data": [{"paragraphs": [{"context": " ", "qas": []}]}]}',
-            "data[0].paragraphs[0]: `context` must be a text",
+            "data[0].paragraphs[0]: `context` must be a non-empty string",
         ),
         ('{"data": [{"paragraphs": [{"context": "a"}]}]}', "data[0].paragraphs[0]: `qas` must be a list"),
         ('{"data": [{"paragraphs": [{"context": "a", "qas": [7]}]}]}', "paragraphs[0].qas[0]: must be an object"),
-        ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}', "`id` must be a text"),
+        ('{"data": [{"paragraphs": [{"context": "a", "qas": [{"id": 7}]}]}]}', "`id` must be a non-empty string"),
         ("\udcff", "not UTF-8"),
     ],
 )
@@ -155,7 +155,7 @@ def answered(odds: float, *texts: str) -> SquadAnswer:
 
 def test_the_threshold_is_tuned_on_best_texts() -> None:
     examples = [example("q", "x y", "x", name="a"), example("q", "x y", name="b"), example("q", "x y", "y", name="c")]
-    # The right answer to `c` is not given at the old threshold.
+    # At the old threshold, the gold answer to `c` is not predicted.
     answers = [answered(-3.0, "x"), answered(4.0, "", "y"), answered(2.0, "", "y")]
     assert Squad2Task().calibrate(examples, answers).null_threshold == 3.0
     wrong = [answered(-3.0, "y"), answered(4.0, "y"), answered(2.0, "x")]
@@ -182,8 +182,8 @@ def test_files_of_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": "x", "a": "y"}', "a name must stand once in an object. Received twice: 'a'"),
-        ('{"a": ["x"]}', "id a: must be a text. Received: ['x']"),
+        ('{"a": "x", "a": "y"}', "must be unique. Received twice: 'a'"),
+        ('{"a": ["x"]}', "id a: must be a string. Received: ['x']"),
         ('{"z": "x"}', "has no prediction for any of the 1 questions"),
     ],
 )

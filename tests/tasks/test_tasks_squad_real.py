@@ -1,4 +1,4 @@
-"""The published evaluation's figures of published predictions, and what word pieces can express of real answers."""
+"""The published evaluation's metrics of published predictions, and the coverage of real answers by word pieces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_figures_are_those_of_the_official_script(shared_data: Path, name: str) 
         assert isinstance(task, Squad2Task) <= (set(figures) == set(reference))
 
 
-# Questions whose first answer is part of a word piece only; the others not found have more than the 30 tokens.
+# Questions whose first answer is part of a word piece only; the other missing ones have more than 30 tokens.
 @pytest.mark.parametrize(
     ("name", "vocabulary", "most_lost"),
     [("xquad.en", "uncased", 1), ("xquad.de", "multilingual-cased", 0), ("xquad.zh", "multilingual-cased", 0),

@@ -1,4 +1,4 @@
-"""From files to answers: a small model learns its questions, after another set, alone and in an ensemble."""
+"""Training on SQuAD files: a small model learns its questions, after another set, alone and in an ensemble."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = ("--max_seq_length", "32", "--max_query_length", "8", "--doc_stride",
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A preset, and questions for the word after a letter, of which every fourth asks for one that is not there."""
+    """Returns a preset and questions for the word after a letter; every fourth question has no answer."""
     folder = tmp_path_factory.mktemp("squad")
     config = BertConfig(
         vocabulary_size=len(VOCABULARY), hidden_dim=32, num_layers=2, num_heads=2, intermediate_dim=64, dropout=0.0,

@@ -1,4 +1,4 @@
-"""Windows beside a plain walk over every span, as the original's run_squad.py goes."""
+"""Windows compared with a plain loop over every span, as in the original's run_squad.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKENIZER = tokenizer()
 
 
 def plain_windows(size: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Begin and size of each window."""
+    """Returns begin and size of each window."""
     windows, begin = [], 0
     while True:
         held = min(size - begin, room)
@@ -133,7 +133,7 @@ def test_contexts_are_tokenized_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_without_room_for_a_context_are_refused() -> None:
-    with pytest.raises(ValueError, match="must exceed `max_query_length` by 4 at least. Received: 67 and 64"):
+    with pytest.raises(ValueError, match="must exceed `max_query_length` by at least 4. Received: 67 and 64"):
         Squad1Task().encode([example("q", "a")], TOKENIZER, 67)
 
 

@@ -1,4 +1,4 @@
-"""The task `swag`: files of its header, four pairs a row, predictions, and a run from the command line."""
+"""The task `swag`: files with its header, four pairs a row, predictions, and a run from the command line."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_real_files_are_read_whole(shared_data, name, count):
 
 @pytest.mark.slow
 def test_a_run(tmp_path, capsys):
-    """A tiny model learns that the right ending has an `h`; prediction and score give the run's figures."""
+    """A tiny model learns that the right ending has an `h`; prediction and score match the run's metrics."""
     random = np.random.default_rng(1)
     rows = []
     for number in range(48):

@@ -1,4 +1,4 @@
-"""Rows of one or two texts are the original's, windows cover what is longer, and answers are means over windows."""
+"""Rows of one or two texts match the original, windows cover longer texts, and predictions are means over windows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tokens_of(rows: EncodedRows) -> list[list[str]]:
 
 
 def original_row(texts: list[list[str]], length: int) -> list[str]:
-    """What run_classifier.py makes of tokens: `_truncate_seq_pair`, then [CLS] and [SEP]."""
+    """Returns the row of run_classifier.py: `_truncate_seq_pair`, then [CLS] and [SEP]."""
     texts = [list(text) for text in texts]
     while sum(map(len, texts)) > length - 1 - len(texts):
         max(reversed(texts), key=len).pop()
@@ -83,7 +83,7 @@ def test_many_rows_are_packed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=2), st.integers(7, 24))
 @always([8, 8], 18)
 def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: int) -> None:
-    # The tokens of a text are numbers that say where they stood.
+    # The tokens of a text are their positions.
     room = length - 1 - len(counts)
     begin, end = np.zeros(len(counts), np.int64), np.array(counts)
     longer = int(np.argmax(counts))
@@ -96,7 +96,7 @@ def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: in
     assert all(last - first == width for first, last in zip(firsts, lasts, strict=True))
     steps = np.diff(firsts)
     assert width == room - (min(counts[1 - longer], room // 2) if len(counts) == 2 else 0)
-    # One of two texts of about one length may be whole where the other is cut to half of the room.
+    # Of two texts of similar length, one may be complete while the other is truncated to half of the room.
     assert (len(windows) > 1) == (counts[longer] > width)
     assert (steps > 0).all() and (steps <= max(1, 0.75 * width)).all()
     for starts, stops in windows:

@@ -1,4 +1,4 @@
-"""Fine-tuning on texts, from files to figures, through the command line."""
+"""Fine-tuning on texts through the command line, from files to metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def texts(label: str, count: int, chooser: random.Random, words: int = 5) -> list[str]:
-    """Returns texts of letters that say their label."""
+    """Returns texts whose letters determine their label."""
     letters = {"x": "abcdefgh", "neutral": "ijklm", "entailment": "vwxy"}.get(label, "nopqrstu")
     return [" ".join(chooser.choices(letters, k=words)) for _ in range(count)]
 
@@ -72,7 +72,7 @@ def test_mnli_with_its_mismatched_set_and_the_diagnostic_one(encoder: Path, tmp_
 
 @pytest.mark.slow
 def test_an_encoder_that_reads_from_left_to_right(tmp_path: Path, run: Run) -> None:
-    """There [CLS] stands before the text and is the same for all of them."""
+    """In a left-to-right encoder, [CLS] precedes the text and is the same for all texts."""
     chooser, data = random.Random(1), tmp_path / "SST-2"
     data.mkdir()
     for name, count in (("train", 60), ("dev", 20)):
@@ -87,7 +87,7 @@ def test_an_encoder_that_reads_from_left_to_right(tmp_path: Path, run: Run) -> N
 
 @pytest.mark.slow
 def test_long_texts_of_unequal_labels_in_windows(encoder: Path, tmp_path: Path, run: Run) -> None:
-    """What tells the labels apart stands beyond the first row of a text."""
+    """The words that determine the label are beyond the first row of a text."""
     chooser, data = random.Random(0), tmp_path / "data"
     data.mkdir()
     for name, count in (("train.csv", 40), ("dev.csv", 10)):

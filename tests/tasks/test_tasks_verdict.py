@@ -1,4 +1,4 @@
-"""Answers that are all alike are said to be, and faults are refused or listed."""
+"""Diagnostics of collapsed predictions, and input errors that are raised or listed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def spans(heading: str, *pairs: tuple[tuple, tuple]) -> list[ScoredSpans]:
 
 
 @pytest.mark.parametrize(
-    ("judged", "remark"),
+    ("scored", "remark"),
     [
         (labels("ab", 0.9, 0.8), "all 2 examples were given the label 'a'"),
         (labels("ab", 0.9, 0.2), ""),
         (labels("aa", 0.9, 0.8), ""),
         (numbers((0, 2.0), (5, 2.01)), "all 2 examples were given about the same number"),
         (numbers((0, 2.0), (5, 2.5)), ""),
-        (spans("", (SPAN, ()), ((), ())), "no span was found in 2 texts, 1 of which have some"),
+        (spans("", (SPAN, ()), ((), ())), "no span was predicted in 2 texts, but 1 have gold spans"),
         (spans("", (SPAN, SPAN), ((), SPAN)), ""),
-        (spans("who?", (SPAN, SPAN), ((), SPAN)), "every one of 2 questions was answered, of which 1 have no answer"),
+        (spans("who?", (SPAN, SPAN), ((), SPAN)), "all 2 questions were answered, but 1 have no answer"),
         (spans("who?", (SPAN, SPAN), (SPAN, SPAN)), ""),
     ],
 )

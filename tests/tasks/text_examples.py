@@ -25,7 +25,7 @@ CONFIG = BertConfig(
 
 
 def write_preset(directory: Path, **fields: Any) -> Path:
-    """Writes an encoder with random weights, drawn the same way each time."""
+    """Writes an encoder with random weights from a fixed seed."""
     keras.utils.set_random_seed(3)
     save_preset(BertBackbone(replace(CONFIG, **fields)), directory, VOCABULARY, lowercase=True)
     return directory

@@ -1,4 +1,4 @@
-"""The smallest task of labels for tokens: `word/LABEL word/LABEL` a line, every word one word piece."""
+"""A minimal task of token labels: `word/LABEL word/LABEL` on each line, every word one word piece."""
 
 from __future__ import annotations
 

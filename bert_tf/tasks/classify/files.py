@@ -13,30 +13,30 @@ from bert_tf.tasks.input_errors import InputErrors
 
 TSV, CSV, JSONL = ".tsv", ".csv", ".jsonl"
 SUFFIXES = (TSV, CSV, JSONL)
-# The csv module refuses cells of more than 131,072 characters unless told otherwise.
+# The csv module's default limit is 131,072 characters a cell.
 _LONGEST_CELL = 2**31 - 1
 
 Row = tuple[str, tuple[str, ...]]
 
 
 def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
-    """Reads a file of the form that its suffix says, line by line.
+    """Reads a file row by row, in the format of its suffix.
 
-    .tsv: tab-separated with a header line; quotes are ordinary characters, as in GLUE's files. .csv: as RFC 4180 has
-    it, with a header line; a cell in quotes may hold commas, tabs and line breaks. .jsonl: an object a line; a number,
-    true or false is taken as JSON writes it.
+    .tsv: tab-separated with a header line; quotes are ordinary characters, as in GLUE's files. .csv: RFC 4180 with a
+    header line; a quoted cell may contain commas, tabs and line breaks. .jsonl: one object a line; numbers, true and
+    false are read as their JSON text.
 
     Args:
-        path: the file, UTF-8, with or without a byte order mark, lines ended by LF or CRLF.
-        columns: names from the header, or keys.
-        problems: takes rows of another width, or without some column, and empty cells.
+        path: the file, UTF-8, with or without a byte order mark, lines terminated by LF or CRLF.
+        columns: column names from the header, or keys.
+        input_errors: collects rows of another width or without some column, and empty cells.
 
     Yields:
         File and line, and the cells of `columns`.
 
     Raises:
-        ValueError: naming file and line, for another suffix, an empty file, a missing column, quotes that do not close,
-            or bytes that are not UTF-8; and for what `problems` does not skip.
+        ValueError: for another suffix, an empty file, a missing column, unclosed quotes, bytes that are not UTF-8, and
+            errors that `input_errors` does not skip, with file and line.
     """
     if path.suffix not in SUFFIXES:
         raise ValueError(f"{path}: the name must end in {', '.join(SUFFIXES)}. Received: {path.suffix!r}")
@@ -50,7 +50,7 @@ def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> 
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file without their ends. Raises ValueError naming the line of bytes that are not."""
+    """Yields the lines of a UTF-8 file without line ends. Raises ValueError for other bytes, with file and line."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
@@ -92,10 +92,10 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yields each row with the line that it begins on."""
+    """Yields each row with the number of its first line."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open("rb") as file:
-        # Lines keep their ends: those within quotes are text.
+        # Lines keep their line ends, which are text inside quotes.
         reader = csv.reader((_decoded(path, number, line) for number, line in enumerate(file, start=1)), strict=True)
         while True:
             begin = reader.line_num + 1

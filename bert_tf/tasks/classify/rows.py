@@ -1,4 +1,4 @@
-"""Rows of one or two texts: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, cut to what a row holds or read in windows."""
+"""Encodes one or two texts as `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncated or split into windows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 
-# Rows that are padded at once while they are packed.
+# Number of rows that are padded and packed at once.
 _PART = 4096
-# What neighbouring windows have in common at least, as a share of a window.
+# Minimum overlap of neighbouring windows, as a share of a window.
 _OVERLAP = 0.25
 
 
 @dataclass(frozen=True)
 class TextExample:
-    """One or two texts.
+    """An example of one or two texts.
 
     Args:
         place: file and line.
-        texts: one or two.
-        label: the right one, a number as the file has it; None where it is not known.
-        key: what predictions name the example by, where their format does.
+        texts: one or two texts.
+        label: the gold label, or the gold number as text; None if unknown.
+        key: index of the example in files of predictions, if their format has one.
     """
 
     place: str
@@ -38,15 +38,15 @@ class TextExample:
 def text_rows(
     examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, windows: bool = False
 ) -> EncodedRows:
-    """Returns the rows of texts, without targets.
+    """Encodes texts as rows, without targets.
 
     Args:
-        examples: all of one text, or all of two.
-        tokenizer: the preset's.
-        length: tokens of a row at most. What is longer loses tokens from the end of its longer text.
-        windows: whether to make several rows of what is longer instead: windows of its longer text, the first of
-            equally long ones, which overlap by a quarter at least and cover all of it. The other text is in each of
-            them, cut to half of a row.
+        examples: all with one text, or all with two.
+        tokenizer: the preset's tokenizer.
+        length: maximum tokens of a row. Longer examples are truncated at the end of their longer text.
+        windows: whether to split longer examples into several rows instead. The longer text (the first of equally long
+            ones) is covered by windows that overlap by at least a quarter. Each window also holds the other text,
+            truncated to half of a row.
     """
     columns = [tokenizer.tokenize([example.texts[n] for example in examples]) for n in range(_width(examples))]
     begins = np.stack([column.row_splits[:-1] for column in columns])
@@ -71,7 +71,7 @@ def text_rows(
 
 
 def mean_of_windows(values: np.ndarray, rows: EncodedRows, examples: int) -> np.ndarray:
-    """Returns for each example the mean of its rows' values: float64 (examples, ...) of (N, ...)."""
+    """Returns the mean value of each example's rows: float64 (examples, ...) from (N, ...)."""
     sums = np.zeros((examples, *values.shape[1:]))
     np.add.at(sums, rows.examples, values)
     counts = np.bincount(rows.examples, minlength=examples)
@@ -85,12 +85,12 @@ def _width(examples: Sequence[TextExample]) -> int:
 def _packed(
     columns: Sequence[RaggedIds], begins: np.ndarray, ends: np.ndarray, tokenizer: BertTokenizer, length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the tokens of rows, how many each has and how many of these are its first segment's, all int32."""
+    """Returns the tokens of rows, the length of each row and of its first segment, all int32."""
     segments = [_sliced(*arguments) for arguments in zip(columns, begins, ends, strict=True)]
     packed = {name: values.numpy() for name, values in pack(segments, tokenizer.vocabulary, length).items()}
-    there = packed["padding_mask"] == 1
-    first = there & (packed["segment_ids"] == 0)
-    return packed["token_ids"][there], there.sum(axis=1, dtype=np.int32), first.sum(axis=1, dtype=np.int32)
+    mask = packed["padding_mask"] == 1
+    first = mask & (packed["segment_ids"] == 0)
+    return packed["token_ids"][mask], mask.sum(axis=1, dtype=np.int32), first.sum(axis=1, dtype=np.int32)
 
 
 def _sliced(column: RaggedIds, begins: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:
@@ -100,7 +100,7 @@ def _sliced(column: RaggedIds, begins: np.ndarray, ends: np.ndarray) -> tf.Ragge
 
 
 def _windows(begins: np.ndarray, ends: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns begins and ends, (columns, rows), and the example of every row, of texts read in windows of `room`."""
+    """Splits texts into windows of `room` tokens; returns begins and ends, (columns, rows), and each row's example."""
     cuts: list[tuple[int, np.ndarray, np.ndarray]] = []
     for number, (begin, end) in enumerate(zip(begins.T, ends.T, strict=True)):
         if (end - begin).sum() <= room:
@@ -112,7 +112,7 @@ def _windows(begins: np.ndarray, ends: np.ndarray, room: int) -> tuple[np.ndarra
 
 
 def _windows_of(begin: np.ndarray, end: np.ndarray, room: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields begins and ends, (columns,), of the windows of one example."""
+    """Yields begins and ends, (columns,), of each window of one example."""
     lengths = end - begin
     longer = int(lengths.argmax())
     kept = np.minimum(lengths, room // 2)

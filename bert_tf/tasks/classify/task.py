@@ -1,4 +1,4 @@
-"""`classify`: one label, or one number, for a text or a pair of texts, from the user's own files."""
+"""Tasks `classify` and `regression`: a label or a number for a text or a pair of texts, from the user's files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PREDICTIONS_NAME = "predictions.jsonl"
 
 @dataclass(frozen=True)
 class ClassifyTask(TextTask):
-    """Labels by name, in files of `labelled_text.read_rows`.
+    """Text classification with files of `files.read_rows`.
 
     Args:
-        label_column: name of the label's column.
-        class_weights: () weighs all examples alike; `("balanced",)` each in inverse proportion to how frequent its
-            label is in training; `("spam=5", ...)` those of the labels named, the others 1.
-        label_weights: the weights by that, in the order of `labels`; () where all are 1, and before `fitted`.
+        label_column: name of the label column.
+        class_weights: () weighs all examples 1; `("balanced",)` weighs each by the inverse frequency of its label in
+            training; `("spam=5", ...)` sets the weights of the named labels, the others are 1.
+        label_weights: the resulting weights, in the order of `labels`; () if all are 1, and before `fit_labels`.
     """
 
     name: ClassVar[str] = "classify"
@@ -45,7 +45,7 @@ class ClassifyTask(TextTask):
     label_weights: tuple[float, ...] = ()
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
-        """Reads rows; a label that `fitted` did not see is a fault."""
+        """Reads examples; a label that does not occur in training is an input error."""
         for example in _read(path, self.text_names, self.label_column, input_errors, labelled):
             if labelled and self.labels and example.label not in self.labels:
                 known = ", ".join(self.labels)
@@ -54,7 +54,7 @@ class ClassifyTask(TextTask):
             yield example
 
     def fit_labels(self, examples: Sequence[TextExample]) -> Self:
-        """Returns the task with labels and weights. Raises ValueError for the weight of a label that never occurs."""
+        """Returns the task with labels and weights. Raises ValueError for a weight of an unknown label."""
         task = super().fit_labels(examples)
         if not self.class_weights:
             return task
@@ -62,20 +62,20 @@ class ClassifyTask(TextTask):
             gold = [str(example.label) for example in examples]
             balanced = compute_class_weight(BALANCED, classes=np.array(task.labels), y=gold)
             return replace(task, label_weights=tuple(balanced.tolist()))
-        given = dict(map(_label_weight, self.class_weights))
-        for label in given:
+        weights = dict(map(_label_weight, self.class_weights))
+        for label in weights:
             if label not in task.labels:
                 known = ", ".join(task.labels)
                 raise ValueError(f"`class_weights`: label {label!r} never occurs in training; known: {known}")
-        return replace(task, label_weights=tuple(given.get(label, 1.0) for label in task.labels))
+        return replace(task, label_weights=tuple(weights.get(label, 1.0) for label in task.labels))
 
     def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the numbers of the labels, and the weights of these."""
+        """Returns the label indices and their weights."""
         targets, _ = super().targets(examples)
         return targets, np.array(self.label_weights, np.float32)[targets] if self.label_weights else None
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> dict[str, float]:
-        """Returns accuracy, the mean of the labels' F1, and the accuracy of always giving the most frequent label."""
+        """Returns accuracy, macro F1, and the accuracy of the majority baseline."""
         gold, predicted = [str(example.label) for example in examples], [answer.label for answer in answers]
         return {
             "accuracy": metrics.accuracy(gold, predicted),
@@ -84,7 +84,7 @@ class ClassifyTask(TextTask):
         }
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
-        """Writes JSON lines: the texts, `label`, and `probabilities` by label name."""
+        """Writes JSON lines with the texts, `label`, and `probabilities` by label name."""
         _write(
             path,
             (
@@ -99,18 +99,18 @@ class ClassifyTask(TextTask):
         )
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
-        """Reads the `label` of each of the JSON lines, which are in the order of the examples."""
+        """Reads `label` from JSON lines in the order of the examples."""
         return [LabelAnswer(str(label), ()) for _, label in _values(path, "label", len(examples))]
 
 
 @dataclass(frozen=True)
 class RegressionTask(NumberTask):
-    """Numbers, in files of `labelled_text.read_rows`; the model learns them with mean 0 and deviation 1.
+    """Regression with files of `files.read_rows`; targets are standardized to mean 0 and deviation 1.
 
     Args:
-        label_column: name of the number's column.
-        mean: of the numbers in training.
-        deviation: their standard deviation.
+        label_column: name of the column of numbers.
+        mean: mean of the training numbers.
+        deviation: standard deviation of the training numbers.
     """
 
     name: ClassVar[str] = "regression"
@@ -122,7 +122,7 @@ class RegressionTask(NumberTask):
     deviation: float = 1.0
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
-        """Reads rows; what is no number is a fault."""
+        """Reads examples; a label that is not a number is an input error."""
         for example in _read(path, self.text_names, self.label_column, input_errors, labelled):
             if labelled and not _is_number(example.label):
                 input_errors.add(example.place, f"`{self.label_column}` must be a number. Received: {example.label!r}")
@@ -130,22 +130,22 @@ class RegressionTask(NumberTask):
             yield example
 
     def fit_labels(self, examples: Sequence[TextExample]) -> Self:
-        """Returns the task with mean and deviation."""
+        """Returns the task with mean and standard deviation of the examples."""
         numbers = right_numbers(examples)
         return replace(self, mean=float(np.mean(numbers)), deviation=float(np.std(numbers)))
 
     def targets(self, examples: Sequence[TextExample]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Returns the numbers as the model learns them."""
+        """Returns the standardized numbers, float32."""
         numbers = np.array(right_numbers(examples))
         return ((numbers - self.mean) / self.deviation).astype(np.float32), None
 
     def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
-        """Returns numbers as the files have them."""
+        """Returns the predicted numbers on the scale of the files."""
         answers = super().answers(examples, rows, outputs)
         return [NumberAnswer(self.mean + self.deviation * answer.number) for answer in answers]
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
-        """Returns both correlations, in [-1, 1], and the mean squared error."""
+        """Returns the Pearson and Spearman correlations, in [-1, 1], and the mean squared error."""
         gold, predicted = right_numbers(examples), [answer.number for answer in answers]
         return {
             "pearson": metrics.pearson(gold, predicted),
@@ -154,7 +154,7 @@ class RegressionTask(NumberTask):
         }
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
-        """Writes JSON lines: the texts, and `number`."""
+        """Writes JSON lines with the texts and `number`."""
         _write(
             path,
             (
@@ -165,7 +165,7 @@ class RegressionTask(NumberTask):
         )
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
-        """Reads the `number` of each of the JSON lines, which are in the order of the examples."""
+        """Reads `number` from JSON lines in the order of the examples."""
         numbers = []
         for place, number in _values(path, "number", len(examples)):
             if not _is_number(number):
@@ -189,7 +189,7 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:
-    """Yields file and line, and what each of `count` JSON lines has under `key`."""
+    """Yields file and line, and the value of `key`, for each of `count` JSON lines."""
     number = 0
     for number, line in enumerate(lines_of(path), start=1):
         place = f"{path}: line {number}"

@@ -1,14 +1,14 @@
-"""Features on disk: outputs of an encoder's layers, kept once and read as often as needed.
+"""Cache of features on disk: outputs of an encoder's layers, computed once.
 
-    manifest.json    what the features are of, and which there are; written last
-    token_ids.npy    int32 (T,), the word pieces of all rows one after the other, [CLS] and [SEP] included
-    row_splits.npy   int64 (N + 1,), where each row begins
-    NAME.npy         float16, (T, H) for a feature of every token (`layer_12`), (N, H) for one of every row
+    manifest.json    source and names of the features; written last
+    token_ids.npy    int32 (T,), concatenated word pieces of all rows, [CLS] and [SEP] included
+    row_splits.npy   int64 (N + 1,), start offset of each row, and the end
+    NAME.npy         float16, (T, H) for a feature of each token (`layer_12`), (N, H) for a feature of each row
                      (`layer_12.mean`)
-    index.jsonl      where `bert-tf features` wrote them: one line a row with its example, text pieces and place
+    index.jsonl      written by `bert-tf features`: one line for each row with its example, place and word pieces
 
-Everything is NumPy's own format: `numpy.load("layer_12.npy", mmap_mode="r")[begin:end]` is row `begin` to `end`.
-Arrays are written to `.partial` and moved out of it when they are whole.
+Arrays are in NumPy's format: `numpy.load("layer_12.npy", mmap_mode="r")[begin:end]` is row `begin` to `end`.
+They are written to `.partial` and moved when they are complete.
 
 Shape legend: N rows, T tokens of all rows, H hidden.
 """
@@ -36,18 +36,18 @@ from bert_tf.training.backends import Model, current_backend
 MANIFEST_NAME, INDEX_NAME = "manifest.json", "index.jsonl"
 FORMAT_VERSION = 1
 _PARTIAL, _NOTE = ".partial", "progress.json"
-# What is lost at most where the process is killed.
+# Tokens between checkpoints, the maximum that is lost if the process is killed.
 _TOKENS_BETWEEN_NOTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Source:
-    """What features are of.
+    """Source of features.
 
     Args:
-        encoder: fingerprint of what computed them.
-        rows: SHA-256 of what it read.
-        by_token: whether they are of tokens, and not of rows.
+        encoder: fingerprint of the encoder.
+        rows: SHA-256 of the input rows.
+        by_token: whether features are of tokens instead of rows.
     """
 
     encoder: str
@@ -57,7 +57,7 @@ class Source:
 
 @dataclass(frozen=True)
 class FeatureManifest:
-    """manifest.json: the source, N, T and H by name of feature."""
+    """Contents of manifest.json: source, N, T, and H by feature name."""
 
     format_version: int
     source: Source
@@ -67,20 +67,21 @@ class FeatureManifest:
 
 
 class FeatureFolder:
-    """Features as they lie on disk.
+    """A directory of features.
 
     Args:
-        directory: what `extract` wrote.
+        directory: directory written by `extract`.
 
     Raises:
-        ConfigError: where there is no manifest, as where writing was broken off, or an array is not what it says.
+        ConfigError: if the manifest is missing, for example because writing was interrupted, or an array does not match
+            it.
     """
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = local_path(directory)
         path = self.directory / MANIFEST_NAME
         if not path.is_file():
-            raise ConfigError(f"{self.directory}: holds no features, or some that are not whole: no {MANIFEST_NAME}")
+            raise ConfigError(f"{self.directory}: holds no features, or incomplete ones: no {MANIFEST_NAME}")
         self.manifest = load_json(FeatureManifest, path)
         if self.manifest.format_version != FORMAT_VERSION:
             version = self.manifest.format_version
@@ -92,7 +93,7 @@ class FeatureFolder:
         return len(self.row_splits) - 1
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Returns the array of a feature, mapped into memory: float16 (T, H) or (N, H)."""
+        """Returns the memory-mapped array of a feature: float16 (T, H) or (N, H)."""
         widths = self.manifest.features
         if name not in widths:
             raise ConfigError(f"{self.directory}: must hold `{name}`. Received: {', '.join(widths)}")
@@ -100,7 +101,7 @@ class FeatureFolder:
         return self._array(name, (length, widths[name]), np.float16)
 
     def row(self, number: int) -> dict[str, np.ndarray]:
-        """Returns the features of one row by name: float16 (its tokens, H), or (H,) where they are of whole rows."""
+        """Returns the features of one row by name: float16 (tokens of the row, H), or (H,) for features of rows."""
         if not self.manifest.source.by_token:
             return {name: self[name][number] for name in self.manifest.features}
         begin, end = self.row_splits[number : number + 2]
@@ -108,7 +109,7 @@ class FeatureFolder:
 
     @property
     def index(self) -> list[dict[str, Any]]:
-        """What `index.jsonl` says of the rows, where `bert-tf features` wrote them."""
+        """Contents of `index.jsonl`, one entry for each row; only if `bert-tf features` wrote the directory."""
         lines = (self.directory / INDEX_NAME).read_text(encoding="utf-8").split("\n")[:-1]
         return [json.loads(line) for line in lines]
 
@@ -125,15 +126,15 @@ class FeatureFolder:
 
 @dataclass(frozen=True)
 class Extraction:
-    """What is to be computed.
+    """Features to compute.
 
     Args:
-        build: gives the model of the features of these names: from the encoder's inputs to a dictionary of float16
-            tensors, (B, S, H) for features of tokens, (B, H) for those of rows.
-        widths: H by name of feature.
-        by_token: whether the features are of tokens, and not of rows.
-        encoder: fingerprint of what computes them.
-        config: the encoder's, for the memory of a batch.
+        build: builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors,
+            (B, S, H) for features of tokens, (B, H) for features of rows.
+        widths: H by feature name.
+        by_token: whether features are of tokens instead of rows.
+        encoder: fingerprint of the encoder.
+        config: the encoder's configuration, for the memory estimate of a batch.
     """
 
     build: Callable[[Sequence[str]], keras.Model]
@@ -143,39 +144,42 @@ class Extraction:
     config: BertConfig
 
     def source(self, rows: EncodedRows) -> Source:
-        """Returns what features must be of to be these."""
+        """Returns the source of these features."""
         return Source(self.encoder, rows_fingerprint(rows), self.by_token)
 
     def values(self, rows: EncodedRows) -> int:
-        """Returns how many vectors a feature has."""
+        """Returns the number of vectors of a feature."""
         return len(rows.token_ids) if self.by_token else len(rows)
 
 
 def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) -> FeatureFolder:
-    """Makes a folder hold the features of all rows; computes those alone that it does not hold yet.
+    """Computes the features of all rows that are not in a directory yet.
 
-    Broken off, it goes on where it was when it is called again with the same rows.
+    After an interruption, a call with the same rows resumes.
 
     Args:
         extraction: the features.
-        rows: of one choice each.
-        directory: new, empty, or of features of the same encoder and rows.
+        rows: rows with one choice each.
+        directory: a new or empty directory, or one with features of the same encoder and rows.
+
+    Returns:
+        The directory of features.
 
     Raises:
-        ConfigError: for a folder with anything else in it, or too little room on its disk.
-        ValueError: for features that float16 does not hold.
+        ConfigError: if the directory has other contents, or there is not enough disk space.
+        ValueError: for features outside of float16's range.
     """
     directory = local_path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    # Runs that only read do not wait for one another.
-    if (directory / MANIFEST_NAME).is_file() and set(extraction.widths) <= set(_there(extraction, rows, directory)):
+    # Runs that only read do not wait for each other.
+    if (directory / MANIFEST_NAME).is_file() and set(extraction.widths) <= set(_cached(extraction, rows, directory)):
         return FeatureFolder(directory)
     with only_writer(directory, "writing features to"):
-        there = _there(extraction, rows, directory)
-        missing = [name for name in extraction.widths if name not in there]
+        cached = _cached(extraction, rows, directory)
+        missing = [name for name in extraction.widths if name not in cached]
         if missing:
             _write(extraction, missing, rows, directory)
-            features = there | {name: extraction.widths[name] for name in missing}
+            features = cached | {name: extraction.widths[name] for name in missing}
             source = extraction.source(rows)
             manifest = FeatureManifest(FORMAT_VERSION, source, len(rows), len(rows.token_ids), features)
             save_json(manifest, directory / MANIFEST_NAME)
@@ -184,26 +188,26 @@ def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) ->
 
 
 def rows_fingerprint(rows: EncodedRows) -> str:
-    """Returns the SHA-256 of what a model reads of the rows."""
+    """Returns the SHA-256 of the model inputs of the rows."""
     digest = hashlib.sha256()
     for values in (rows.token_ids, rows.row_splits, rows.first_lengths):
         digest.update(np.ascontiguousarray(values, np.int64).tobytes())
     return digest.hexdigest()
 
 
-def _there(extraction: Extraction, rows: EncodedRows, directory: Path) -> dict[str, int]:
-    """Returns the widths of the features that are there already."""
+def _cached(extraction: Extraction, rows: EncodedRows, directory: Path) -> dict[str, int]:
+    """Returns the widths of the features that the directory already holds."""
     if (directory / MANIFEST_NAME).is_file():
         manifest = FeatureFolder(directory).manifest
         if manifest.source != extraction.source(rows):
             raise ConfigError(
-                f"{directory}: holds features of another encoder or other texts; name another folder, or remove it."
+                f"{directory}: holds features of another encoder or other texts. Use another directory, or remove it."
             )
         return manifest.features
     known = {INDEX_NAME, "token_ids.npy", "row_splits.npy", *(f"{name}.npy" for name in extraction.widths)}
-    strangers = sorted(path.name for path in directory.iterdir() if path.name not in known and path.name[0] != ".")
-    if strangers:
-        raise ConfigError(f"{directory}: must be new, empty or hold features. Received: it holds {strangers}")
+    unknown = sorted(path.name for path in directory.iterdir() if path.name not in known and path.name[0] != ".")
+    if unknown:
+        raise ConfigError(f"{directory}: must be new, empty or hold features. Received: it holds {unknown}")
     return {}
 
 
@@ -236,18 +240,18 @@ def _write(extraction: Extraction, names: Sequence[str], rows: EncodedRows, dire
 
 
 def _done(partial: Path, note: Mapping[str, Any], extraction: Extraction, rows: EncodedRows) -> int:
-    """Returns the rows that a process broken off has written, the longest first; begins anew where there are none."""
+    """Returns the number of rows written by an interrupted process, longest first; if there are none, starts anew."""
     path = partial / _NOTE
     if path.is_file():
-        former = read_json_object(path)
-        done = former.pop("done")
-        if former == note and all((partial / f"{name}.npy").is_file() for name in note["names"]):
+        stored = read_json_object(path)
+        done = stored.pop("done")
+        if stored == note and all((partial / f"{name}.npy").is_file() for name in note["names"]):
             return done
     shutil.rmtree(partial, ignore_errors=True)
     size = sum(2 * extraction.values(rows) * extraction.widths[name] for name in note["names"])
     free = shutil.disk_usage(partial.parent).free
     if size > free:
-        raise ConfigError(f"{partial.parent}: the features need {size:,} bytes on its disk. Received: {free:,} free")
+        raise ConfigError(f"{partial.parent}: the features need {size:,} bytes of disk space. Received: {free:,} free")
     partial.mkdir()
     return 0
 
@@ -260,21 +264,21 @@ def _compute(
     done: int,
     keep: Callable[[int], None],
 ) -> None:
-    """Fills the arrays from the row after the first `done` on, in the order of `batches_by_length`."""
+    """Fills the arrays after the first `done` rows, in the order of `batches_by_length`."""
     kept, since = done, 0
     progress = Progress("tokens", int(np.sort(rows.lengths)[: len(rows) - done].sum()))
     try:
         for batch in batches_by_length(rows, most_tokens(extraction.config, rows.longest), done):
             outputs = model(rows.inputs(batch))
-            place, there = rows.places(batch, rows.width(batch))
+            place, mask = rows.places(batch, rows.width(batch))
             for name, array in arrays.items():
-                _check(name, outputs[name], there if extraction.by_token else None, batch)
+                _check(name, outputs[name], mask if extraction.by_token else None, batch)
                 if extraction.by_token:
-                    array[place[there]] = outputs[name][there]
+                    array[place[mask]] = outputs[name][mask]
                 else:
                     array[batch] = outputs[name]
             done += len(batch)
-            tokens = int(there.sum())
+            tokens = int(mask.sum())
             progress.add(tokens)
             since += tokens
             if since >= _TOKENS_BETWEEN_NOTES:
@@ -285,11 +289,13 @@ def _compute(
             keep(done)
 
 
-def _check(name: str, values: np.ndarray, there: np.ndarray | None, batch: np.ndarray) -> None:
-    """Raises ValueError for values that are no numbers in float16: cut to its range, they would be silently wrong."""
+def _check(name: str, values: np.ndarray, mask: np.ndarray | None, batch: np.ndarray) -> None:
+    """Raises ValueError for values that are not finite in float16; clipping them would be silently wrong."""
     bad = ~np.isfinite(values).all(axis=-1)
-    if there is not None:
-        bad = (bad & there).any(axis=1)
+    if mask is not None:
+        bad = (bad & mask).any(axis=1)
     if bad.any():
         row = int(batch[int(bad.argmax())])
-        raise ValueError(f"`{name}` of row {row} must be numbers within 65504, as float16 holds them. Received: others")
+        raise ValueError(
+            f"`{name}` of row {row} must be numbers within 65504, the range of float16. Received: others, or NaN"
+        )

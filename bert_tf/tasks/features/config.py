@@ -1,4 +1,4 @@
-"""Runs that train on features of an encoder, and leave the encoder as it is (arXiv 1810.04805, section 5.3)."""
+"""Configuration of runs that train on features of a frozen encoder (arXiv 1810.04805, section 5.3)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from bert_tf.tasks.features.rows import with_pooled_features, with_token_feature
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
-# In a run's output, where no other folder is named.
+# Default directory of features in a run's output directory.
 FEATURES_NAME = "features"
-# The smallest encoder there can be.
+# The smallest possible encoder.
 _POINT = BertConfig(1, 1, 1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class Features:
-    """How a task is learned from what an encoder gives.
+    """Configuration of training on features.
 
     Args:
-        combination: a name of `config.features.COMBINATIONS`, or of one layer.
-        pooling: None for a BiLSTM tagger, of tasks of tokens; of `models.feature_models.POOLINGS` for a linear
-            classifier of whole texts.
+        combination: a name from `config.features.COMBINATIONS`, or of one layer.
+        pooling: None for a BiLSTM tagger of tokens; one of `models.feature_models.POOLINGS` for a linear classifier of
+            whole texts.
         bilstm_dim: width of each direction of the tagger's BiLSTM.
-        folder: where features are kept, for any number of runs; None keeps them in the output of the run.
+        folder: directory of features, shared by any number of runs; None uses the run's output directory.
     """
 
     combination: str
@@ -40,11 +40,11 @@ class Features:
     folder: str | Path | None = None
 
     def chosen(self, config: BertConfig) -> Combination:
-        """Returns the layers. Raises ConfigError where an encoder of this architecture does not have them."""
+        """Returns the selected layers. Raises ConfigError if the encoder does not have them."""
         return combination(self.combination, config.num_layers)
 
     def check(self, task: Task) -> None:
-        """Raises ConfigError for a task that is not learned so."""
+        """Raises ConfigError if the task does not support this kind of training."""
         if set(task.objective.outputs) != {SINGLE_OUTPUT} or (self.pooling is None) != task.by_token:
             needed = "a BiLSTM tagger needs a task of labels for tokens"
             if self.pooling is not None:
@@ -52,22 +52,27 @@ class Features:
             raise ConfigError(f"{needed}. Received: {task.name}")
 
     def rows(self, rows: EncodedRows, backbone: BertBackbone, output: Path) -> EncodedRows:
-        """Returns rows whose inputs are features, computed where they are not on disk yet.
+        """Returns rows whose inputs are features, computed unless they are cached on disk.
+
+        Args:
+            rows: rows of word pieces.
+            backbone: the encoder.
+            output: the run's output directory.
 
         Raises:
-            ConfigError: for rows of several choices.
-            ValueError: as `feature_folder.extract` does.
+            ConfigError: for rows with several choices, and for errors of `cache.extract`.
+            ValueError: for features outside of float16's range.
         """
         if rows.choices > 1:
-            raise ConfigError(f"features are of rows of one choice. Received: {rows.choices} choices")
+            raise ConfigError(f"features do not support multiple choice. Received: {rows.choices} choices")
         root, chosen = local_path(self.folder or output / FEATURES_NAME), self.chosen(backbone.config)
         if self.pooling is None:
             return with_token_features(rows, backbone, chosen, root)
         return with_pooled_features(rows, backbone, chosen, self.pooling, root)
 
     def model(self, task: Task, backbone: BertBackbone) -> BertFeatureTagger | BertProbe:
-        """Returns the whole model, from token ids to logits, what is to be learned new."""
-        # The task alone knows how many classes it has, and says so of a model that it builds.
+        """Returns the whole model, from token ids to logits, with a new head."""
+        # The number of classes is read from a model that the task builds.
         head: keras.Model = task.build(BertBackbone(_POINT))
         if self.pooling is None:
             return BertFeatureTagger(backbone, head.num_classes, self.combination, self.bilstm_dim)

@@ -1,4 +1,4 @@
-"""Contextual embeddings of a file's texts, for use outside of this project."""
+"""Writes contextual embeddings of a file's texts, for use in other programs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 @dataclass(frozen=True)
 class Embedded:
-    """What `embed_file` gave.
+    """Result of `embed_file`.
 
     Args:
         folder: the features.
-        examples: how many texts, or examples of a task, were read.
+        examples: number of texts, or of examples of a task.
     """
 
     folder: FeatureFolder
@@ -45,20 +45,26 @@ def embed_file(
     length: int | None = None,
     input_errors: InputErrors | None = None,
 ) -> Embedded:
-    """Writes what some layers of an encoder give for every token of a file.
+    """Writes the outputs of an encoder's layers for each token of a file.
 
     Args:
-        preset: of any kind.
-        path: a text a line; or a file of `task`.
+        preset: a preset of any kind.
+        path: a file with one text on each line, or a file of `task`.
         layers: names of layers, or of combinations (`config.features`), all of whose layers are written.
-        output: new, empty, or of the same texts and encoder: then, only layers that are not there yet are computed.
-        task: how the file is read, and its examples are put into rows.
-        length: tokens of a row at most; None takes the model's positions. A text that is longer goes into several rows,
-            each of which overlaps with the next by half; what a task makes of it is its own affair.
-        problems: takes faults of the file; None refuses them.
+        output: a new or empty directory, or one with features of the same texts and encoder; only missing layers are
+            computed.
+        task: task that reads and encodes the file; None reads one text a line.
+        length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is split into
+            rows that overlap by half; a task encodes longer examples in its own way.
+        input_errors: collects errors of the file; None raises them.
+
+    Returns:
+        The features and the number of texts.
 
     Raises:
-        ValueError: naming file and line; as `feature_folder.extract` does; for a file of several choices an example.
+        ConfigError: for errors of `cache.extract`, and for unknown layers.
+        ValueError: for an error in the file, with file and line; for a task of multiple choice; and for features
+            outside of float16's range.
     """
     path, output = local_path(path), local_path(output)
     source = load_backbone(preset)
@@ -81,7 +87,9 @@ def embed_file(
     else:
         rows = task.encode(examples, tokenizer, length, labelled=False)
     if rows.choices > 1:
-        raise ValueError(f"{path}: features are of rows of one choice. Received: {rows.choices} choices an example")
+        raise ValueError(
+            f"{path}: features do not support multiple choice. Received: {rows.choices} choices an example"
+        )
     folder = extract(token_extraction(source.model, tuple(chosen)), rows, output)
     _write_index(output / INDEX_NAME, rows, examples, windows, tokenizer)
     return Embedded(folder, len(examples))
@@ -90,7 +98,7 @@ def embed_file(
 def _write_index(
     path: Path, rows: EncodedRows, examples: Sequence[Any], windows: Sequence[Window] | None, tokenizer: BertTokenizer
 ) -> None:
-    """Writes a line a row: its example, the tokens it has among all, what they are, and what it holds of its text."""
+    """Writes one line for each row: its example, place, token offsets, tokens, and its window of the text."""
     with staged_file(path) as file:
         for number, (begin, end) in enumerate(itertools.pairwise(rows.row_splits.tolist())):
             example = int(rows.examples[number])

@@ -1,4 +1,4 @@
-"""Plain text, one a line, as rows of the encoder: a text that is longer than a row goes into several.
+"""Encodes plain text, one text on each line; texts longer than a row are split into several rows.
 
 Shape legend: N rows, T tokens of all rows.
 """
@@ -18,11 +18,11 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 @dataclass(frozen=True)
 class Line:
-    """One text.
+    """One text of a file.
 
     Args:
         place: file and line.
-        text: without its line break.
+        text: the text, without its line break.
     """
 
     place: str
@@ -31,12 +31,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Window:
-    """What a row holds of its text.
+    """The part of a text in one row.
 
     Args:
         first: number of the text's word piece that follows [CLS].
-        keep: tokens of the row, from the first of the pair to the one before the second, that no other row of the text
-            sees with more context on its shorter side.
+        keep: start and end (exclusive) of the row's tokens that have at least as much context on their shorter side as
+            in any other row of the text.
     """
 
     first: int
@@ -44,10 +44,17 @@ class Window:
 
 
 def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
-    """Reads a text a line; an empty one is a fault.
+    """Reads one text from each line; an empty line is an input error.
+
+    Args:
+        path: the file, UTF-8, with or without a byte order mark.
+        input_errors: collects empty lines.
+
+    Yields:
+        The texts.
 
     Raises:
-        ValueError: naming file and line, for bytes that are not UTF-8, and for what `problems` does not skip.
+        ValueError: for bytes that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -63,16 +70,16 @@ def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
 
 
 def windows(length: int, most: int) -> list[Window]:
-    """Returns how a text goes into rows, each of which overlaps with the next by half.
+    """Splits a text into windows; each overlaps with the next by half.
 
     Args:
-        length: word pieces of the text.
-        most: word pieces of a row, at least 2.
+        length: number of word pieces of the text.
+        most: maximum word pieces of a row, at least 2.
     """
     stride = most // 2
     firsts = [0, *range(stride, length - most, stride), length - most] if length > most else [0]
     ends = [min(first + most, length) for first in firsts]
-    # The middle of what two rows share is where the one has as much context as the other.
+    # In the middle of an overlap, both rows have the same context.
     borders = [0, *((after + end + 1) // 2 for after, end in zip(firsts[1:], ends[:-1], strict=True)), length]
     return [
         Window(first, (borders[number] - first + 1, borders[number + 1] - first + 1))
@@ -81,15 +88,18 @@ def windows(length: int, most: int) -> list[Window]:
 
 
 def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -> tuple[EncodedRows, list[Window]]:
-    """Returns rows of `[CLS] pieces [SEP]`, and what each holds of its text.
+    """Encodes texts as rows of `[CLS] pieces [SEP]`.
 
     Args:
-        lines: texts.
-        tokenizer: the preset's.
-        length: tokens of a row, at least 4.
+        lines: the texts.
+        tokenizer: the preset's tokenizer.
+        length: maximum tokens of a row, at least 4.
+
+    Returns:
+        The rows, and the window of each row.
 
     Raises:
-        ValueError: for fewer tokens of a row.
+        ValueError: if `length` is less than 4.
     """
     if length < 4:
         raise ValueError(f"`max_seq_length` must be at least 4. Received: {length}")

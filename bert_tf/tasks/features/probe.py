@@ -1,4 +1,4 @@
-"""A linear classifier on features that stay as they are: how much of a task they hold, in seconds.
+"""Linear probe: a linear classifier on frozen features, trained in seconds.
 
 Shape legend: N rows, F features of a row, C classes.
 """
@@ -22,10 +22,10 @@ from bert_tf.training.backends import Model
 from bert_tf.training.fit import TrainResult
 from bert_tf.training.losses import SINGLE_OUTPUT
 
-# Inverse strengths of the L2 penalty, each tried; the strongest penalty comes first.
+# Inverse strengths of the L2 penalty, all tried; the strongest penalty comes first.
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 _MOST_ITERATIONS = 5000
-# The logit of a label that no training example has.
+# Logit of a label that does not occur in training.
 _NEVER = -1e4
 
 
@@ -36,20 +36,20 @@ def train_probe(
     figures: Callable[[Model], Mapping[str, float]],
     measure: Callable[[Model, int], Mapping[str, float]],
 ) -> TrainResult:
-    """Fits a logistic regression, or a ridge regression, for each of `STRENGTHS` and keeps the best one.
+    """Fits a logistic or ridge regression for each of `STRENGTHS` and keeps the best one.
 
-    Features are standardized first, each to mean 0 and deviation 1 over the training rows; the model that is built
-    takes them as they are and has that in its weights. Nothing is drawn: the same rows give the same model.
+    Features are standardized to mean 0 and deviation 1 over the training rows; the scaling is folded into the model's
+    weights. Training is deterministic: the same rows produce the same model.
 
     Args:
-        task: of whole texts.
+        task: a task of whole texts.
         build: builds a `BertProbe`.
-        rows: training rows, with targets.
-        figures: gives the figures of a model of features on the development set.
-        measure: the same, and keeps what was built.
+        rows: training rows with targets.
+        figures: returns the metrics of a model of features on the development set.
+        measure: like `figures`, and saves the model from `build`.
 
     Returns:
-        The result, its step the number of the strength that was chosen, from 1.
+        The result; its step is the number of the selected strength, from 1.
     """
     began = time.perf_counter()
     scaler = StandardScaler().fit(rows.matrix)
@@ -65,7 +65,7 @@ def train_probe(
             fit = LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(standard, targets, weights)
         fits.append(_unscaled(*_linear(fit, model.num_classes), scaler))
     scores = [figures(linear_model(*fit))[task.metric] for fit in fits]
-    # Of equals, max takes the first, which is the simplest one.
+    # Of equal scores, max selects the first, which has the strongest penalty.
     best = max(range(len(fits)), key=scores.__getitem__)
     model.get_layer("logits").set_weights(fits[best])
     linear = linear_model(*fits[best])
@@ -75,22 +75,22 @@ def train_probe(
 
 
 def linear_model(kernel: np.ndarray, bias: np.ndarray) -> Model:
-    """Returns a function of `features` (N, F) that gives logits (N, C).
+    """Returns a function from `features` (N, F) to logits (N, C).
 
     Args:
-        kernel: float32 (F, C).
-        bias: float32 (C,).
+        kernel: weights, float32 (F, C).
+        bias: biases, float32 (C,).
     """
     return lambda inputs: inputs[FEATURES].astype(np.float32) @ kernel + bias
 
 
 def _linear(fit: Any, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns kernel (F, C) and bias (C,) of what scikit-learn fitted."""
+    """Returns kernel (F, C) and bias (C,) of a fitted scikit-learn model."""
     coefficients, intercepts = np.atleast_2d(fit.coef_), np.atleast_1d(fit.intercept_)
     if isinstance(fit, Ridge):
         return coefficients.T, intercepts
     if len(fit.classes_) == 2:
-        # One score for two classes: half of it against half of it.
+        # One score for two classes: split into halves of opposite sign.
         coefficients = np.concatenate([-coefficients, coefficients]) / 2
         intercepts = np.concatenate([-intercepts, intercepts]) / 2
     kernel, bias = np.zeros((coefficients.shape[1], num_classes)), np.full(num_classes, _NEVER)

@@ -1,4 +1,4 @@
-"""Rows of a task as features of an encoder that stays as it is: what a run on features trains and answers with.
+"""Rows whose inputs are features of a frozen encoder, for training and prediction.
 
 Shape legend: N rows, T tokens of all rows, B batch, S sequence, L layers, H hidden.
 """
@@ -23,7 +23,7 @@ from bert_tf.models.feature_models import pooled_features, token_features
 from bert_tf.tasks.features.cache import Extraction, extract
 from bert_tf.tasks.rows import Arrays, EncodedRows
 
-# Of these, outputs of layers do not depend on.
+# Fields that do not affect the outputs of layers.
 _NO_MATTER = ("pooler", "dropout", "attention_dropout", "initializer_range", "mlm_activation", "mlm_layer_norm_epsilon")
 _DIGITS = 16
 
@@ -33,17 +33,17 @@ class TokenFeatures(EncodedRows):
     """Rows whose inputs are features of their tokens.
 
     Args:
-        layers: float16 (T, H) each, in the order of `token_ids`.
+        layers: features of each layer, float16 (T, H), in the order of `token_ids`.
     """
 
     layers: tuple[np.ndarray, ...] = ()
 
     def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
         """Returns `features`, float16 (B, S, L, H), zero for padding, and `padding_mask`, int32 (B, S)."""
-        place, there = self.places(rows, width or self.width(rows))
+        place, mask = self.places(rows, width or self.width(rows))
         features = np.stack([layer[place] for layer in self.layers], axis=2)
-        features[~there] = 0
-        return {FEATURES: features, PADDING_MASK: there.astype(np.int32)}
+        features[~mask] = 0
+        return {FEATURES: features, PADDING_MASK: mask.astype(np.int32)}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PooledFeatures(EncodedRows):
     """Rows whose inputs are features of whole rows.
 
     Args:
-        layers: float16 (N, H) each.
+        layers: features of each layer, float16 (N, H).
     """
 
     layers: tuple[np.ndarray, ...] = ()
@@ -67,16 +67,17 @@ class PooledFeatures(EncodedRows):
 
 
 def with_token_features(rows: EncodedRows, backbone: BertBackbone, chosen: Combination, root: Path) -> TokenFeatures:
-    """Returns rows with the features of their tokens, which are computed where they are not on disk yet.
+    """Returns rows with the features of their tokens, computed unless they are cached on disk.
 
     Args:
-        rows: with one choice each.
+        rows: rows with one choice each.
         backbone: the encoder.
-        chosen: its layers.
-        root: folder of features of any encoders and rows, a folder each.
+        chosen: the selected layers.
+        root: cache directory, with one subdirectory for each encoder and set of rows.
 
     Raises:
-        ValueError: as `feature_folder.extract` does.
+        ConfigError: for errors of `cache.extract`.
+        ValueError: for features outside of float16's range.
     """
     extraction = token_extraction(backbone, chosen.layers)
     folder = extract(extraction, rows, _place(root, extraction, rows))
@@ -86,14 +87,26 @@ def with_token_features(rows: EncodedRows, backbone: BertBackbone, chosen: Combi
 def with_pooled_features(
     rows: EncodedRows, backbone: BertBackbone, chosen: Combination, pooling: str, root: Path
 ) -> PooledFeatures:
-    """Returns rows with a vector each; arguments and errors are those of `with_token_features` and `BertProbe`."""
+    """Returns rows with one feature vector each, computed unless they are cached on disk.
+
+    Args:
+        rows: rows with one choice each.
+        backbone: the encoder.
+        chosen: the selected layers.
+        pooling: `pooling` of `BertProbe`.
+        root: cache directory, with one subdirectory for each encoder and set of rows.
+
+    Raises:
+        ConfigError: for errors of `cache.extract`.
+        ValueError: for features outside of float16's range.
+    """
     extraction = pooled_extraction(backbone, chosen, pooling)
     folder = extract(extraction, rows, _place(root, extraction, rows))
     return PooledFeatures(**_fields(rows), layers=tuple(folder[name] for name in extraction.widths))
 
 
 def token_extraction(backbone: BertBackbone, layers: Sequence[str]) -> Extraction:
-    """Returns how the features of tokens are computed."""
+    """Returns the extraction of token features."""
 
     def build(names: Sequence[str]) -> keras.Model:
         return keras.Model(backbone.input, token_features(backbone, tuple(names)))
@@ -103,7 +116,7 @@ def token_extraction(backbone: BertBackbone, layers: Sequence[str]) -> Extractio
 
 
 def pooled_extraction(backbone: BertBackbone, chosen: Combination, pooling: str) -> Extraction:
-    """Returns how the features of rows are computed."""
+    """Returns the extraction of row features."""
     outputs = pooled_features(backbone, chosen, pooling)
 
     def build(names: Sequence[str]) -> keras.Model:
@@ -114,7 +127,7 @@ def pooled_extraction(backbone: BertBackbone, chosen: Combination, pooling: str)
 
 
 def encoder_fingerprint(backbone: BertBackbone) -> str:
-    """Returns the SHA-256 of all that the outputs of the layers depend on: architecture, weights, precision."""
+    """Returns the SHA-256 of architecture, weights and precision, which determine the outputs of the layers."""
     fields = {name: value for name, value in to_dict(backbone.config).items() if name not in _NO_MATTER}
     fields["dtype"] = backbone.dtype_policy.name
     digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode())
@@ -126,7 +139,7 @@ def encoder_fingerprint(backbone: BertBackbone) -> str:
 
 
 def _place(root: Path, extraction: Extraction, rows: EncodedRows) -> Path:
-    """Returns the folder of these features, named after what they are of."""
+    """Returns the directory of these features, named after their source."""
     source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
     return root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
 

@@ -1,1 +1,1 @@
-"""Fine-tuning runs: initialisation, training, sweeps and their results."""
+"""Fine-tuning runs: initialization, training, sweeps and their results."""

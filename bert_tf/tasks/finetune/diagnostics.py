@@ -1,4 +1,4 @@
-"""What is to be said of a model's answers as a whole."""
+"""Diagnostics of predictions: detects collapsed models, whose predictions are all identical."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ from collections import Counter
 
 from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
-# Numbers that spread less than this share of the right ones' spread are all the same.
+# Predicted numbers count as identical if their range is below this share of the range of the gold numbers.
 _NO_SPREAD = 1e-2
 
 
 def detect_collapse(scored: Scored) -> str:
-    """Returns that the answers are all alike where the right ones are not, and "" otherwise.
+    """Returns a message if the predictions are all alike and the gold labels are not; otherwise "".
 
-    Fine-tuning on few examples may end so (arXiv 1810.04805, 4.1, on Large): another seed or a lower rate helps.
+    Fine-tuning on few examples may collapse (arXiv 1810.04805, 4.1, on Large). Try another seed or a lower learning
+    rate.
+
+    Args:
+        scored: the scored predictions.
     """
     if isinstance(scored, ScoredLabels):
         return _one_label(scored)
     if isinstance(scored, ScoredNumbers):
         return _one_number(scored)
     gold = sum(bool(row.gold) for row in scored)
-    found = sum(bool(row.predicted) for row in scored)
-    if gold and not found:
-        return f"collapsed: no span was found in {len(scored)} texts, {gold} of which have some"
-    if found == len(scored) and len({bool(row.gold) for row in scored}) > 1 and all(row.heading for row in scored):
-        return f"collapsed: every one of {found} questions was answered, of which {len(scored) - gold} have no answer"
+    predicted = sum(bool(row.predicted) for row in scored)
+    if gold and not predicted:
+        return f"collapsed: no span was predicted in {len(scored)} texts, but {gold} have gold spans"
+    if predicted == len(scored) and len({bool(row.gold) for row in scored}) > 1 and all(row.heading for row in scored):
+        return f"collapsed: all {predicted} questions were answered, but {len(scored) - gold} have no answer"
     return ""
 
 
@@ -44,7 +48,7 @@ def _one_number(scored: ScoredNumbers) -> str:
     def spread(values: list[float]) -> float:
         return max(values) - min(values)
 
-    right = spread([row.gold for row in scored.rows])
-    if spread([row.predicted for row in scored.rows]) < _NO_SPREAD * right:
+    gold_spread = spread([row.gold for row in scored.rows])
+    if spread([row.predicted for row in scored.rows]) < _NO_SPREAD * gold_spread:
         return f"collapsed: all {len(scored.rows)} examples were given about the same number"
     return ""

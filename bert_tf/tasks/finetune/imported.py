@@ -1,4 +1,4 @@
-"""Tasks for models that other programs fine-tuned: a converted preset knows its head and its classes, but no task."""
+"""Builds `task.json` for imported checkpoints, which carry a head and labels but no task."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.squad.task import Squad1Task
 from bert_tf.tasks.swag.task import SwagTask
 
-# What a conversion calls a head, and the tasks that it may have been learnt for.
+# Heads by their name in conversions, and the tasks that use them.
 HEADS: dict[str, tuple[type[Task], ...]] = {
     "sequence_classification": (TextTask, NumberTask),
     "token_classification": (NerTask,),
     "question_answering": (Squad1Task,),
     "multiple_choice": (SwagTask,),
 }
-# What transformers calls classes without a name.
+# Prefix of the default class names in transformers.
 _UNNAMED = "LABEL_"
 
 
 def task_json_for_head(
     task: Task, head: Mapping[str, Any], config: BertConfig, labels: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns task.json of a converted model.
+    """Returns the contents of task.json for a converted model.
 
     Args:
-        task: what it was fine-tuned for, not fitted.
-        head: what the conversion knows: `task`, one of `HEADS`, and where it has classes their names as `labels`.
-        config: the encoder's.
-        labels: names of the classes in the order of the model's outputs; () takes the head's.
+        task: the task that the model was fine-tuned for, before `fit_labels`.
+        head: the converted head: `task`, one of `HEADS`, and `labels`, the class names if it has classes.
+        config: the encoder's configuration.
+        labels: class names in the order of the model's outputs; () uses the head's labels.
 
     Raises:
-        ValueError: for a task that has another head, or names of classes that are not the task's.
+        ValueError: if the task needs another head, or the class names do not match the task's labels.
     """
     kind = head.get("task", "")
     if not isinstance(task, HEADS.get(kind, ())):
-        raise ValueError(f"the task `{task.name}` is not one for the head of the source. Received: {kind or 'no head'}")
+        raise ValueError(f"the task `{task.name}` does not match the source's head. Received: {kind or 'no head'}")
     names = tuple(labels or head.get("labels", ()))
     if len(names) != len(head.get("labels", ())):
         raise ValueError(f"`labels` must name the {len(head.get('labels', ()))} outputs. Received: {', '.join(names)}")
@@ -56,27 +56,28 @@ def task_json_for_head(
 
 
 def class_names(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of classes as a task has them, in the order of the model's outputs.
+    """Returns the task's labels in the order of the model's outputs.
 
-    Case, `-` and `_` do not count; classes without a name are the labels 0, 1, ... where the task's labels are these.
+    Names are compared without case, and `-` equals `_`. Default names (`LABEL_0`, `LABEL_1`, ...) match the labels 0,
+    1, ... if the task has these.
 
     Args:
-        wanted: the task's labels, in any order; () takes `names` as they are.
-        names: what the source calls its classes.
+        wanted: the task's labels, in any order; () returns `names` unchanged.
+        names: the source's class names.
 
     Raises:
-        ValueError: where these are not the same.
+        ValueError: if the names do not match the labels.
     """
     if not wanted:
         return tuple(names)
     known = {_folded(label): label for label in wanted}
-    found = [known.get(_folded(name.removeprefix(_UNNAMED)), "") for name in names]
-    if sorted(found) != sorted(wanted):
+    labels = [known.get(_folded(name.removeprefix(_UNNAMED)), "") for name in names]
+    if sorted(labels) != sorted(wanted):
         raise ValueError(
             f"`labels` must name the classes, {', '.join(wanted)}, in the order of the model's outputs. "
             f"Received: {', '.join(names)}"
         )
-    return tuple(found)
+    return tuple(labels)
 
 
 def _folded(name: str) -> str:

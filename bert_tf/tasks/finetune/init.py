@@ -1,4 +1,4 @@
-"""What a run on a task starts from: an encoder, what is put on it, what of it is trained."""
+"""Initialization of fine-tuning runs: encoder, head, frozen layers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FinetuneInit:
-    """What a run starts from.
+    """Initialization of a fine-tuning run.
 
     Args:
-        preset: a preset of any kind, or the output of a run; where its encoder has no pooler and the task needs one, it
-            gets a new one.
-        from_scratch: keep the encoder's architecture but not its weights.
-        keep_head: go on with the head of the preset too, which is one of this task.
-        frozen_layers: None trains all; 0 leaves the embeddings as they are, n also the lowest n layers.
-        length: tokens of a row at most; None takes the task's default, or the model's positions where they are fewer.
-        features: train on what the encoder gives and leave it as it is; None trains the encoder.
-        bilstm_dim: width of each direction of a new BiLSTM between the encoder and the task's head; None puts none
-            there.
+        preset: a preset of any kind, or the output directory of a run. If the task needs a pooler and the encoder has
+            none, a new one is added.
+        from_scratch: keep the encoder's architecture, but initialize its weights randomly.
+        keep_head: also copy the weights of the preset's head, which must be of this task.
+        frozen_layers: None trains all layers; 0 freezes the embeddings, n also the lowest n layers.
+        length: maximum tokens of a row; None uses the task's default, limited by the model's positions.
+        features: train on features of the frozen encoder; None trains the encoder.
+        bilstm_dim: width of each direction of a new BiLSTM between the encoder and the task's head; None adds no
+            BiLSTM.
+
+    Raises:
+        ConfigError: if `features` is combined with `from_scratch`, `frozen_layers` or `bilstm_dim`.
     """
 
     preset: str | Path
@@ -44,19 +47,19 @@ class FinetuneInit:
     bilstm_dim: int | None = None
 
     def __post_init__(self) -> None:
-        others = self.from_scratch, self.frozen_layers is not None, self.bilstm_dim is not None
-        if self.features and any(others):
+        conflicts = self.from_scratch, self.frozen_layers is not None, self.bilstm_dim is not None
+        if self.features and any(conflicts):
             raise ConfigError(
-                "features are those of an encoder with its own weights, all frozen, and nothing on it: they do not go "
-                "with `from_scratch`, `frozen_layers` or `bilstm`."
+                "`features` uses a frozen pre-trained encoder; it cannot be combined with `from_scratch`, "
+                "`frozen_layers` or `bilstm`."
             )
 
     def adapted(self, task: Task, config: BertConfig) -> Task:
-        """Returns the task as it is learnt on this encoder; final states and fixed features stay what they are."""
+        """Returns the task adapted to the encoder; unchanged for a BiLSTM and for features."""
         return task if self.bilstm_dim is not None or self.features else task.adapt_to_encoder(config)
 
     def tokens(self, task: Task, positions: int) -> int:
-        """Returns the tokens of a row for a model of `positions`. Raises ValueError where it has too few."""
+        """Returns the maximum tokens of a row. Raises ValueError if they exceed the model's `positions`."""
         if self.length is None:
             return min(task.default_length, positions)
         if self.length > positions:
@@ -67,12 +70,12 @@ class FinetuneInit:
 
 
 def builder(task: Task, source: Preset, start: FinetuneInit) -> Callable[[], keras.Model]:
-    """Returns what builds the task's model on a copy of the encoder, pooler and frozen layers as they are to be."""
+    """Returns a function that builds the task's model on a copy of the encoder, with its pooler and frozen layers."""
     encoder = encoder_of(source.model)
-    # The final states of a BiLSTM are read in its place.
+    # With a BiLSTM, its final states replace the pooler's output.
     pooler = task.needs_pooler and start.bilstm_dim is None and not start.features
     if pooler and not source.config.pooler:
-        logger.warning("the encoder of the preset has no pooler: the task's starts with random weights")
+        logger.warning("the preset's encoder has no pooler: the task's pooler starts with random weights")
 
     def build() -> keras.Model:
         backbone = BertBackbone(replace(source.config, pooler=pooler))

@@ -1,4 +1,4 @@
-"""Several runs beside each other: what they came to, by settings, as JSON and as Markdown."""
+"""Comparison of runs: metrics by settings, as JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 
 from bert_tf.reports.parts import figure
 
-# How the remark of a run begins whose answers are all alike (see `verdict.collapse`).
+# Prefix of the remark of a collapsed run (see `diagnostics.detect_collapse`).
 COLLAPSED = "collapsed"
-# The setting in which restarts differ.
+# The setting that differs between restarts.
 SEED = "seed"
-# What stands for a figure that there is none of.
+# Placeholder for a missing metric.
 NONE = "–"
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run.
+    """One run of a comparison.
 
     Args:
-        name: its folder, or whatever names it.
-        settings: what it differs from others in, for example `learning_rate`; restarts differ in `seed`, or a name that
-            ends in `.seed`, alone.
-        metrics: figures on the development set; None where the run failed.
-        step: finished steps.
+        name: name of the run, usually its directory.
+        settings: settings that differ between runs, for example `learning_rate`. Restarts differ only in `seed`, or in
+            a name that ends in `.seed`.
+        metrics: metrics on the development set; None if the run failed.
+        step: number of finished steps.
         seconds: wall time.
-        remark: what is to be said of it; begins with `collapsed` where its answers are all alike.
-        is_best: whether it is the one that the development set chose.
+        remark: the diagnostics; begins with `collapsed` if the predictions are all alike.
+        is_best: whether the run is the best one on the development set.
     """
 
     name: str
@@ -44,28 +44,28 @@ class RunRow:
 
     @property
     def collapsed(self) -> bool:
-        """Whether its answers are all alike."""
+        """True if the predictions are all alike."""
         return self.remark.startswith(COLLAPSED)
 
     @property
     def without_seed(self) -> dict[str, Any]:
-        """The settings that restarts share."""
+        """The settings without the seed."""
         return {name: value for name, value in self.settings.items() if name.rpartition(".")[2] != SEED}
 
     def value(self, metric: str) -> float | None:
-        """Returns a figure; None where there is none, or no finite one."""
+        """Returns a metric; None if it is missing or not finite."""
         value = (self.metrics or {}).get(metric)
         return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Setting:
-    """All runs of the same settings but for the seed.
+    """Runs that differ only in the seed.
 
     Args:
-        settings: those that they share.
-        rows: the runs, in their order.
-        metric: name of the figure that decides.
+        settings: the shared settings.
+        rows: the runs, in order.
+        metric: name of the selection metric.
     """
 
     settings: Mapping[str, Any]
@@ -74,47 +74,47 @@ class Setting:
 
     @property
     def values(self) -> list[float]:
-        """The deciding figure of all runs that have one, collapsed ones too."""
+        """The selection metric of all runs that have it, collapsed ones included."""
         return [value for row in self.rows if (value := row.value(self.metric)) is not None]
 
     @property
     def mean(self) -> float | None:
-        """Their mean."""
+        """Mean of the values."""
         return statistics.fmean(self.values) if self.values else None
 
     @property
     def deviation(self) -> float | None:
-        """Their sample standard deviation; None of fewer than two."""
+        """Sample standard deviation of the values; None for fewer than two."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def best(self) -> float | None:
-        """The greatest of them."""
+        """Maximum of the values."""
         return max(self.values, default=None)
 
     @property
     def mean_uncollapsed(self) -> float | None:
-        """The mean over the runs that did not collapse."""
+        """Mean of the values without collapsed runs."""
         values = [v for row in self.rows if not row.collapsed and (v := row.value(self.metric)) is not None]
         return statistics.fmean(values) if values else None
 
     @property
     def collapsed(self) -> int:
-        """How many collapsed."""
+        """Number of collapsed runs."""
         return sum(row.collapsed for row in self.rows)
 
     @property
     def failed(self) -> int:
-        """How many have no figures."""
+        """Number of failed runs."""
         return sum(row.metrics is None for row in self.rows)
 
     @property
     def name(self) -> str:
-        """The settings in words."""
+        """The settings as text."""
         return ", ".join(f"{name} {written(value)}" for name, value in self.settings.items()) or "all runs"
 
     def summary(self) -> dict[str, Any]:
-        """Returns all of this as plain values."""
+        """Returns the settings and statistics as JSON values."""
         return {
             "settings": dict(self.settings),
             "runs": len(self.rows),
@@ -128,21 +128,21 @@ class Setting:
 
 
 def settings_of(rows: Sequence[RunRow], metric: str) -> list[Setting]:
-    """Returns the runs by settings, the best mean first; settings without figures come last."""
+    """Returns the runs grouped by settings, sorted by descending mean; settings without metrics come last."""
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(json.dumps(row.without_seed, sort_keys=True, default=str), []).append(row)
-    found = [Setting(group[0].without_seed, group, metric) for group in groups.values()]
-    return sorted(found, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
+    settings = [Setting(group[0].without_seed, group, metric) for group in groups.values()]
+    return sorted(settings, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
 
 
 def ordered(rows: Sequence[RunRow], metric: str) -> list[RunRow]:
-    """Returns the runs, the best first, those without figures last."""
+    """Returns the runs, best first; runs without metrics come last."""
     return sorted(rows, key=lambda row: (row.is_best, row.value(metric) is not None, row.value(metric)), reverse=True)
 
 
 def summary(title: str, rows: Sequence[RunRow], metric: str) -> str:
-    """Returns settings and runs as JSON, which has no number that is not finite: null stands for these."""
+    """Returns settings and runs as JSON; numbers that are not finite are written as null."""
     whole = {
         "title": title,
         "metric": metric,
@@ -154,44 +154,44 @@ def summary(title: str, rows: Sequence[RunRow], metric: str) -> str:
 
 
 def markdown(title: str, rows: Sequence[RunRow], metric: str) -> str:
-    """Returns both tables, of settings and of runs, as Markdown."""
+    """Returns the tables of settings and of runs as Markdown."""
     settings = settings_of(rows, metric)
-    names, figures = setting_names(rows), figure_names(rows, metric)
+    names, metrics = setting_names(rows), figure_names(rows, metric)
     lines = [f"# {_cell(title)}", "", f"By settings, {_cell(metric)}:", ""]
     lines += _table(
         ["settings", "runs", "mean", "standard deviation", "best", "collapsed", "failed"],
         ([one.name, len(one.rows), measured(one.mean), measured(one.deviation), measured(one.best), one.collapsed,
           one.failed] for one in settings),
     )  # fmt: skip
-    lines += ["", "Runs, the best first:", ""]
+    lines += ["", "Runs, best first:", ""]
     lines += _table(
-        ["run", *names, *figures, "step", "seconds", "remark"],
+        ["run", *names, *metrics, "step", "seconds", "remark"],
         ([f"**{row.name}**" if row.is_best else row.name, *(row.settings.get(name) for name in names),
-          *(measured((row.metrics or {}).get(name)) for name in figures), row.step, round(row.seconds), row.remark]
+          *(measured((row.metrics or {}).get(name)) for name in metrics), row.step, round(row.seconds), row.remark]
          for row in ordered(rows, metric)),
     )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
 def setting_names(rows: Sequence[RunRow]) -> list[str]:
-    """Returns the names of all settings, in the order in which they come."""
+    """Returns the names of all settings, in order of occurrence."""
     return list(dict.fromkeys(name for row in rows for name in row.settings))
 
 
 def figure_names(rows: Sequence[RunRow], metric: str) -> list[str]:
-    """Returns the names of all figures, the deciding one first."""
+    """Returns the names of all metrics, the selection metric first."""
     return list(dict.fromkeys([metric, *(name for row in rows for name in row.metrics or ())]))
 
 
 def written(value: Any) -> str:
-    """Returns a setting as it is shown: `3e-05`, `0.1`, `–` for none."""
+    """Formats a setting: `3e-05`, `0.1`, `–` for None."""
     if value is None:
         return NONE
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def measured(value: float | None) -> str:
-    """Returns a figure as it is shown: `0.9289`, `80.85`, `–` for none."""
+    """Formats a metric: `0.9289`, `80.85`, `–` for None."""
     return NONE if value is None else figure(value)
 
 
@@ -205,7 +205,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns plain values of JSON, which has no number that is not finite."""
+    """Converts to JSON values; numbers that are not finite become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

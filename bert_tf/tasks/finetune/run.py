@@ -1,4 +1,4 @@
-"""Fine-tuning a preset on any task: from files to a preset, predictions on the development set and their figures."""
+"""Fine-tunes a preset on a task: reads files, trains, writes a preset, predictions and metrics."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.fit import TrainResult, check_output, finetune, weights_sha256
 
 logger = logging.getLogger(__name__)
-# In a run's output: predictions and figures on the development set.
+# In a run's output directory: predictions and metrics on the development set.
 DEV_NAME = "dev"
 RESULT_NAME = "result.json"
 AUGMENT_NAME = "augment"
-# Faults of the files that were skipped, one a line.
+# Skipped input errors, one on each line.
 PROBLEMS_NAME = "skipped.tsv"
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """Files of a task, each in the task's own format.
+    """Files of a task, each in the task's format.
 
     Args:
-        train: examples to learn from.
-        dev: examples that choose between epochs and runs.
-        further: other labelled files to score at the end, by name, as MNLI's mismatched ones.
-        augment: files to learn from first, in a run of its own.
-        more_train: files to learn from together with `train`.
+        train: training examples.
+        dev: development examples, which select the best epoch and run.
+        further: additional labelled files to evaluate at the end, by name, for example MNLI mismatched.
+        augment: files to train on first, in a separate run.
+        more_train: files to train on together with `train`.
     """
 
     train: str | Path
@@ -59,20 +59,20 @@ class TaskFiles:
 
     @property
     def training(self) -> tuple[Path, ...]:
-        """All files to learn from in one run."""
+        """All training files of one run."""
         return tuple(map(local_path, (self.train, *self.more_train)))
 
 
 @dataclass(frozen=True)
 class Finetuned:
-    """What a run gave.
+    """Result of a fine-tuning run.
 
     Args:
-        preset: its folder.
-        metrics: official figures on the development set.
-        dev_examples: how many it has.
-        remark: what is wrong with the answers as a whole, as that they are all the same; empty where nothing is.
-        step: steps taken.
+        preset: directory of the preset.
+        metrics: official metrics on the development set.
+        dev_examples: number of development examples.
+        remark: diagnostics of the predictions, for example that they collapsed; empty if there is nothing to report.
+        step: number of steps.
         seconds: wall time of the last process.
     """
 
@@ -86,7 +86,7 @@ class Finetuned:
 
 @dataclass(frozen=True)
 class _Part:
-    """Examples with their rows."""
+    """Examples with their encoded rows."""
 
     examples: Sequence[Any]
     rows: EncodedRows
@@ -103,29 +103,30 @@ def finetune_task(
     """Fine-tunes an encoder on a task.
 
     Args:
-        task: the task, not fitted yet.
-        sources: its files.
-        start: the encoder.
-        config: `epochs`, `batch_size`, rate and the rest.
-        output: folder of the run, which a run that was broken off goes on in. The preset goes to `output/preset`,
-            predictions and figures of the development set to `output/dev`, a summary to `output/result.json`.
-        problems: takes faults of the files; None refuses them.
+        task: the task, before `fit_labels`.
+        sources: the task's files.
+        start: encoder and initialization.
+        config: `epochs`, `batch_size`, learning rate and other settings.
+        output: output directory; an interrupted run is resumed. The preset is written to `output/preset`, predictions
+            and metrics on the development set to `output/dev`, a summary to `output/result.json`.
+        input_errors: collects errors of the files; None raises them.
 
     Returns:
         The result on the development set.
 
     Raises:
-        ValueError: for faults of the files, naming file and line.
-        ConfigError, TrainingError: as `training.fit.finetune` does.
+        ValueError: for an error in a file, with file and line.
+        ConfigError: for invalid settings, or an output directory of another run (see `training.fit.finetune`).
+        TrainingError: if training fails (see `training.fit.finetune`).
     """
     if config.strategy == "multi_worker":
-        raise ConfigError("fine-tuning takes one process: `training.strategy` must not be multi_worker.")
+        raise ConfigError("fine-tuning runs in one process: `training.strategy` must not be multi_worker.")
     output = local_path(output)
     input_errors = InputErrors() if input_errors is None else input_errors
     if sources.augment:
         start = _augmented(task, sources, start, config, output / AUGMENT_NAME, input_errors)
     source = load_preset(start.preset)
-    # In a preset that was trained on features it is frozen.
+    # The encoder is frozen in presets that were trained on features.
     encoder_of(source.model).trainable = True
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
     length = start.tokens(task, source.config.max_sequence_length)
@@ -134,7 +135,7 @@ def finetune_task(
     task = start.adapted(task, source.config).fit_labels(examples)
     train = _encoded(task, examples, tokenizer, length)
     dev = _part(task, local_path(sources.dev), tokenizer, length, input_errors)
-    # Read before there is anything to lose.
+    # Read before training, so that errors in these files do not waste a run.
     further = {name: _examples(task, local_path(path), input_errors) for name, path in sources.further.items()}
     if start.features:
         check_output(output)
@@ -147,9 +148,9 @@ def finetune_task(
 def _augmented(
     task: Task, sources: TaskFiles, start: FinetuneInit, config: TrainingConfig, output: Path, input_errors: InputErrors
 ) -> FinetuneInit:
-    """Fine-tunes on the files of `augment`, and returns a start from the result."""
+    """Fine-tunes on the `augment` files and returns an initialization from the result."""
     if start.features and start.features.pooling:
-        raise ConfigError("a linear classifier learns from all files at once, not from some of them first.")
+        raise ConfigError("a linear classifier does not support `augment`: it trains on all files at once.")
     first = TaskFiles(sources.augment[0], sources.dev, more_train=sources.augment[1:])
     finetune_task(task, first, start, config, output, input_errors)
     return replace(start, preset=output, from_scratch=False, keep_head=True)
@@ -158,7 +159,7 @@ def _augmented(
 def _on_features(
     task: Task, features: Features, source: Preset, train: EncodedRows, dev: _Part, output: Path
 ) -> tuple[EncodedRows, _Part]:
-    """Returns training and development rows as features."""
+    """Converts training and development rows to features."""
     features.check(task)
     encoder = encoder_of(source.model)
     rows = [features.rows(rows, encoder, output) for rows in (train, dev.rows)]
@@ -178,7 +179,7 @@ def _trained(
     if isinstance(train, PooledFeatures):
         from bert_tf.tasks.features.probe import train_probe
 
-        return train_probe(task, build, train, best.figures, best.measure)
+        return train_probe(task, build, train, best.evaluate, best.measure)
     return finetune(
         build,
         lambda start_step: training_batches(train, config.batch_size, config.seed, start_step),
@@ -194,7 +195,7 @@ def _trained(
 
 
 def _identity(task: Task, source: Preset, start: FinetuneInit) -> dict[str, Any]:
-    """Returns what a run depends on beside its data and its configuration."""
+    """Returns the identity of a run besides data and configuration: model, initial weights and task."""
     optional = {
         "features": to_dict(replace(start.features, folder=None)) if start.features else None,
         "bilstm_dim": start.bilstm_dim,
@@ -226,7 +227,7 @@ def _examples(task: Task, path: Path, input_errors: InputErrors) -> list[Any]:
 
 
 class _Best:
-    """Measures a model, and keeps the best one's preset where several epochs are to be chosen from."""
+    """Evaluates a model and saves its preset; with early stopping, only the best one."""
 
     def __init__(self, task: Task, dev: _Part, source: Preset, length: int, keeps_best: bool, preset: Path) -> None:
         self._task, self._dev, self._preset = task, dev, preset
@@ -240,21 +241,21 @@ class _Best:
         return self._dev.examples
 
     def building(self, build: Callable[[], keras.Model]) -> Callable[[], keras.Model]:
-        """Returns what builds the part to be trained, remembering the whole that `build` builds."""
+        """Returns a function that calls `build`, stores the whole model and returns its trained part."""
 
-        def remembered() -> keras.Model:
+        def build_trained_part() -> keras.Model:
             self._model = build()
             return self._model.tagger if isinstance(self._model, BertFeatureTagger) else self._model
 
-        return remembered
+        return build_trained_part
 
-    def figures(self, model: Model) -> dict[str, float]:
-        """Returns the official figures, and keeps nothing."""
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Returns the official metrics without saving the model."""
         task, answers = self._answered(model)
         return task.score(self._dev.examples, answers)
 
     def measure(self, model: Model, step: int) -> dict[str, float]:
-        """Returns the official figures after `step`, and keeps the model where it is the best one so far."""
+        """Returns the official metrics after `step`, and saves the model if it is the best one so far."""
         task, answers = self._answered(model)
         metrics = task.score(self._dev.examples, answers)
         kept = self._kept() if self._keeps_best else None
@@ -264,13 +265,13 @@ class _Best:
         return metrics
 
     def answers(self) -> tuple[Task, list[Any]]:
-        """Returns the task, with what it learnt of the development set, and the answers of the model that is kept."""
+        """Returns the task calibrated on the development set, and the predictions of the saved model."""
         kept = self._kept()
         if self._measured and kept and self._measured[0] == kept["step"]:
             return self._measured[1:]
-        # Kept by a process that was broken off later.
-        answerer = TaskPredictor(self._preset)
-        return answerer.task, answerer.answers(self._dev.examples)
+        # Saved by an earlier process that was interrupted.
+        predictor = TaskPredictor(self._preset)
+        return predictor.task, predictor.answers(self._dev.examples)
 
     def _answered(self, model: Model) -> tuple[Task, list[Any]]:
         outputs = outputs_of(model, self._dev.rows, self._source.config, self._task.by_token)
@@ -279,7 +280,7 @@ class _Best:
         return task, answers if task == self._task else task.answers(self._dev.examples, self._dev.rows, outputs)
 
     def _kept(self) -> dict[str, Any] | None:
-        """Returns the step and the figures of the preset that is kept."""
+        """Returns step and metrics of the saved preset; None if there is no saved preset."""
         path = self._preset / CONFIG_NAME
         return json.loads(path.read_text(encoding="utf-8"))["info"] if path.is_file() else None
 
@@ -297,7 +298,7 @@ class _Best:
 def _finish(
     best: _Best, further: Mapping[str, Sequence[Any]], result: TrainResult, output: Path, input_errors: InputErrors
 ) -> Finetuned:
-    """Writes predictions and figures of the development set, and what is said of the run."""
+    """Writes predictions and metrics of the development set, the result and the HTML page."""
     task, answers = best.answers()
     examples = best.dev_examples
     folder = output / DEV_NAME
@@ -316,20 +317,20 @@ def _finish(
         {"task": task.name, "step": result.step, "seconds": round(result.seconds, 1), **summary}, output / RESULT_NAME
     )
     write_answers_page(folder / ANSWERS_NAME, f"{task.name} on the development set", scored, official, remark)
-    print(f"answers to look at: {folder / ANSWERS_NAME}", file=sys.stderr)
+    print(f"predictions page: {folder / ANSWERS_NAME}", file=sys.stderr)
     print(f"{output}: {metrics}", file=sys.stderr)
     return Finetuned(output / RUN_PRESET_NAME, metrics, len(examples), remark, result.step, result.seconds)
 
 
 def _further(further: Mapping[str, Sequence[Any]], output: Path) -> dict[str, float]:
-    """Returns the figures on the examples of further files, named after these; writes their predictions."""
+    """Writes predictions for the further files and returns their metrics, with the file's name as suffix."""
     metrics: dict[str, float] = {}
     if not further:
         return metrics
-    answerer = TaskPredictor(output / RUN_PRESET_NAME)
-    task = answerer.task
+    predictor = TaskPredictor(output / RUN_PRESET_NAME)
+    task = predictor.task
     for name, examples in further.items():
-        answers = answerer.answers(examples)
+        answers = predictor.answers(examples)
         task.write(output / DEV_NAME / f"{name}_{task.predictions_name}", iter([(examples, answers)]))
-        metrics |= {f"{figure}_{name}": value for figure, value in task.score(examples, answers).items()}
+        metrics |= {f"{metric}_{name}": value for metric, value in task.score(examples, answers).items()}
     return metrics

@@ -1,4 +1,4 @@
-"""Several runs of one task: the paper's grid, random restarts, and the best of them on the development set."""
+"""Sweeps of one task: the paper's grid, random restarts, and selection on the development set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bert_tf.training.fit import CHECKPOINTS_NAME
 from bert_tf.training.loop.checkpoints import TrainingError
 
 RUNS_NAME = "runs"
-# What a run that came to its end leaves of itself: settings and result.
+# Settings and result of a finished run.
 TRIAL_NAME = "trial.json"
 # arXiv 1810.04805, A.3.
 PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS = (16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 4)
@@ -35,35 +35,35 @@ PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS = (16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of several.
+    """One run of a sweep.
 
     Args:
-        config: of the run.
+        config: the run's configuration.
     """
 
     config: TrainingConfig
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What runs differ in."""
+        """The settings that differ between runs."""
         return {name: getattr(self.config, name) for name in ("batch_size", "learning_rate", "epochs", "seed")}
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
+        """Name of the run's directory."""
         return "_".join(f"{name}_{value:g}" for name, value in self.settings.items())
 
 
 def trials(config: TrainingConfig, paper_grid: bool, restarts: int) -> list[Trial]:
-    """Returns the runs to make.
+    """Returns the runs of a sweep.
 
     Args:
-        config: what they share.
-        paper_grid: whether to try the batch sizes, rates and epochs of the paper, and not those of `config`.
-        restarts: runs of each setting, with the seeds from that of `config` on.
+        config: the shared configuration.
+        paper_grid: whether to use the paper's batch sizes, learning rates and epochs instead of those of `config`.
+        restarts: number of runs for each setting; seeds count up from the seed of `config`.
 
     Raises:
-        ValueError: for fewer than one restart.
+        ValueError: if `restarts` is less than 1.
     """
     if restarts < 1:
         raise ValueError(f"`restarts` must be at least 1. Received: {restarts}")
@@ -84,7 +84,7 @@ def _settings(config: TrainingConfig, paper_grid: bool) -> Iterator[TrainingConf
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: `result`, or the `failure` that ended it."""
+    """Outcome of a trial: a `result`, or the message of its `failure`."""
 
     trial: Trial
     result: Finetuned | None
@@ -99,22 +99,27 @@ def finetune_trials(
     output: str | Path,
     input_errors: InputErrors,
 ) -> tuple[Trial, Finetuned, list[Outcome]]:
-    """Makes several runs; the best one's preset goes to `output/preset`, a table and a page of all beside it.
+    """Runs a sweep; writes the best preset to `output/preset`, with a table and an HTML page of all runs.
 
-    A run that ends in a loss that is not finite is counted as failed, and the others go on. Given the same output
-    again, runs that came to their end are not made again, and one that was broken off goes on. Checkpoints of runs that
-    came to their end are deleted: those of eighteen runs of BERT base would take more than 20 GB.
+    A run whose loss is not finite counts as failed, and the sweep continues. If the output directory holds an earlier
+    sweep, finished runs are reused and an interrupted run is resumed. Checkpoints of finished runs are deleted, because
+    those of eighteen runs of BERT base would take more than 20 GB.
 
     Args:
-        task, sources, start, problems: as for `finetune_task`.
-        runs: from `trials`.
-        output: folder of all; each run has its own in `output/runs`.
+        task: the task, before `fit_labels`.
+        sources: the task's files.
+        start: encoder and initialization.
+        runs: the runs, from `trials`.
+        output: output directory; each run has its own directory in `output/runs`.
+        input_errors: collects errors of the files.
 
     Returns:
-        The best by the task's metric on the development set (of equal ones the first), its result, and all outcomes.
+        The best trial by the task's metric on the development set (the first of equal ones), its result, and all
+        outcomes.
 
     Raises:
-        TrainingError: where no run came to its end.
+        ConfigError: if the output directory holds a run with other settings or files.
+        TrainingError: if no run finished.
     """
     outcomes: list[Outcome] = []
     began = time.monotonic()
@@ -128,7 +133,7 @@ def finetune_trials(
         print(f"\nrun {number} of {len(runs)}: {trial.name}{left}", file=sys.stderr, flush=True)
         settings = {"task": {"name": task.name, **task.description()}, "training": to_dict(trial.config), **files}
         try:
-            result = _former(folder, settings) or finetune_task(
+            result = _stored_result(folder, settings) or finetune_task(
                 task, sources, start, trial.config, folder, input_errors
             )
             save_json({"settings": settings, "result": _plain(result)}, folder / TRIAL_NAME)
@@ -136,25 +141,25 @@ def finetune_trials(
             outcomes.append(Outcome(trial, result))
         except TrainingError as error:
             outcomes.append(Outcome(trial, None, str(error)))
-        # Models are in cycles with their graphs; several of them would not fit into memory.
+        # Models and their graphs form reference cycles; several of them would not fit into memory.
         gc.collect()
         page = write_results(output, task.name, _rows(outcomes, task.metric), task.metric)
-    whole = _whole(outcomes)
-    if not whole:
-        raise TrainingError(f"none of {len(runs)} runs came to its end; the last: {outcomes[-1].failure}")
-    trial, result = max(whole, key=lambda made: made[1].metrics[task.metric])
+    finished = _finished(outcomes)
+    if not finished:
+        raise TrainingError(f"none of {len(runs)} runs finished. The last one: {outcomes[-1].failure}")
+    trial, result = max(finished, key=lambda run: run[1].metrics[task.metric])
     replace_directory(output / RUN_PRESET_NAME, lambda staging: _copy(result.preset, staging))
-    print(f"a page of all runs to look at: {page}", file=sys.stderr)
+    print(f"page of all runs: {page}", file=sys.stderr)
     return trial, result, outcomes
 
 
-def _whole(outcomes: Sequence[Outcome]) -> list[tuple[Trial, Finetuned]]:
+def _finished(outcomes: Sequence[Outcome]) -> list[tuple[Trial, Finetuned]]:
     return [(outcome.trial, outcome.result) for outcome in outcomes if outcome.result]
 
 
 def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
-    """Returns the lines of the table."""
-    best = max((result.metrics[metric] for _, result in _whole(outcomes)), default=None)
+    """Returns the rows of the table."""
+    best = max((result.metrics[metric] for _, result in _finished(outcomes)), default=None)
     rows: list[RunRow] = []
     for outcome in outcomes:
         trial, result = outcome.trial, outcome.result
@@ -162,20 +167,22 @@ def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
             rows.append(RunRow(trial.name, trial.settings, None, 0, 0.0, outcome.failure))
             continue
         is_best = result.metrics[metric] == best and not any(row.is_best for row in rows)
-        told = (result.metrics, result.step, result.seconds, result.remark)
-        rows.append(RunRow(trial.name, trial.settings, *told, is_best))
+        values = (result.metrics, result.step, result.seconds, result.remark)
+        rows.append(RunRow(trial.name, trial.settings, *values, is_best))
     return rows
 
 
-def _former(folder: Path, settings: Mapping[str, Any]) -> Finetuned | None:
-    """Returns the result of a run with these settings that came to its end, None where there is none."""
+def _stored_result(folder: Path, settings: Mapping[str, Any]) -> Finetuned | None:
+    """Returns the result of a finished run with these settings; None if there is no finished run."""
     path = folder / TRIAL_NAME
     if not path.is_file():
         return None
-    told = json.loads(path.read_text(encoding="utf-8"))
-    if told["settings"] != json.loads(json.dumps(settings)):
-        raise ConfigError(f"{folder}: holds a run with other settings or files; remove it, or take another output.")
-    return Finetuned(**told["result"] | {"preset": folder / RUN_PRESET_NAME})
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    if stored["settings"] != json.loads(json.dumps(settings)):
+        raise ConfigError(
+            f"{folder}: holds a run with other settings or files. Remove it, or use another output directory."
+        )
+    return Finetuned(**stored["result"] | {"preset": folder / RUN_PRESET_NAME})
 
 
 def _plain(result: Finetuned) -> dict[str, Any]:
@@ -183,13 +190,13 @@ def _plain(result: Finetuned) -> dict[str, Any]:
 
 
 def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
-    """Returns what identifies the files that runs depend on, and how they start."""
+    """Returns hashes of the files that runs depend on, and their initialization."""
     directory = preset_directory(start.preset)
     paths = [Path(path) for path in (*sources.training, sources.dev, *sources.further.values(), *sources.augment)]
     paths += [directory / name for name in (CONFIG_NAME, WEIGHTS_NAME)]
     features = start.features and replace(start.features, folder=None)
-    how = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
-    return {"files": {str(path): _sha256(path) for path in paths if path.is_file()}, "start": how}
+    init = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
+    return {"files": {str(path): _sha256(path) for path in paths if path.is_file()}, "start": init}
 
 
 def _sha256(path: Path) -> str:

@@ -1,6 +1,6 @@
-"""GLUE's own files (arXiv 1804.07461): examples as it publishes them, predictions as its leaderboard takes them.
+"""GLUE's file formats (arXiv 1804.07461): published examples, and predictions for the leaderboard.
 
-Both are tab-separated, without quoting: a quote is a character like any other.
+Both are tab-separated without quoting: a quote is an ordinary character.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a task's files.
+    """Columns of a task's files.
 
     Args:
-        label: the column of the label.
-        key: the column of the number that predictions have; where a file has none, its rows are counted from 0.
-        headerless: names of the columns of files without header line; () where all have one.
-        aliases: other names of columns.
+        label: name of the label column.
+        key: name of the index column for predictions; without one, rows are counted from 0.
+        headerless: column names of files without a header line; () if all files have one.
+        aliases: alternative column names.
     """
 
     label: str = "label"
@@ -41,18 +41,21 @@ class Layout:
 def read_glue(
     path: Path, layout: Layout, texts: Sequence[str], input_errors: InputErrors, labelled: bool
 ) -> Iterator[TextExample]:
-    """Reads examples; labels as they stand in the file, None where not `labelled`.
+    """Reads examples, with labels as in the file.
 
     Args:
-        path: the file, UTF-8, with or without a byte order mark, lines ended by LF or CRLF.
-        layout: its columns.
-        texts: the columns of the texts.
-        problems: takes rows of another width, empty texts and labels, and numbers that occur twice.
-        labelled: whether there must be labels.
+        path: the file, UTF-8, with or without a byte order mark, lines terminated by LF or CRLF.
+        layout: columns of the file.
+        texts: names of the text columns.
+        input_errors: collects rows of another width, empty texts and labels, and duplicate indices.
+        labelled: whether labels are required and read; otherwise they are None.
+
+    Yields:
+        The examples.
 
     Raises:
-        ValueError: naming file and line, for a missing column, an empty file, bytes that are not UTF-8; and for what
-            `problems` does not skip.
+        ValueError: for a missing column, an empty file, bytes that are not UTF-8, and errors that `input_errors` does
+            not skip, with file and line.
     """
     lines: Iterator[tuple[int, str]] = enumerate(lines_of(path), start=1)
     _, first = next(lines, (1, ""))
@@ -86,11 +89,11 @@ def _fault(row: Mapping[str, str], wanted: Iterable[str], key: str, seen: Mappin
     empty = [name for name in wanted if not row[name].strip()]
     if empty:
         return f"`{empty[0]}` is empty."
-    return f"the index must not occur twice. Received: {key}, which line {seen[key]} has" if key in seen else ""
+    return f"the index must be unique. Received: {key}, also in line {seen[key]}" if key in seen else ""
 
 
 def write_predictions(path: Path, parts: Iterable[Iterable[tuple[str, str]]]) -> None:
-    """Writes index and prediction of every example, under the leaderboard's header, whole or not at all."""
+    """Writes index and prediction of each example under the leaderboard's header, atomically."""
     with staged_file(path) as file:
         file.write(("\t".join(PREDICTIONS_HEADER) + "\n").encode())
         for part in parts:
@@ -98,17 +101,17 @@ def write_predictions(path: Path, parts: Iterable[Iterable[tuple[str, str]]]) ->
 
 
 def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tuple[int, str, Value]]:
-    """Reads what `write_predictions` or any other program wrote for the leaderboard.
+    """Reads leaderboard predictions of `write_predictions` or any other program.
 
     Args:
         path: the file.
-        value: gives what a prediction means; raises ValueError for what is none.
+        value: parses a prediction; raises ValueError for an invalid one.
 
     Yields:
         Line, index and prediction.
 
     Raises:
-        ValueError: naming file and line, for another header or width, or an illegal prediction.
+        ValueError: for another header or width, or an invalid prediction, with file and line.
     """
     lines = enumerate(lines_of(path), start=1)
     _, header = next(lines, (1, ""))
@@ -127,18 +130,23 @@ def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tupl
 def predictions_of(path: Path, examples: Sequence[TextExample], value: Callable[[str], Value]) -> list[Value]:
     """Returns the predictions of a file in the order of the examples.
 
+    Args:
+        path: the file.
+        examples: the examples.
+        value: parses a prediction; raises ValueError for an invalid one.
+
     Raises:
-        ValueError: naming file and line, as `read_predictions`, and for an index that occurs twice or is of no example;
-            and for an example without prediction.
+        ValueError: for an error of `read_predictions`, a duplicate or unknown index, with file and line; and for an
+            example without a prediction.
     """
     known = {example.key for example in examples}
-    found: dict[str, Value] = {}
+    predictions: dict[str, Value] = {}
     for line, key, prediction in read_predictions(path, value):
-        if key not in known or key in found:
-            fault = "must not occur twice" if key in found else "must be that of an example"
+        if key not in known or key in predictions:
+            fault = "must not occur twice" if key in predictions else "must be the index of an example"
             raise ValueError(f"{path}: line {line}: the index {fault}. Received: {key!r}")
-        found[key] = prediction
+        predictions[key] = prediction
     for example in examples:
-        if example.key not in found:
+        if example.key not in predictions:
             raise ValueError(f"{path}: no prediction for index {example.key} ({example.place}).")
-    return [found[example.key] for example in examples]
+    return [predictions[example.key] for example in examples]

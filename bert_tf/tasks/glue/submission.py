@@ -1,4 +1,4 @@
-"""The zip file that GLUE's leaderboard takes, made of prediction files that are checked first."""
+"""Validates prediction files and zips them for GLUE's leaderboard."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from bert_tf.tasks.glue.tasks import (
     WnliTask,
 )
 
-# What a file in the archive is dated, so that the same predictions give the same bytes.
+# Fixed date of files in the archive, so that equal predictions produce equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """One file of a submission: its task, and the rows of the official test set."""
+    """One file of a submission: its task, and the number of rows in the official test set."""
 
     task: GlueTask | StsbTask
     rows: int
@@ -52,18 +52,18 @@ TEST_SETS: dict[str, TestSet] = {
 
 
 def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
-    """Checks the predictions of all test sets and zips them.
+    """Validates the predictions of all test sets and zips them.
 
     Args:
-        predictions: a folder with the files of `TEST_SETS`, as `bert-tf predict` or any other program wrote them.
-        output: the zip file, written whole or not at all.
+        predictions: directory with the files of `TEST_SETS`, from `bert-tf predict` or any other program.
+        output: the zip file, written atomically.
 
     Returns:
-        Rows by file name.
+        Number of rows by file name.
 
     Raises:
-        ValueError: naming the files that are missing; or file and line, for another header, a label that the task does
-            not have, an index that is not the next one, or another number of rows than the test set has.
+        ValueError: for missing files, with their names; and for another header, an unknown label, an index that is out
+            of order, or a wrong number of rows, with file and line.
     """
     predictions, output = local_path(predictions), local_path(output)
     missing = [name for name in TEST_SETS if not (predictions / name).is_file()]
@@ -78,12 +78,12 @@ def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
 
 
 def check(path: Path, test_set: TestSet) -> int:
-    """Returns the rows of a prediction file. Raises ValueError as `bundle` does."""
+    """Validates a prediction file and returns its number of rows. Raises ValueError like `bundle`."""
     count = 0
     for line, key, _ in read_predictions(path, test_set.task.answer_of):
         if key != str(count):
             raise ValueError(f"{path}: line {line}: the index must be {count}. Received: {key!r}")
         count += 1
     if count != test_set.rows:
-        raise ValueError(f"{path}: must have {test_set.rows} rows, as the official test set has. Received: {count}")
+        raise ValueError(f"{path}: must have {test_set.rows} rows, as in the official test set. Received: {count}")
     return count

@@ -1,6 +1,6 @@
-"""The tasks of GLUE (arXiv 1804.07461): labels in the order of the original's processors, the leaderboard's figures.
+"""Tasks of GLUE (arXiv 1804.07461), with the label order of the original processors and the leaderboard's metrics.
 
-Where the leaderboard averages two figures of a task, `average` is their mean, and chooses.
+If the leaderboard averages two metrics of a task, `average` is their mean and the selection metric.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bert_tf.tasks import metrics as figures
+from bert_tf.tasks import metrics
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
@@ -21,20 +21,20 @@ from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 
 _BINARY = ("0", "1")
-# What the file of the diagnostic set with labels calls its columns.
+# Column names in the labelled file of the diagnostic set.
 _DIAGNOSTIC = {"Premise": "sentence1", "Hypothesis": "sentence2", "Label": "label"}
 
 
 @dataclass(frozen=True)
 class GlueTask(TextTask):
-    """One of GLUE's classifications."""
+    """Base class of GLUE's classification tasks."""
 
     predictions_name: ClassVar[str] = "predictions.tsv"
     metric: ClassVar[str] = "accuracy"
     layout: ClassVar[Layout] = Layout()
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
-        """Reads rows; a label that the task does not have is a fault."""
+        """Reads examples; an unknown label is an input error."""
         for example in read_glue(path, self.layout, self.text_names, input_errors, labelled):
             if labelled and example.label not in self.labels:
                 input_errors.add(example.place, _label_rule(self.labels, str(example.label)))
@@ -42,25 +42,25 @@ class GlueTask(TextTask):
             yield example
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> dict[str, float]:
-        """Returns the leaderboard's figures, in [0, 1] or [-1, 1]."""
+        """Returns the leaderboard's metrics, in [0, 1] or [-1, 1]."""
         return self.figures([str(example.label) for example in examples], [answer.label for answer in answers])
 
     def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
-        """Returns the figures of predicted labels."""
-        return {"accuracy": figures.accuracy(gold, predicted)}
+        """Returns the metrics of predicted labels."""
+        return {"accuracy": metrics.accuracy(gold, predicted)}
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
-        """Writes index and label, as the leaderboard takes them."""
+        """Writes index and label in the leaderboard's format."""
         write_predictions(
             path, (((e.key, a.label) for e, a in zip(examples, part, strict=True)) for examples, part in answers)
         )
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
-        """Reads such a file; probabilities are not known."""
+        """Reads predictions in the leaderboard's format; their probabilities are ()."""
         return predictions_of(path, examples, self.answer_of)
 
     def answer_of(self, prediction: str) -> LabelAnswer:
-        """Returns the answer that a prediction file has. Raises ValueError for what is no label."""
+        """Parses the label of a prediction file. Raises ValueError for an unknown label."""
         if prediction not in self.labels:
             raise ValueError(_label_rule(self.labels, prediction))
         return LabelAnswer(prediction, ())
@@ -68,7 +68,7 @@ class GlueTask(TextTask):
 
 @dataclass(frozen=True)
 class ColaTask(GlueTask):
-    """The Corpus of Linguistic Acceptability: whether a sentence is one."""
+    """The Corpus of Linguistic Acceptability: 1 if a sentence is acceptable."""
 
     name: ClassVar[str] = "cola"
     metric: ClassVar[str] = "matthews"
@@ -78,13 +78,13 @@ class ColaTask(GlueTask):
     labels: tuple[str, ...] = _BINARY
 
     def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
-        """Returns Matthews' correlation, and the accuracy, which is not the leaderboard's."""
-        return {"matthews": figures.matthews(gold, predicted)} | super().figures(gold, predicted)
+        """Returns the Matthews correlation, and the accuracy, which the leaderboard does not use."""
+        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
 
 
 @dataclass(frozen=True)
 class Sst2Task(GlueTask):
-    """The Stanford Sentiment Treebank: 1 for praise."""
+    """The Stanford Sentiment Treebank: 1 for positive sentiment."""
 
     name: ClassVar[str] = "sst2"
 
@@ -94,7 +94,7 @@ class Sst2Task(GlueTask):
 
 @dataclass(frozen=True)
 class _SameTask(GlueTask):
-    """Whether two texts say the same: 1 where they do."""
+    """Base class of paraphrase tasks: 1 if two texts have the same meaning."""
 
     metric: ClassVar[str] = "average"
 
@@ -102,7 +102,7 @@ class _SameTask(GlueTask):
 
     def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the F1 of label 1, the accuracy, and their mean."""
-        f1, accuracy = figures.f1(gold, predicted, "1"), figures.accuracy(gold, predicted)
+        f1, accuracy = metrics.f1(gold, predicted, "1"), metrics.accuracy(gold, predicted)
         return {"f1": f1, "accuracy": accuracy, "average": (f1 + accuracy) / 2}
 
 
@@ -139,20 +139,20 @@ class MnliTask(GlueTask):
 
 @dataclass(frozen=True)
 class DiagnosticTask(MnliTask):
-    """GLUE's diagnostic set, for models of MNLI."""
+    """GLUE's diagnostic set, for MNLI models."""
 
     name: ClassVar[str] = "ax"
     metric: ClassVar[str] = "matthews"
     layout: ClassVar[Layout] = Layout(aliases=_DIAGNOSTIC)
 
     def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
-        """Returns Matthews' correlation of three classes, and the accuracy, which is not the leaderboard's."""
-        return {"matthews": figures.matthews(gold, predicted)} | super().figures(gold, predicted)
+        """Returns the Matthews correlation of three classes, and the accuracy, which the leaderboard does not use."""
+        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
 
 
 @dataclass(frozen=True)
 class QnliTask(GlueTask):
-    """Whether a sentence answers a question."""
+    """Question-answering NLI: `entailment` if a sentence answers a question."""
 
     name: ClassVar[str] = "qnli"
 
@@ -172,7 +172,7 @@ class RteTask(GlueTask):
 
 @dataclass(frozen=True)
 class WnliTask(GlueTask):
-    """The Winograd schemas as inference: 1 where the second sentence follows."""
+    """Winograd NLI: 1 if the second sentence follows from the first."""
 
     name: ClassVar[str] = "wnli"
 
@@ -182,7 +182,7 @@ class WnliTask(GlueTask):
 
 @dataclass(frozen=True)
 class StsbTask(NumberTask):
-    """The Semantic Textual Similarity Benchmark: how alike two sentences are, from 0 to 5."""
+    """The Semantic Textual Similarity Benchmark: similarity of two sentences, from 0 to 5."""
 
     name: ClassVar[str] = "stsb"
     metric: ClassVar[str] = "average"
@@ -194,7 +194,7 @@ class StsbTask(NumberTask):
     text_names: tuple[str, ...] = ("sentence1", "sentence2")
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[TextExample]:
-        """Reads rows; what is no number from 0 to 5 is a fault."""
+        """Reads examples; a label that is not a number from 0 to 5 is an input error."""
         for example in read_glue(path, self.layout, self.text_names, input_errors, labelled):
             try:
                 if labelled:
@@ -205,29 +205,29 @@ class StsbTask(NumberTask):
             yield example
 
     def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[NumberAnswer]:
-        """Returns numbers as the leaderboard gets them: from 0 to 5, with three decimals."""
+        """Returns the predicted numbers, clipped to [0, 5] and rounded to three decimals for the leaderboard."""
         numbers = [answer.number for answer in super().answers(examples, rows, outputs)]
         return [NumberAnswer(number) for number in np.clip(numbers, self.least, self.most).round(3).tolist()]
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> dict[str, float]:
-        """Returns both correlations and their mean, in [-1, 1]."""
+        """Returns the Pearson and Spearman correlations and their mean, in [-1, 1]."""
         gold, predicted = right_numbers(examples), [answer.number for answer in answers]
-        pearson, spearman = figures.pearson(gold, predicted), figures.spearman(gold, predicted)
+        pearson, spearman = metrics.pearson(gold, predicted), metrics.spearman(gold, predicted)
         return {"pearson": pearson, "spearman": spearman, "average": (pearson + spearman) / 2}
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
-        """Writes index and number, as the leaderboard takes them."""
+        """Writes index and number in the leaderboard's format."""
         write_predictions(
             path,
             (((e.key, f"{a.number:.3f}") for e, a in zip(examples, part, strict=True)) for examples, part in answers),
         )
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
-        """Reads such a file."""
+        """Reads predictions in the leaderboard's format."""
         return predictions_of(path, examples, self.answer_of)
 
     def answer_of(self, prediction: str) -> NumberAnswer:
-        """Returns the answer that a file has. Raises ValueError for what is no number from 0 to 5."""
+        """Parses the number of a prediction file. Raises ValueError if it is not a number from 0 to 5."""
         try:
             number = float(prediction)
         except ValueError:

@@ -1,7 +1,7 @@
-"""Files with a word and its tag a line: CoNLL-2003, WNUT, WikiANN and the like.
+"""Column files with one word and its tag on each line: CoNLL-2003, WNUT, WikiANN and others.
 
-A line has columns with a tab between, or with spaces where the first word's line has no tab; all words have as many.
-Lines of nothing but spaces and tabs end a sentence, `-DOCSTART-` ends a document.
+Columns are separated by tabs, or by spaces if the line of the first word has no tab. All words have the same number of
+columns. A blank line (only spaces and tabs) ends a sentence, `-DOCSTART-` begins a document.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.tags import OUTSIDE, is_tag
 
 DOCUMENT_START = "-DOCSTART-"
-# WikiANN's words are `en:Paris`; some of its languages have names such as `zh-min-nan`.
+# WikiANN's words have a language prefix (`en:Paris`); some language names have hyphens (`zh-min-nan`).
 _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z]+)*:")
 _COMMENT, _ID = "# ", "# id "
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are read; negative ones count from the last, -1.
+    """Indices of the columns to read; negative numbers count from the end.
 
     Args:
-        token: the word.
-        tag: its tag.
+        token: column of the word.
+        tag: column of the tag.
     """
 
     token: int = 0
@@ -35,20 +35,20 @@ class Columns:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words with what stands beside them.
+    """A sentence of words, with its tags and the text to write predictions.
 
     Args:
         path: the file.
-        line: line of the first word; those of the others follow.
-        words: without a language's prefix.
-        tags: as many, as the file has them; () where they were not to be read.
-        written: the line of each word as predictions have it, before the predicted tag: all columns, then that of the
-            tag where it is not the last.
-        separator: what stands between columns.
-        before: the lines between this sentence and the one before, as predictions have them.
-        after: those between this sentence and the end, of the last one.
-        document: the words of all sentences that are context to one another, this one's among them.
-        number: which of them this one is.
+        line: line number of the first word; the other words follow on consecutive lines.
+        words: the words without language prefix.
+        tags: the tag of each word, as in the file; () if tags were not read.
+        written: the output line of each word without the predicted tag: all columns, then the gold tag again if its
+            column is not the last.
+        separator: separator of columns.
+        before: output lines between the previous sentence and this one.
+        after: output lines after the last sentence of the file; () for the others.
+        document: the words of all sentences of the document, including this one.
+        number: index of this sentence in `document`.
     """
 
     path: Path
@@ -69,7 +69,7 @@ class Sentence:
 
     @property
     def begins_document(self) -> bool:
-        """Whether a document begins between this sentence and the one before."""
+        """True if a document begins between the previous sentence and this one."""
         return any(DOCUMENT_START in line for line in self.before)
 
     def place_of(self, word: int) -> str:
@@ -79,15 +79,15 @@ class Sentence:
 
 @dataclass(frozen=True)
 class _Layout:
-    """What all lines of a file have in common.
+    """Layout of all lines of a file.
 
     Args:
-        first: number of the line that shows it.
+        first: number of the line that the layout was read from.
         separator: a tab or a space.
-        width: columns of a line.
-        token: which is the word.
-        tag: which is the tag; None where there is none.
-        prefixed: whether every word begins with the name of a language.
+        width: number of columns.
+        token: column of the word.
+        tag: column of the tag; None if there is none.
+        prefixed: whether every word has a language prefix.
     """
 
     first: int
@@ -98,34 +98,37 @@ class _Layout:
     prefixed: bool
 
     def is_comment(self, line: str, labelled: bool) -> bool:
-        """Tells whether a sentence's first line is none of its words.
+        """Returns True if the first line of a sentence is a comment.
 
-        `#` is a word like any other, most of all on Twitter: only what cannot be a word's line, or names the sentence's
-        id, is a comment.
+        `#` may also be a word, especially on Twitter. A line is a comment only if it cannot be the line of a word, or
+        if it states the sentence's id.
         """
         if not line.startswith(_COMMENT):
             return False
         cells = cells_of(line, self.separator)
-        strange = len(cells) != self.width or (labelled and self.tag is not None and not is_tag(cells[self.tag]))
-        return strange or line.startswith(_ID)
+        invalid = len(cells) != self.width or (labelled and self.tag is not None and not is_tag(cells[self.tag]))
+        return invalid or line.startswith(_ID)
 
     def written(self, cells: Sequence[str]) -> str:
-        """Returns a line as predictions have it, before the predicted tag, which follows the right one."""
-        again = [] if self.tag is None or self.tag == self.width - 1 else [cells[self.tag]]
-        return self.separator.join([*cells, *again])
+        """Returns the output line of a word without the predicted tag, which follows the gold tag."""
+        gold = [] if self.tag is None or self.tag == self.width - 1 else [cells[self.tag]]
+        return self.separator.join([*cells, *gold])
 
     def document_start(self, line: str) -> str:
-        """Returns a line that begins a document, with as many columns as words have in predictions."""
+        """Returns the output line that begins a document, with the same number of columns as words."""
         cells = cells_of(line, self.separator)
         cells += [OUTSIDE] * (self.width - len(cells))
         return f"{self.written(cells)}{self.separator}{OUTSIDE}"
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields the lines of a UTF-8 file by number, from 1, without what ends them or a byte order mark.
+    """Yields number, from 1, and text of each line of a UTF-8 file, without line end or byte order mark.
+
+    Args:
+        path: the file.
 
     Raises:
-        ValueError: naming file and line, for bytes that are not UTF-8.
+        ValueError: for bytes that are not UTF-8, with file and line.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -137,53 +140,52 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def is_blank(line: str) -> bool:
-    """Tells whether a line ends a sentence."""
+    """Returns True if a line ends a sentence."""
     return not line.strip(" \t")
 
 
 def cells_of(line: str, separator: str) -> list[str]:
-    """Returns the columns of a line; one that is empty between two tabs is a column too."""
+    """Returns the columns of a line, including empty ones between two tabs."""
     if separator == "\t":
         return [cell.strip(" ") for cell in line.split("\t")]
     return re.split(r"[ \t]+", line.strip(" \t"))
 
 
 def read_columns(path: Path, columns: Columns, input_errors: InputErrors, labelled: bool) -> Iterator[Sentence]:
-    """Reads sentences, one by one.
+    """Reads sentences one by one.
 
     Args:
         path: the file, UTF-8.
-        columns: where word and tag are.
-        problems: takes words of another number of columns, or of something else than a tag where one must be; the whole
-            sentence is left out.
-        labelled: whether there must be tags.
+        columns: columns of word and tag.
+        input_errors: collects words with another number of columns or an invalid tag; the whole sentence is skipped.
+        labelled: whether tags are required and read.
 
     Yields:
-        The sentences; `document` is the sentence alone.
+        The sentences; `document` contains only the sentence itself.
 
     Raises:
-        ValueError: naming file and line, for bytes that are not UTF-8, columns that are not there, and what `problems`
-            does not skip.
+        ValueError: for bytes that are not UTF-8, missing columns, and errors that `input_errors` does not skip, with
+            file and line.
     """
     layout = _layout(path, columns, labelled)
     if layout is None:
         return
-    held: Sentence | None = None
+    pending: Sentence | None = None
     gap: list[str] = []
     for between, rows in _blocks(path, layout, labelled):
         gap += between
         sentence = _sentence(path, layout, rows, tuple(gap), input_errors, labelled) if rows else None
         if sentence is None:
             continue
-        if held:
-            yield held
-        held, gap = sentence, []
-    if held:
-        yield replace(held, after=tuple(gap))
+        if pending:
+            yield pending
+        pending, gap = sentence, []
+    if pending:
+        yield replace(pending, after=tuple(gap))
 
 
 def _blocks(path: Path, layout: _Layout, labelled: bool) -> Iterator[tuple[list[str], list[tuple[int, list[str]]]]]:
-    """Yields lines between sentences, as predictions have them, then a sentence: number and columns of its lines."""
+    """Yields the output lines between sentences with the next sentence: number and columns of each line."""
     gap: list[str] = []
     rows: list[tuple[int, list[str]]] = []
     for number, line in lines_of(path):
@@ -206,7 +208,7 @@ def _sentence(
     input_errors: InputErrors,
     labelled: bool,
 ) -> Sentence | None:
-    """Returns the sentence of some lines; None where one of them is faulty."""
+    """Returns the sentence of some lines; None if one of them is faulty."""
     faults = 0
     for number, cells in rows:
         place = f"{path}: line {number}"
@@ -237,7 +239,7 @@ def _is_document_start(line: str, separator: str) -> bool:
 
 
 def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
-    """Returns the layout of a file, by its first word; None where there is no word."""
+    """Returns the layout of a file from its first word; None if the file has no words."""
     first = _first_word(path)
     if first is None:
         return None
@@ -247,17 +249,17 @@ def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
     token, tag = (index + width if index < 0 else index for index in (columns.token, columns.tag))
     place = f"{path}: line {number}"
     if not 0 <= token < width:
-        raise ValueError(f"{place}: no column {columns.token} of words. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {columns.token} for words. Received: {width} column(s): {line!r}")
     has_tag = 0 <= tag < width and tag != token
     if labelled and not has_tag:
-        raise ValueError(f"{place}: no column {columns.tag} of tags. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {columns.tag} for tags. Received: {width} column(s): {line!r}")
     return _Layout(
         number, separator, width, token, tag if has_tag else None, _is_prefixed(path, separator, token, number)
     )
 
 
 def _first_word(path: Path) -> tuple[int, str] | None:
-    """Returns number and text of the first line of a word; of one like a comment where there is no other."""
+    """Returns number and text of the first word's line; falls back to a line like a comment if there is no other."""
     doubtful = None
     for number, line in lines_of(path):
         if is_blank(line) or DOCUMENT_START in line:
@@ -269,7 +271,7 @@ def _first_word(path: Path) -> tuple[int, str] | None:
 
 
 def _is_prefixed(path: Path, separator: str, token: int, first: int) -> bool:
-    """Tells whether every word of a file begins with the name of a language, which no text does."""
+    """Returns True if every word of a file has a language prefix, which does not happen in plain text."""
     for number, line in lines_of(path):
         if number < first or is_blank(line):
             continue

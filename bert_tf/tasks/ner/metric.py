@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of whole entities, as the script conlleval of the CoNLL shared tasks counts them."""
+"""Precision, recall and F1 of entities, as in the conlleval script of the CoNLL shared tasks."""
 
 from __future__ import annotations
 
@@ -11,37 +11,40 @@ Tags = Sequence[str]
 
 
 def entity_scores(gold: Sequence[Tags], predicted: Sequence[Tags]) -> dict[str, float]:
-    """Returns the figures of tagged sentences.
+    """Returns the metrics of tagged sentences.
 
-    An entity is right where its first word, its last word and its type are. Each side is read by conlleval's rules,
-    whatever its scheme.
+    An entity is correct if its first word, last word and type are correct. Gold and predicted tags are decoded by
+    conlleval's rules, independent of their scheme.
 
     Args:
-        gold: the right tags of every sentence.
-        predicted: the tags found, as many.
+        gold: the gold tags of each sentence.
+        predicted: the predicted tags of each sentence.
 
     Returns:
-        `precision`, `recall`, `f1`, `accuracy` (of single tags), and `f1_TYPE` of every type that occurs, in [0, 1];
-        what would divide by 0 is 0.
+        `precision`, `recall`, `f1`, `accuracy` (of single tags), and `f1_TYPE` for each type that occurs, in [0, 1];
+        a ratio with denominator 0 is 0.
     """
-    right: Counter[str] = Counter()
-    wanted: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
+    gold_counts: Counter[str] = Counter()
+    predicted_counts: Counter[str] = Counter()
     equal_tags = words = 0
-    for one, other in zip(gold, predicted, strict=True):
-        there, given = entities(one), entities(other)
-        wanted.update(entity.type for entity in there)
-        found.update(entity.type for entity in given)
-        right.update(entity.type for entity in set(there) & set(given))
-        equal_tags += sum(a == b for a, b in zip(one, other, strict=True))
-        words += len(one)
-    precision, recall = _share(right.total(), found.total()), _share(right.total(), wanted.total())
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        gold_counts.update(entity.type for entity in gold_entities)
+        predicted_counts.update(entity.type for entity in predicted_entities)
+        correct.update(entity.type for entity in set(gold_entities) & set(predicted_entities))
+        equal_tags += sum(a == b for a, b in zip(gold_tags, predicted_tags, strict=True))
+        words += len(gold_tags)
+    precision, recall = _share(correct.total(), predicted_counts.total()), _share(correct.total(), gold_counts.total())
     return {
         "precision": precision,
         "recall": recall,
-        "f1": _f1(right.total(), found.total(), wanted.total()),
+        "f1": _f1(correct.total(), predicted_counts.total(), gold_counts.total()),
         "accuracy": _share(equal_tags, words),
-        **{f"f1_{kind}": _f1(right[kind], found[kind], wanted[kind]) for kind in sorted(wanted | found)},
+        **{
+            f"f1_{kind}": _f1(correct[kind], predicted_counts[kind], gold_counts[kind])
+            for kind in sorted(gold_counts | predicted_counts)
+        },
     }
 
 
@@ -49,6 +52,6 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _f1(right: int, found: int, wanted: int) -> float:
+def _f1(correct: int, predicted: int, gold: int) -> float:
     """Returns the harmonic mean of precision and recall."""
-    return _share(2 * right, found + wanted)
+    return _share(2 * correct, predicted + gold)

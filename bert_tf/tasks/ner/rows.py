@@ -1,4 +1,4 @@
-"""Rows of sentences that are split into words: each word is predicted once, with as much around it as fits.
+"""Encodes sentences of words as rows; each word is predicted once, with as much context as fits.
 
 Shape legend: T tokens of all rows, W words of all sentences.
 """
@@ -22,7 +22,7 @@ _SPECIAL = 2
 
 
 class Window(NamedTuple):
-    """Words `start` to `end` (not included) make a row, of which `first` to `last` (not included) are predicted."""
+    """A row of words `start` to `end` (exclusive), in which `first` to `last` (exclusive) are predicted."""
 
     start: int
     end: int
@@ -32,11 +32,11 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Word pieces of words, one after the other.
+    """Concatenated word pieces of words.
 
     Args:
-        ids: int32.
-        offsets: int64, as many as the words and one: where each begins, and the end.
+        ids: int32 (pieces,), ids of the pieces.
+        offsets: int64 (words + 1,), start offset of each word, and the end.
     """
 
     ids: np.ndarray
@@ -46,23 +46,23 @@ class _Pieces:
 def word_rows(
     sentences: Sequence[Sentence], tokenizer: BertTokenizer, length: int, targets: np.ndarray | None = None
 ) -> EncodedRows:
-    """Returns `[CLS] words [SEP]` of every sentence, filled up with the words around it in its document.
+    """Encodes each sentence as `[CLS] words [SEP]`, filled up with context words of its document.
 
-    A sentence that is too long gives several rows. The first piece of a word stands for it: it alone has weight, in one
-    of the rows. A word that normalization leaves nothing of is [UNK]; of one longer than a row, the first pieces are
-    kept.
+    A sentence that is too long is split into several rows. A word is predicted at its first piece, which has weight 1
+    in exactly one row; all other tokens have weight 0. A word that normalization removes becomes [UNK]; a word longer
+    than a row keeps its first pieces.
 
     Args:
-        sentences: those of a document in order.
-        tokenizer: the preset's.
-        length: tokens of a row at most.
-        targets: int32 (W,), the class of every word; None gives rows without targets.
+        sentences: the sentences; those of a document are consecutive and in order.
+        tokenizer: the preset's tokenizer.
+        length: maximum tokens of a row.
+        targets: int32 (W,), the class of each word; None returns rows without targets.
 
     Returns:
         The rows; tokens of weight 1 are the words, in order.
 
     Raises:
-        ValueError: for a length that has no room for a piece.
+        ValueError: if `length` has no room for a piece.
     """
     capacity = length - _SPECIAL
     if capacity < 1:
@@ -75,16 +75,16 @@ def word_rows(
         for window in windows(pieces.offsets, first, last, begin, end, capacity)
     ]
     token_ids, row_splits, weights = _joined([window for _, window in rows], pieces, tokenizer)
-    given = {}
+    token_targets = {}
     if targets is not None:
-        given[SINGLE_OUTPUT] = np.zeros(len(token_ids), np.int32)
-        given[SINGLE_OUTPUT][weights > 0] = targets
+        token_targets[SINGLE_OUTPUT] = np.zeros(len(token_ids), np.int32)
+        token_targets[SINGLE_OUTPUT][weights > 0] = targets
     return EncodedRows(
         token_ids=token_ids,
         row_splits=row_splits,
         first_lengths=np.diff(row_splits).astype(np.int32),
         pad_id=tokenizer.vocabulary.pad_id,
-        targets=given,
+        targets=token_targets,
         weights={SINGLE_OUTPUT: weights},
         examples=np.array([number for number, _ in rows], np.int64),
     )
@@ -94,16 +94,16 @@ def windows(offsets: np.ndarray, first: int, last: int, begin: int, end: int, ca
     """Yields the rows of a sentence.
 
     Args:
-        offsets: int (words + 1,), where the pieces of every word begin; no word has none, or more than `capacity`.
-        first: its first word.
-        last: the word after its last one.
-        begin: the first word of its document.
-        end: the word after its document's last one.
-        capacity: pieces of a row.
+        offsets: int (words + 1,), start offsets of the words' pieces; each word has 1 to `capacity` pieces.
+        first: first word of the sentence.
+        last: end of the sentence (exclusive).
+        begin: first word of its document.
+        end: end of the document (exclusive).
+        capacity: maximum pieces of a row.
 
     Yields:
-        One row with the sentence in the middle; or, where it does not fit, rows of it that overlap by half, each word
-        predicted where the nearer edge is farthest.
+        One row with the sentence in the middle. If the sentence does not fit: rows that overlap by half, with each word
+        predicted in the row where it is farthest from the nearer edge.
     """
     if offsets[last] - offsets[first] <= capacity:
         start, stop = _filled(offsets, first, last, begin, end, capacity)
@@ -114,42 +114,42 @@ def windows(offsets: np.ndarray, first: int, last: int, begin: int, end: int, ca
         half = int(np.searchsorted(offsets, offsets[starts[-1]] + capacity / 2))
         start = max(starts[-1] + 1, min(half, ends[-1]))
         ends.append(min(last, _fitting(offsets, start, capacity)))
-        # The last row reaches back as far as it can.
+        # The last row extends back as far as it can.
         starts.append(start if ends[-1] < last else int(np.searchsorted(offsets, offsets[last] - capacity)))
     middles = [(offsets[start] + offsets[stop]) / 2 for start, stop in zip(starts[1:], ends, strict=False)]
     cuts = [first, *(int(cut) for cut in np.searchsorted(offsets, middles)), last]
     for start, stop, (one, other) in zip(starts, ends, itertools.pairwise(cuts), strict=True):
-        # Long words may leave a row that has the best place for none of its own.
+        # With long words, a row may be the best one for none of its words.
         if one < other:
             yield Window(start, stop, one, other)
 
 
 def _fitting(offsets: np.ndarray, start: int, capacity: int) -> int:
-    """Returns the word after the last one that fits into a row from `start`."""
+    """Returns the end (exclusive) of the words that fit into a row from `start`."""
     return int(np.searchsorted(offsets, offsets[start] + capacity, side="right")) - 1
 
 
 def _filled(offsets: np.ndarray, first: int, last: int, begin: int, end: int, capacity: int) -> tuple[int, int]:
-    """Returns the words of a row around `first` to `last`: as much on either side, or more where one has none."""
+    """Returns the words of a row around `first` to `last`, with equal context on both sides where possible."""
     left = (capacity - (offsets[last] - offsets[first])) // 2
     start = max(begin, int(np.searchsorted(offsets, offsets[first] - left)))
     stop = min(end, _fitting(offsets, start, capacity))
-    # What the right side has no use for is the left's.
+    # Room that the right side does not need goes to the left side.
     return max(begin, int(np.searchsorted(offsets, offsets[stop] - capacity))), stop
 
 
 def _laid_out(sentences: Sequence[Sentence], reach: int) -> tuple[list[str], list[tuple[int, int, int, int]]]:
-    """Returns words, and for each sentence where it begins and ends among them, and where its document does.
+    """Returns the words, and the bounds of each sentence and of its document among them.
 
-    Of a document, only sentences within `reach` words of those asked for are taken.
+    Only sentences of the document within `reach` words of the requested ones are included.
     """
     words: list[str] = []
     spans: list[tuple[int, int, int, int]] = []
     for _, group in itertools.groupby(sentences, key=lambda sentence: id(sentence.document)):
-        asked = list(group)
-        document = asked[0].document
-        begin = _back(document, asked[0].number, reach)
-        end = len(document) - _back(document[::-1], len(document) - 1 - asked[-1].number, reach)
+        requested = list(group)
+        document = requested[0].document
+        begin = _back(document, requested[0].number, reach)
+        end = len(document) - _back(document[::-1], len(document) - 1 - requested[-1].number, reach)
         splits = len(words) + np.cumsum([0, *(len(sentence) for sentence in document[begin:end])])
         words += itertools.chain.from_iterable(document[begin:end])
         spans += [
@@ -159,13 +159,13 @@ def _laid_out(sentences: Sequence[Sentence], reach: int) -> tuple[list[str], lis
                 int(splits[0]),
                 int(splits[-1]),
             )
-            for sentence in asked
+            for sentence in requested
         ]
     return words, spans
 
 
 def _back(document: Sequence[Sequence[str]], number: int, reach: int) -> int:
-    """Returns the first sentence that is needed for `reach` words before sentence `number`."""
+    """Returns the first sentence that is within `reach` words before sentence `number`."""
     while number > 0 and reach > 0:
         number -= 1
         reach -= len(document[number])
@@ -173,12 +173,12 @@ def _back(document: Sequence[Sequence[str]], number: int, reach: int) -> int:
 
 
 def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> _Pieces:
-    """Returns the pieces of each word, at least one and at most `most`; each different word is tokenized once."""
+    """Returns the pieces of each word, at least one and at most `most`; each distinct word is tokenized once."""
     numbers: dict[str, int] = {}
     index = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
     ids, splits = tokenizer.tokenize(list(numbers))
     counts = np.diff(splits)
-    # [UNK] stands after all pieces, for the words that have none.
+    # [UNK] is appended after all pieces, for words without pieces.
     begins = np.where(counts > 0, splits[:-1], len(ids))[index]
     lengths = np.clip(counts, 1, most)[index]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -187,7 +187,7 @@ def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> _Piece
 
 
 def _joined(rows: Sequence[Window], pieces: _Pieces, tokenizer: BertTokenizer) -> tuple[np.ndarray, ...]:
-    """Returns the ids of all rows, where each begins, and the weight of every token."""
+    """Returns token ids, row splits and token weights of all rows."""
     offsets = pieces.offsets
     lengths = [int(offsets[row.end] - offsets[row.start]) + _SPECIAL for row in rows]
     splits = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

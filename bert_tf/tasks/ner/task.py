@@ -1,4 +1,4 @@
-"""`ner`: named entities, a tag for every word (arXiv 1810.04805, section 5.3)."""
+"""Task `ner`: named entity recognition, one tag for each word (arXiv 1810.04805, section 5.3)."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from bert_tf.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
-# What the model's classes are, whatever the scheme of the files.
+# Scheme of the model's classes, independent of the files' scheme.
 _MODEL_SCHEME = "IOB2"
 Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class NerTask(Task[Sentence, Tags]):
-    """Tags of words, in files of columns; the answer to a sentence is its tags, in the scheme of the training files.
+    """Named entity recognition with column files; predictions are tags in the scheme of the training files.
 
     Args:
-        token_column: of the words; negative numbers count from the last column, -1.
-        tag_column: of the tags.
-        document_context: whether a sentence's row is filled up with the words around it in its document. Of a file
-            without `-DOCSTART-` lines, all is one document.
-        scheme: one of `ner_tags.SCHEMES`; empty before `fitted`, unless the user says it.
-        labels: O, then B- and I- of every type, in the order of the model's outputs; () before `fitted`.
+        token_column: column of the words; negative numbers count from the end.
+        tag_column: column of the tags.
+        document_context: whether to fill up a sentence's row with context words of its document. A file without
+            `-DOCSTART-` lines is one document.
+        scheme: one of `ner.tags.SCHEMES`; "" detects it in `fit_labels`.
+        labels: O, then B- and I- of each type, in the order of the model's outputs; () before `fit_labels`.
     """
 
     name: ClassVar[str] = "ner"
@@ -48,7 +48,7 @@ class NerTask(Task[Sentence, Tags]):
     predictions_name: ClassVar[str] = "predictions.conll"
     by_token: ClassVar[bool] = True
     needs_pooler: ClassVar[bool] = False
-    # Rows are as long as their sentences, so that room for long ones costs nothing; with context, it is used.
+    # Rows are only as long as their sentences, so a large limit costs nothing; document context fills it up.
     default_length: ClassVar[int] = 512
 
     token_column: int = 0
@@ -63,18 +63,18 @@ class NerTask(Task[Sentence, Tags]):
 
     @property
     def objective(self) -> Objective:
-        """Softmax cross-entropy of the first pieces of words."""
+        """Softmax cross-entropy at the first piece of each word."""
         return CLASSIFICATION
 
     @property
     def types(self) -> frozenset[str]:
-        """The types of entities that the model knows."""
+        """The entity types of the model."""
         return frozenset(type_of(label) for label in self.labels) - {""}
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[Sentence]:
-        """Reads sentences; one with a type that `fitted` did not see is a fault.
+        """Reads sentences; an entity type that does not occur in training is an input error.
 
-        Tags that break the scheme are read as conlleval reads them; `validate_examples` refuses them in training files.
+        Tags that break the scheme are decoded as in conlleval; `validate_examples` rejects them in training files.
         """
         sentences = read_columns(path, Columns(self.token_column, self.tag_column), input_errors, labelled)
         if self.labels:
@@ -82,7 +82,7 @@ class NerTask(Task[Sentence, Tags]):
         return _in_documents(sentences) if self.document_context else sentences
 
     def _is_known(self, sentence: Sentence, input_errors: InputErrors) -> bool:
-        """Tells whether the types of a sentence are known, and adds a problem where one is not."""
+        """Returns True if all entity types of a sentence are known; otherwise adds an input error."""
         for number, tag in enumerate(sentence.tags):
             if tag != OUTSIDE and type_of(tag) not in self.types:
                 known = ", ".join(sorted(self.types))
@@ -93,7 +93,7 @@ class NerTask(Task[Sentence, Tags]):
         return True
 
     def validate_examples(self, examples: Sequence[Sentence], path: Path) -> None:
-        """Raises ValueError where there is no entity, or tags are of several schemes and none was said."""
+        """Raises ValueError if there is no entity, or if tags are of several schemes and `scheme` is not set."""
         super().validate_examples(examples, path)
         if not any(tag != OUTSIDE for sentence in examples for tag in sentence.tags):
             raise ValueError(f"{path}: at least one entity is needed. Received: {OUTSIDE} for every word")
@@ -101,7 +101,7 @@ class NerTask(Task[Sentence, Tags]):
             _scheme(examples)
 
     def fit_labels(self, examples: Sequence[Sentence]) -> Self:
-        """Returns the task with scheme and types, and says the scheme on stderr where the user did not."""
+        """Returns the task with scheme and labels; prints the scheme to stderr if it was detected."""
         if self.labels:
             return self
         scheme = self.scheme or _scheme(examples)
@@ -114,7 +114,7 @@ class NerTask(Task[Sentence, Tags]):
     def encode(
         self, examples: Sequence[Sentence], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
-        """Returns the rows of `word_rows`; targets are the classes of the words' first pieces."""
+        """Encodes sentences with `word_rows`; targets are the classes of the words, at their first pieces."""
         targets = None
         if labelled:
             index = {label: number for number, label in enumerate(self.labels)}
@@ -123,27 +123,27 @@ class NerTask(Task[Sentence, Tags]):
         return word_rows(examples, tokenizer, length, targets)
 
     def build(self, backbone: BertBackbone) -> keras.Model:
-        """Returns a classifier of tokens."""
+        """Returns a token classifier."""
         return BertTokenClassifier(backbone, len(self.labels))
 
     def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[Tags]:
-        """Returns the most probable class of every word, one by one as in the paper, as tags of the scheme."""
+        """Returns the most probable class of each word, independently as in the paper, as tags of the scheme."""
         is_word = rows.weights[SINGLE_OUTPUT] > 0
         classes = iter(outputs[SINGLE_OUTPUT][is_word].argmax(axis=-1).tolist())
         return [_converted([self.labels[next(classes)] for _ in sentence.words], self.scheme) for sentence in examples]
 
     def score(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> dict[str, float]:
-        """Returns `entity_scores`."""
+        """Returns the metrics of `entity_scores`."""
         return entity_scores([sentence.tags for sentence in examples], answers)
 
     def score_details(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> Scored:
-        """Returns the entities in every sentence's words with spaces between; `right` is the F1 of the sentence."""
+        """Returns gold and predicted entities of each sentence as spans; `right` is the F1 of the sentence."""
         return [_scored(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[Tags]]]) -> None:
-        """Writes the lines of the file with the predicted tag in a last column, after the right one where there is any.
+        """Writes the lines of the file with the predicted tag as last column, after the gold tag if there is one.
 
-        conlleval reads such a file; where columns have tabs between, with `-d '\\t'`.
+        conlleval reads this format; if columns are separated by tabs, with `-d '\\t'`.
         """
         with staged_file(path) as file:
             for sentences, part in answers:
@@ -153,7 +153,7 @@ class NerTask(Task[Sentence, Tags]):
                     file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
 
     def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[Tags]:
-        """Reads the last column of any program's file with the same words; its other columns may be fewer."""
+        """Reads tags from the last column of a file of any program with the same words."""
         return read_tags(path, examples, self.token_column)
 
 
@@ -168,7 +168,7 @@ def _converted(tags: Sequence[str], scheme: str) -> Tags:
 
 
 def _in_documents(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields the sentences with the document that each is of."""
+    """Yields the sentences with their document."""
     group: list[Sentence] = []
     for sentence in sentences:
         if sentence.begins_document:
@@ -191,6 +191,6 @@ def _scored(sentence: Sentence, tags: Tags) -> ScoredSpans:
         tuple(Span(begins[entity.start], begins[entity.end] - 1, entity.type) for entity in side)
         for side in (gold, predicted)
     )
-    all_of_both = len(gold) + len(predicted)
-    right = 2 * len(set(gold) & set(predicted)) / all_of_both if all_of_both else 1.0
-    return ScoredSpans(sentence.place, "", " ".join(sentence.words), gold_spans, predicted_spans, right)
+    total = len(gold) + len(predicted)
+    f1 = 2 * len(set(gold) & set(predicted)) / total if total else 1.0
+    return ScoredSpans(sentence.place, "", " ".join(sentence.words), gold_spans, predicted_spans, f1)

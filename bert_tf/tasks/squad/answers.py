@@ -1,6 +1,6 @@
-"""From the scores of tokens to answers: the best spans over all windows of a question, and whether there is none.
+"""Selects answers from token scores: the best spans over all windows of a question, or no answer.
 
-Shape legend: T tokens of all windows, P tokens of one context, L tokens of an answer at most.
+Shape legend: T tokens of all windows, P tokens of one context, L maximum tokens of an answer.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bert_tf.tasks.rows import Arrays
 from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.tasks.squad.windows import ScoredTokens, Windows, scored_tokens
 
-# Spans whose scores are in memory at once.
+# Spans whose scores are held in memory at once.
 _MOST_SPANS = 1 << 22
-# Spans to look at beyond the n best, in case that some have the same text.
+# Additional spans beyond the n best, because some may have the same text.
 _FURTHER = 8
 
 
@@ -27,12 +27,12 @@ class Candidate(NamedTuple):
     """One of the n best answers.
 
     Args:
-        text: what stands in the context, unchanged; "" says that there is no answer.
-        start: its first character in the context; -1 for "".
-        probability: its share of the n best; for an ensemble the mean of those that the models give it.
-        start_logit: score of its first token, for "" of [CLS] in the window least sure of there being none; None for an
+        text: the unchanged text of the span; "" for no answer.
+        start: first character of the span in the context; -1 for "".
+        probability: probability among the n best; for an ensemble, the mean over the models.
+        start_logit: score of the first token; for "", of [CLS] in the window with its lowest score; None for an
             ensemble.
-        end_logit: score of its last token.
+        end_logit: score of the last token; for "", of the same [CLS]; None for an ensemble.
     """
 
     text: str
@@ -47,11 +47,11 @@ class SquadAnswer:
     """The answer to a question.
 
     Args:
-        text: what stands in the context; "" says that there is no answer; None where a file has no prediction.
-        start: its first character in the context; -1 for "", and where a file does not say.
-        candidates: the n best, the most probable first; () where a file does not say.
-        null_odds: score of there being no answer less that of the best one, in logits; None where every question has
-            an answer, and where a file does not say.
+        text: the text of the span; "" for no answer; None if a file has no prediction.
+        start: first character of the span in the context; -1 for "", and for answers read from a file.
+        candidates: the n best answers, most probable first; () for answers read from a file.
+        null_odds: score of no answer minus the score of the best answer, in logits; None if every question has an
+            answer, and for answers read from a file.
     """
 
     text: str | None
@@ -61,7 +61,7 @@ class SquadAnswer:
 
     @property
     def best(self) -> Candidate | None:
-        """The most probable answer that is one; None where there is none to choose."""
+        """The most probable candidate with a text; None if there is no such candidate."""
         return next((candidate for candidate in self.candidates if candidate.text), None)
 
 
@@ -76,18 +76,18 @@ def find_answers(
 ) -> Iterator[SquadAnswer]:
     """Yields the answer to each question.
 
-    Of all spans of a context that lie in one window and start where that token has the most context, the n best of
-    different texts are kept; probabilities are the softmax over them (as in run_squad.py, which looks at the n best
-    starts and ends only).
+    Candidates are all spans that lie in one window, where the first token has its maximum context. The n best with
+    different texts are kept; their probabilities are the softmax over these. (run_squad.py does the same, but only
+    considers the n best starts and ends.)
 
     Args:
         examples: the questions.
-        windows: theirs.
+        windows: the windows of the questions.
         outputs: `start_logits` and `end_logits`, float (T,).
         max_answer_length: L.
-        n_best: how many.
-        may_be_impossible: whether "" is one of the candidates, scored by [CLS].
-        null_threshold: of null odds, above which the answer is "".
+        n_best: maximum number of candidates.
+        may_be_impossible: whether "" is a candidate, scored by [CLS].
+        null_threshold: threshold of the null odds; above it the answer is "".
     """
     starts, ends = (outputs[name].astype(np.float64) for name in (START_LOGITS, END_LOGITS))
     scored = scored_tokens(windows, len(examples))
@@ -105,33 +105,33 @@ def find_answers(
 
 
 def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) -> SquadAnswer:
-    """Returns the answer of several models to one question.
+    """Returns the ensemble's answer to one question.
 
     Args:
-        answers: theirs.
-        n_best: candidates of the answer at most, by the mean of the probabilities that the models give a text, which is
-            0 where it is not among their n best.
-        null_threshold: of the mean of their null odds, above which the answer is "".
+        answers: the answers of the models.
+        n_best: maximum number of candidates, ranked by mean probability over the models. The probability is 0 if a text
+            is not among a model's n best.
+        null_threshold: threshold of the mean null odds; above it the answer is "".
     """
-    found: dict[str, Candidate] = {}
+    by_text: dict[str, Candidate] = {}
     for answer in answers:
         for candidate in answer.candidates:
-            seen = found.get(candidate.text, Candidate(candidate.text, candidate.start, 0.0))
-            share = seen.probability + candidate.probability / len(answers)
-            found[candidate.text] = seen._replace(probability=share)
-    ranked = sorted(found.values(), key=lambda candidate: candidate.probability, reverse=True)
+            total = by_text.get(candidate.text, Candidate(candidate.text, candidate.start, 0.0))
+            probability = total.probability + candidate.probability / len(answers)
+            by_text[candidate.text] = total._replace(probability=probability)
+    ranked = sorted(by_text.values(), key=lambda candidate: candidate.probability, reverse=True)
     odds = [answer.null_odds for answer in answers if answer.null_odds is not None]
     return _decided(_kept(ranked, n_best), sum(odds) / len(odds) if odds else None, null_threshold)
 
 
 class _Scores:
-    """The scores of all spans of one context.
+    """Scores of all spans of one context.
 
     Args:
-        scored: of all questions.
-        question: its number.
-        starts: float64 (T,).
-        ends: float64 (T,).
+        scored: scored tokens of all questions.
+        question: number of the question.
+        starts: start logits, float64 (T,).
+        ends: end logits, float64 (T,).
         longest: L.
     """
 
@@ -140,14 +140,14 @@ class _Scores:
         self._places, self._limits = scored.places[part], scored.ends[part]
         self.origin = int(scored.origins[question])
         self._starts, self._ends = starts, ends
-        # No span is longer than what windows hold.
+        # No span is longer than a window.
         self._longest = min(longest, int((self._limits - self._places).max(initial=1)))
 
     def best(self, count: int) -> tuple[list[int], list[int], list[float], list[float]]:
-        """Returns the `count` best spans, the best first; of equal ones the first in the context, then the shortest.
+        """Returns the `count` best spans, best first; ties are broken by position, then by length.
 
         Returns:
-            Their first and last tokens, counted from the first of the context, and the scores of both.
+            First and last tokens, counted from the first token of the context, and the scores of both.
         """
         scores, numbers = np.zeros(0), np.zeros(0, np.int64)
         step = max(1, _MOST_SPANS // self._longest)
@@ -161,7 +161,7 @@ class _Scores:
         return first.tolist(), (first + further).tolist(), starts.tolist(), ends.tolist()
 
     def _of_starts(self, part: slice) -> np.ndarray:
-        """Returns the scores of spans that start at some tokens, float64 (P, L); what is no span has -inf."""
+        """Returns the scores of spans that start at some tokens, float64 (P, L); invalid spans have -inf."""
         ends = self._places[part, None] + np.arange(self._longest)
         inside = ends < self._limits[part, None]
         ends = np.minimum(ends, len(self._ends) - 1)
@@ -169,7 +169,7 @@ class _Scores:
 
 
 def _largest(scores: np.ndarray, numbers: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the `count` largest finite scores, of equal ones the first, with their numbers, in the same order."""
+    """Returns the `count` largest finite scores with their numbers, in the given order; of equal ones the first."""
     least = -np.inf
     if len(scores) > count:
         least = np.partition(scores, len(scores) - count)[len(scores) - count]
@@ -180,32 +180,32 @@ def _largest(scores: np.ndarray, numbers: np.ndarray, count: int) -> tuple[np.nd
 
 
 def _distinct(example: SquadExample, windows: Windows, scores: _Scores, n_best: int) -> list[Candidate]:
-    """Returns the n best answers of different texts, the best first; probabilities are still to come."""
-    looked_at = n_best + _FURTHER
+    """Returns the n best answers with different texts, best first, with probability 0."""
+    count = n_best + _FURTHER
     while True:
-        first, last, *logits = scores.best(looked_at)
+        first, last, *logits = scores.best(count)
         begins = windows.starts[scores.origin :][first].tolist()
         ends = windows.limits[scores.origin :][last].tolist()
-        found: dict[str, Candidate] = {}
+        by_text: dict[str, Candidate] = {}
         for begin, end, start_logit, end_logit in zip(begins, ends, *logits, strict=True):
             text = example.context[begin:end]
-            if text not in found:
-                found[text] = Candidate(text, begin, 0.0, start_logit, end_logit)
-                if len(found) == n_best:
-                    return list(found.values())
-        if len(first) < looked_at:
-            return list(found.values())
-        looked_at *= 8
+            if text not in by_text:
+                by_text[text] = Candidate(text, begin, 0.0, start_logit, end_logit)
+                if len(by_text) == n_best:
+                    return list(by_text.values())
+        if len(first) < count:
+            return list(by_text.values())
+        count *= 8
 
 
 def _kept(ranked: list[Candidate], n_best: int) -> list[Candidate]:
-    """Returns the n best, and after them the best text and "" where these are not among them."""
+    """Returns the n best candidates, plus the best text and "" if these are not among them."""
     texts = {next((c.text for c in ranked if c.text), ""), ""}
     return ranked[:n_best] + [candidate for candidate in ranked[n_best:] if candidate.text in texts]
 
 
 def _weighed(candidates: list[Candidate]) -> list[Candidate]:
-    """Returns the candidates, the best of which is the first, with the softmax of their scores."""
+    """Returns the candidates, sorted best first, with the softmax of their scores as probabilities."""
     scores = [_score(candidate) for candidate in candidates]
     exponentials = [math.exp(score - scores[0]) for score in scores]
     total = sum(exponentials)
@@ -213,7 +213,7 @@ def _weighed(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _decided(candidates: list[Candidate], null_odds: float | None, null_threshold: float) -> SquadAnswer:
-    """Returns the best text, or "" where the null odds are above the threshold."""
+    """Returns the best text as answer, or "" if the null odds exceed the threshold."""
     answer = SquadAnswer("", -1, tuple(candidates), null_odds)
     best = answer.best
     if best is None or (null_odds is not None and null_odds > null_threshold):
@@ -222,5 +222,5 @@ def _decided(candidates: list[Candidate], null_odds: float | None, null_threshol
 
 
 def _score(candidate: Candidate) -> float:
-    """Returns the sum of both logits of a candidate that has them."""
+    """Returns the sum of a candidate's start and end logits."""
     return (candidate.start_logit or 0.0) + (candidate.end_logit or 0.0)

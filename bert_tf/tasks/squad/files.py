@@ -1,4 +1,4 @@
-"""Files of SQuAD's layout, versions 1.1 and 2.0: articles of paragraphs of questions (arXiv 1606.05250, 1806.03822)."""
+"""Reads files in the layout of SQuAD 1.1 and 2.0 (arXiv 1606.05250, 1806.03822)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from bert_tf.config.base import parse_json
 from bert_tf.tasks.input_errors import InputErrors
 
-# Characters of a context that a message shows.
+# Characters of a context shown in a message.
 _SHOWN = 40
 
 
 @dataclass(frozen=True)
 class GoldSpan:
-    """A right answer.
+    """A gold answer.
 
     Args:
-        text: as the file has it, which is what the official scripts compare with.
-        start: first character of it in the context, in code points.
-        limit: the character after its last one.
+        text: the text as in the file, which the official scripts compare with.
+        start: first character in the context, in code points.
+        limit: end of the span (exclusive).
     """
 
     text: str
@@ -32,14 +32,14 @@ class GoldSpan:
 
 @dataclass(frozen=True)
 class SquadExample:
-    """A question on a context.
+    """A question about a context.
 
     Args:
         place: file and id.
-        id: of the question.
-        question: the question.
-        context: what holds the answer.
-        answers: the right ones, of which each is right; () where the context has none, or none were read.
+        id: id of the question.
+        question: text of the question.
+        context: text that contains the answer.
+        answers: gold answers, each of them correct; () if the context has no answer, or answers were not read.
     """
 
     place: str
@@ -50,24 +50,30 @@ class SquadExample:
 
 
 class _FaultError(Exception):
-    """What is wrong with a paragraph or a question."""
+    """An error in a paragraph or a question."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Returns the object that a file holds.
+    """Reads a JSON object from a file.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The object.
 
     Raises:
-        ValueError: naming the file, for bytes that are not UTF-8, text that is not JSON, anything but an object, and a
-            name that stands twice in one object.
+        ValueError: for bytes that are not UTF-8, text that is not JSON, anything but an object, and duplicate names in
+            an object, with the file.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        content = dict(pairs)
+        if len(content) < len(pairs):
             names = [name for name, _ in pairs]
             double = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"a name must stand once in an object. Received twice: {double!r}")
-        return found
+            raise ValueError(f"names in an object must be unique. Received twice: {double!r}")
+        return content
 
     try:
         content = parse_json(path.read_bytes().decode("utf-8-sig"), object_pairs_hook=unique)
@@ -87,12 +93,15 @@ def read_squad(
 
     Args:
         path: the file.
-        problems: takes what is faulty, by file and id, or place in the file where there is no id.
-        labelled: whether answers are read, and every question must have one or be marked as impossible.
-        may_be_impossible: whether there are questions without an answer, as in version 2.0.
+        input_errors: collects faulty entries by file and id, or by their place in the file if they have no id.
+        labelled: whether answers are read and required, unless a question is marked as impossible.
+        may_be_impossible: whether questions without an answer are allowed, as in version 2.0.
+
+    Yields:
+        The questions.
 
     Raises:
-        ValueError: naming the file, where it is not of this layout as a whole; and for what `problems` does not skip.
+        ValueError: for a file of another layout, and for errors that `input_errors` does not skip, with the file.
     """
     articles = read_json_object(path).get("data")
     if not isinstance(articles, list):
@@ -110,7 +119,7 @@ def read_squad(
                 name = _text(question, "id")
                 at = f"{path}: id {name}"
                 if name in seen:
-                    raise _FaultError("`id` must be unique in the file; it stands there a second time.")
+                    raise _FaultError("`id` must be unique in the file; it occurs a second time.")
                 seen.add(name)
                 answers = _answers(question, context, may_be_impossible) if labelled else ()
                 yield SquadExample(at, name, _text(question, "question"), context, answers)
@@ -119,7 +128,7 @@ def read_squad(
 
 
 def _paragraphs(path: Path, articles: list[Any], input_errors: InputErrors) -> Iterator[tuple[str, Any]]:
-    """Yields all paragraphs with their places."""
+    """Yields place and content of each paragraph."""
     for number, article in enumerate(articles):
         place = f"{path}: data[{number}]"
         try:
@@ -130,13 +139,13 @@ def _paragraphs(path: Path, articles: list[Any], input_errors: InputErrors) -> I
 
 
 def _answers(question: Mapping[str, Any], context: str, may_be_impossible: bool) -> tuple[GoldSpan, ...]:
-    """Returns the right answers, each at its place; of equal ones all, as the official scripts do."""
+    """Returns the gold answers with their offsets, duplicates included, as in the official scripts."""
     impossible = question.get("is_impossible")
     if not isinstance(impossible, bool | None):
         raise _FaultError(f"`is_impossible` must be true or false. Received: {_shown(impossible)}")
     if impossible and not may_be_impossible:
         raise _FaultError(
-            "`is_impossible` is true, but squad1 is of questions that have an answer; squad2 takes others."
+            "`is_impossible` is true, but squad1 requires an answer to every question. Use the task `squad2`."
         )
     answers = question.get("answers", [])
     if not isinstance(answers, list):
@@ -150,7 +159,7 @@ def _answers(question: Mapping[str, Any], context: str, may_be_impossible: bool)
 
 
 def _aligned(answer: Any, context: str) -> GoldSpan:
-    """Returns an answer where the context has it, white space of any length being equal to any other."""
+    """Returns an answer with its offsets in the context; runs of white space match each other."""
     text = _text(answer, "text")
     start = answer.get("answer_start")
     if not isinstance(start, int) or isinstance(start, bool):
@@ -158,22 +167,22 @@ def _aligned(answer: Any, context: str) -> GoldSpan:
     if start >= 0 and context.startswith(text, start):
         return GoldSpan(text, start, start + len(text))
     loose = re.compile(r"\s*(" + r"\s+".join(map(re.escape, text.split())) + ")")
-    found = loose.match(context, start) if start >= 0 else None
-    if found:
-        return GoldSpan(text, *found.span(1))
-    elsewhere = context.find(text)
-    there = f"stands at character {elsewhere}" if elsewhere >= 0 else "is not in the context at all"
-    reads = context[start : start + min(len(text), _SHOWN)] if start >= 0 else ""
+    match = loose.match(context, start) if start >= 0 else None
+    if match:
+        return GoldSpan(text, *match.span(1))
+    offset = context.find(text)
+    location = f"is at character {offset}" if offset >= 0 else "is not in the context at all"
+    received = context[start : start + min(len(text), _SHOWN)] if start >= 0 else ""
     raise _FaultError(
-        f"the context must have the answer {_shown(text)} at its `answer_start`, {start}; the answer {there}. "
-        f"Received: {reads!r}"
+        f"the context must have the answer {_shown(text)} at its `answer_start`, {start}; the answer {location}. "
+        f"Received: {received!r}"
     )
 
 
 def _text(entry: Any, name: str) -> str:
     value = _object(entry).get(name)
     if not isinstance(value, str) or not value.strip():
-        raise _FaultError(f"`{name}` must be a text that is not empty. Received: {_shown(value)}")
+        raise _FaultError(f"`{name}` must be a non-empty string. Received: {_shown(value)}")
     return value
 
 

@@ -1,7 +1,6 @@
-"""Exact match and F1 of answers, the mathematics of the published evaluate-v1.1.py and evaluate-v2.0.py.
+"""Exact match and F1 of answers, as in the published evaluate-v1.1.py and evaluate-v2.0.py.
 
-All figures are in percent, as those scripts have them, and equal to theirs to the last digit: sums run in the order of
-the file.
+All metrics are in percent and match those scripts to the last digit: sums run in the order of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class Points:
-    """What one answer earns, in [0, 1]."""
+    """Exact match and F1 of one answer, in [0, 1]."""
 
     exact: float
     f1: float
@@ -26,12 +25,12 @@ class Points:
 
 @dataclass(frozen=True)
 class BestThreshold:
-    """The threshold on null odds above which no answer is given.
+    """Best threshold of the null odds; above it a question has no answer.
 
     Args:
-        percent: the figure that it gives.
-        threshold: the largest null odds of an answer that is kept; 0 where it is best to keep none, as the official
-            script has it.
+        percent: the metric at this threshold.
+        threshold: the largest null odds of an answer that is kept; 0 if it is best to keep none, as in the official
+            script.
         keeps_any: whether any answer is kept.
     """
 
@@ -41,7 +40,7 @@ class BestThreshold:
 
 
 def normalized(answer: str) -> str:
-    """Returns an answer in lower case without ASCII punctuation and English articles, single spaces between words."""
+    """Normalizes an answer: lower case, no ASCII punctuation, no English articles, single spaces between words."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -49,8 +48,8 @@ def points_v1(golds: Sequence[str], predicted: str) -> Points:
     """Returns the points of evaluate-v1.1.py.
 
     Args:
-        golds: the right answers, one at least.
-        predicted: the answer given.
+        golds: one or more gold answers.
+        predicted: the predicted answer.
     """
     pairs = [(normalized(gold), normalized(predicted)) for gold in golds]
     return Points(max(float(gold == answer) for gold, answer in pairs), max(_overlap(*pair) for pair in pairs))
@@ -60,12 +59,12 @@ def points_v2(golds: Sequence[str], predicted: str) -> Points:
     """Returns the points of evaluate-v2.0.py.
 
     Args:
-        golds: the right answers; () where there is none.
-        predicted: the answer given; "" says that there is none.
+        golds: the gold answers; () if there is no answer.
+        predicted: the predicted answer; "" for no answer.
     """
     wanted = [gold for gold in map(normalized, golds) if gold] or [""]
     answer = normalized(predicted)
-    # Where either has no words, both must have none.
+    # If one side has no words, the other must have none.
     overlaps = [_overlap(gold, answer) if gold and answer else float(gold == answer) for gold in wanted]
     return Points(max(float(gold == answer) for gold in wanted), max(overlaps))
 
@@ -74,7 +73,7 @@ def figures_v1(points: Sequence[Points | None]) -> dict[str, float]:
     """Returns `exact` and `f1` in percent.
 
     Args:
-        points: of every question; None for one without a prediction, which earns nothing.
+        points: points of each question; None if there is no prediction, which scores 0.
     """
     return _means(points)
 
@@ -87,36 +86,36 @@ def figures_v2(
     null_odds: Mapping[str, float] | None = None,
     null_threshold: float = float("inf"),
 ) -> dict[str, float]:
-    """Returns the figures of evaluate-v2.0.py by its names, in percent but for `total` and thresholds.
+    """Returns the metrics of evaluate-v2.0.py by its names, in percent except for `total` and thresholds.
 
     Args:
-        ids: of the questions, in the order of the file.
-        points: of every question; None for one without a prediction, which earns nothing (there the script stops).
-        has_answer: whether a question has an answer.
-        says_none: whether the prediction says that there is none.
-        null_odds: by id, in the order of their file; the larger, the less is there an answer. They give `best_exact`,
-            `best_f1` and their thresholds.
-        null_threshold: a prediction whose null odds are above it counts as none in `exact`, `f1` and their parts, not
+        ids: ids of the questions, in the order of the file.
+        points: points of each question; None if there is no prediction, which scores 0 (the script stops instead).
+        has_answer: whether each question has an answer.
+        says_none: whether each prediction is "no answer".
+        null_odds: null odds by id, in the order of their file; larger values favour no answer. Required for
+            `best_exact`, `best_f1` and their thresholds.
+        null_threshold: predictions with larger null odds count as no answer in `exact`, `f1` and their parts, but not
             in the best ones.
 
     Raises:
-        KeyError: where `null_odds` lack a question.
+        KeyError: if `null_odds` lacks a question.
     """
     taken = list(points)
     if null_odds is not None:
-        for number, (name, there) in enumerate(zip(ids, has_answer, strict=True)):
+        for number, (name, answerable) in enumerate(zip(ids, has_answer, strict=True)):
             if taken[number] is not None and null_odds[name] > null_threshold:
-                taken[number] = Points(float(not there), float(not there))
-    figures: dict[str, float] = {**_means(taken), "total": len(taken)}
+                taken[number] = Points(float(not answerable), float(not answerable))
+    metrics: dict[str, float] = {**_means(taken), "total": len(taken)}
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
-        part = [point for point, there in zip(taken, has_answer, strict=True) if there == wanted]
+        part = [point for point, answerable in zip(taken, has_answer, strict=True) if answerable == wanted]
         if part:
-            figures |= {f"{prefix}_{name}": value for name, value in {**_means(part), "total": len(part)}.items()}
+            metrics |= {f"{prefix}_{name}": value for name, value in {**_means(part), "total": len(part)}.items()}
     if null_odds is not None:
         for name in ("exact", "f1"):
             best = best_threshold(ids, [_value(point, name) for point in points], has_answer, says_none, null_odds)
-            figures |= {f"best_{name}": best.percent, f"best_{name}_thresh": best.threshold}
-    return figures
+            metrics |= {f"best_{name}": best.percent, f"best_{name}_thresh": best.threshold}
+    return metrics
 
 
 def best_threshold(
@@ -126,17 +125,17 @@ def best_threshold(
     says_none: Sequence[bool],
     null_odds: Mapping[str, float],
 ) -> BestThreshold:
-    """Returns the threshold of the best figure, by taking answers one by one in the order of their null odds.
+    """Returns the threshold with the best metric, by adding answers one by one in the order of their null odds.
 
     Args:
-        ids: of the questions.
-        values: what each prediction earns, in [0, 1].
-        has_answer: whether a question has an answer.
-        says_none: whether the prediction says that there is none.
-        null_odds: by id; equal ones are taken in this order, ids of other questions not at all.
+        ids: ids of the questions.
+        values: score of each prediction, in [0, 1].
+        has_answer: whether each question has an answer.
+        says_none: whether each prediction is "no answer".
+        null_odds: null odds by id; ties keep this order, ids of other questions are ignored.
     """
     number_of = {name: number for number, name in enumerate(ids)}
-    score = best = float(sum(not there for there in has_answer))
+    score = best = float(sum(not answerable for answerable in has_answer))
     threshold, keeps_any = 0.0, False
     for name in sorted(null_odds, key=lambda name: null_odds[name]):
         number = number_of.get(name)
@@ -152,7 +151,7 @@ def best_threshold(
 
 
 def _overlap(gold: str, answer: str) -> float:
-    """Returns the F1 of the words that two normalized answers share."""
+    """Returns the word F1 of two normalized answers."""
     gold_words, words = gold.split(), answer.split()
     shared = (Counter(words) & Counter(gold_words)).total()
     if not shared:

@@ -1,4 +1,4 @@
-"""The files of answers that SQuAD's official scripts read, and those that run_squad.py writes beside them."""
+"""Files of answers for SQuAD's official scripts, and the additional files of run_squad.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_tf.tasks.squad.files import read_json_object
 
 
 class JsonObjectWriter(AbstractContextManager):
-    """Writes one JSON object, a name a line, whole or not at all, without holding it in memory.
+    """Writes one JSON object with one name on each line, atomically and without holding it in memory.
 
     Args:
         path: the file.
@@ -30,9 +30,9 @@ class JsonObjectWriter(AbstractContextManager):
         return self
 
     def add(self, name: str, value: Any) -> None:
-        """Writes a name, which must be new, and its value."""
+        """Writes a name, which must be unique, and its value."""
         text = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-        # Half of a surrogate pair has no UTF-8; the escape that stands for it then is JSON's own.
+        # A lone surrogate has no UTF-8; it is written as an escape, which is valid JSON.
         self._file.write(self._before + text.encode("utf-8", "backslashreplace"))
         self._before = b",\n"
 
@@ -45,7 +45,7 @@ class JsonObjectWriter(AbstractContextManager):
 
 
 def candidates_as_json(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """Returns the n best of a question: text, probability, place in the context, and logits where there are any."""
+    """Converts candidates to JSON values: text, probability, offset in the context, and logits if there are any."""
     return [
         {
             "text": candidate.text,
@@ -62,10 +62,14 @@ def _logits(candidate: Candidate) -> dict[str, Any]:
 
 
 def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
-    """Returns null odds by id, in the order of their file.
+    """Reads null odds by id, in the order of their file.
+
+    Args:
+        path: the file.
+        ids: ids of the questions that must have null odds.
 
     Raises:
-        ValueError: naming the file and an id, for what is no number, and for a question without.
+        ValueError: if a value is not a number, or a question has no value, with file and id.
     """
     odds = read_json_object(path)
     for name, value in [(name, odds.get(name)) for name in ids] + list(odds.items()):

@@ -1,10 +1,10 @@
-"""Windows over contexts that are longer than a row: `[CLS] question [SEP] window [SEP]`.
+"""Splits long contexts into windows: `[CLS] question [SEP] window [SEP]`.
 
-Windows of a question begin `stride` tokens apart (arXiv 1810.04805's run_squad.py). A token that several of them hold
-is scored in the one where it has the most context, so that every start of an answer is scored once.
+Windows of a question begin `stride` tokens apart, as in run_squad.py (arXiv 1810.04805). A token in several windows is
+scored in the one where it has the most context, so each start of an answer is scored once.
 
-Shape legend: Q questions, N windows, T tokens of all windows, D distinct contexts, C tokens of all of these, P pairs of
-a question and a token of its context.
+Shape legend: Q questions, N windows, T tokens of all windows, D distinct contexts, C tokens of all distinct contexts,
+P pairs of a question and a token of its context.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def _no_tokens() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Windows(EncodedRows):
-    """Rows of word pieces that are windows of contexts; those of a question stand together, in order.
+    """Encoded windows of contexts; windows of a question are consecutive and in order.
 
     Args:
-        origins: int64 (N,), number among the C tokens of the first one that a window holds.
-        starts: int32 (C,), the character of its context that a token begins with.
-        limits: int32 (C,), the character after its last one.
+        origins: int64 (N,), index among the C tokens of each window's first context token.
+        starts: int32 (C,), first character of each token in its context.
+        limits: int32 (C,), end of each token in its context (exclusive).
     """
 
     origins: np.ndarray = field(default_factory=_no_tokens)
@@ -41,19 +41,19 @@ class Windows(EncodedRows):
 
     @property
     def held(self) -> np.ndarray:
-        """Tokens of the context in each window: int64 (N,)."""
+        """Context tokens in each window: int64 (N,)."""
         return self.lengths - self.first_lengths - 1
 
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """The tokens of the contexts of all questions, each at its place in the window where it has the most context.
+    """Context tokens of all questions, each in the window where it has the most context.
 
     Args:
-        splits: int64 (Q + 1,), where the tokens of each question's context begin.
-        places: int64 (P,), place of the token among the T tokens of all windows.
-        ends: int64 (P,), place after the last token of the context in that window.
-        origins: int64 (Q,), number among the C tokens of the first one of the question's context.
+        splits: int64 (Q + 1,), start offset of each question's context tokens, and the end.
+        places: int64 (P,), index of the token among the T tokens of all windows.
+        ends: int64 (P,), end (exclusive) of the context in that window, among the T tokens.
+        origins: int64 (Q,), index among the C tokens of the first token of each question's context.
     """
 
     splits: np.ndarray
@@ -64,7 +64,7 @@ class ScoredTokens:
 
 @dataclass(frozen=True)
 class _Contexts:
-    """Distinct contexts, tokenized, and which one each question has: int64 (Q,)."""
+    """Distinct contexts, tokenized, and the number of each question's context: int64 (Q,)."""
 
     tokens: RaggedIds
     starts: np.ndarray
@@ -74,7 +74,7 @@ class _Contexts:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Tokens of each question's context: int64 (Q,)."""
+        """Number of tokens of each question's context: int64 (Q,)."""
         return np.diff(self.tokens.row_splits)[self.of_question]
 
 
@@ -86,18 +86,20 @@ def make_windows(
     max_query_length: int,
     labelled: bool,
 ) -> Windows:
-    """Returns the windows of questions.
+    """Encodes the windows of questions.
 
     Args:
         examples: the questions; each distinct context is tokenized once.
-        tokenizer: the preset's.
-        length: tokens of a window at most.
-        stride: tokens from the beginning of one window to that of the next; where a window holds fewer of the context,
-            it is these.
-        max_query_length: tokens of a question at most; what comes after is cut. Smaller than `length` by 4 at least.
-        labelled: whether to give `start_logits` and `end_logits`, int32 (N,): the first and the last token of the
-            first right answer, 0 for a window that does not hold all of it and for a question without an answer; an
-            answer of characters that the tokenizer drops weighs nothing.
+        tokenizer: the preset's tokenizer.
+        length: maximum tokens of a window.
+        stride: tokens between the beginnings of consecutive windows, limited by the context tokens of a window.
+        max_query_length: maximum tokens of a question, at least 4 less than `length`; longer questions are truncated.
+        labelled: whether to include the targets `start_logits` and `end_logits`, int32 (N,): first and last token of
+            the first gold answer. They are 0 for a window without the whole answer and for a question without an
+            answer. An answer whose characters the tokenizer drops has weight 0.
+
+    Returns:
+        The windows.
     """
     contexts = _tokenized(examples, tokenizer)
     queries = tokenizer.tokenize([example.question for example in examples])
@@ -125,14 +127,17 @@ def make_windows(
 
 
 def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
-    """Returns where each token of each question's context is scored.
+    """Selects the window in which each context token is scored.
 
-    It has the most context where the smaller of the numbers of tokens to its left and right is the largest, a hundredth
-    of the tokens that a window holds added; of equal windows it is the first (as in run_squad.py).
+    The context of a token is the smaller of the numbers of tokens to its left and right, plus a hundredth of the tokens
+    in the window. The first of equal windows is selected (as in run_squad.py).
 
     Args:
-        windows: of all questions.
+        windows: windows of all questions.
         questions: Q.
+
+    Returns:
+        The scored tokens.
     """
     counts = np.bincount(windows.examples, minlength=questions)
     rows = np.cumsum(counts) - counts
@@ -151,9 +156,9 @@ def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
 def _best_windows(
     token: np.ndarray, room: np.ndarray, step: np.ndarray, counts: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    """Returns the number of the window, among those of its question, where each token has the most context.
+    """Returns, for each token, the number of its question's window where it has the most context.
 
-    All windows of a question but the last hold `room` tokens: of these it is the one whose middle is the nearest.
+    All windows of a question except the last hold `room` tokens; among these, the one with the nearest middle is best.
     """
     nearest = -((step + room - 1 - 2 * token) // (2 * step))
     full = np.clip(nearest, 0, np.maximum(counts - 2, 0))
@@ -168,10 +173,10 @@ def _best_windows(
 
 
 def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts contexts of these sizes into windows of at most `room` tokens, (Q,) each.
+    """Splits contexts of these sizes into windows of at most `room` tokens, (Q,) each.
 
     Returns:
-        The question of each window, the token of its context that it begins with, and how many it holds: (N,) each.
+        The question of each window, its first context token, and its number of context tokens: (N,) each.
     """
     step = np.minimum(room, stride)
     counts = np.where(sizes <= room, 1, -((room - sizes) // step) + 1)
@@ -196,7 +201,7 @@ def _token_ids(
     of: np.ndarray,
     origins: np.ndarray,
 ) -> np.ndarray:
-    """Returns the tokens of all windows."""
+    """Returns the token ids of all windows."""
     ids = np.full(row_splits[-1], vocabulary.sep_id, np.int32)
     rows = row_splits[:-1]
     ids[rows] = vocabulary.cls_id
@@ -210,14 +215,14 @@ def _token_ids(
 
 
 def _gold_tokens(examples: Sequence[SquadExample], contexts: _Contexts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the first and the last token, among all C, of the fewest that cover each first right answer, (Q,) each.
+    """Returns the shortest token span that covers each question's first gold answer, (Q,) each.
 
-    The last is before the first where no token does: the answer is of characters that the tokenizer drops.
+    The last token is before the first if the tokenizer drops all characters of the answer.
 
     Returns:
-        Both, and whether there is a right answer.
+        First and last token among the C tokens, and whether there is a gold answer.
     """
-    # Characters counted through all contexts, one between two of them, so that one search serves all.
+    # Offsets into all contexts, concatenated with one character between them, so that one search serves all.
     bases = np.cumsum(contexts.chars + 1) - contexts.chars - 1
     token_base = np.repeat(bases, np.diff(contexts.tokens.row_splits))
     golds = [example.answers[0] if example.answers else None for example in examples]
@@ -238,7 +243,7 @@ def _targets(
     held: np.ndarray,
     first_lengths: np.ndarray,
 ) -> tuple[Arrays, Arrays]:
-    """Returns the places of the tokens `first` to `last` in each window, 0 where it does not hold them, and weights."""
+    """Returns the targets, 0 if a window does not contain tokens `first` to `last`, and the weights."""
     covered = has_answer & (first <= last)
     begin, end = first[of], last[of]
     inside = covered[of] & (begin >= origins) & (end < origins + held)
@@ -246,12 +251,12 @@ def _targets(
         name: np.where(inside, token - origins + first_lengths, 0).astype(np.int32)
         for name, token in ((START_LOGITS, begin), (END_LOGITS, end))
     }
-    # What cannot be pointed at must not teach that there is no answer.
+    # An answer without tokens must not be trained as "no answer".
     weight = (covered | ~has_answer)[of].astype(np.float32)
     return targets, {} if weight.all() else dict.fromkeys(targets, weight)
 
 
 def _ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Returns `begins[i], ..., begins[i] + sizes[i] - 1` for each i, one after the other."""
+    """Returns the concatenated ranges `begins[i], ..., begins[i] + sizes[i] - 1`."""
     ends = np.cumsum(sizes)
     return np.repeat(begins - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)

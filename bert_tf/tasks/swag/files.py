@@ -1,4 +1,4 @@
-"""Files of SWAG's header: a beginning and several endings a row, comma-separated, quoted where a cell needs it."""
+"""CSV files with SWAG's header: a beginning and several endings in each row."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from bert_tf.tasks.input_errors import InputErrors
 
 CONTEXT, START, LABEL = "sent1", "sent2", "label"
-# Of predictions, as the program of SWAG's authors writes them (rowanz/swagaf, csv_predict.py): the index has no name.
+# Columns of predictions, as in the program of SWAG's authors (rowanz/swagaf, csv_predict.py): the index has no name.
 INDEX, PREDICTION = "", "pred"
 _ENDING = "ending"
-# The module's own limit on the characters of a cell is lower than some texts are long.
+# Some texts are longer than the csv module's default limit.
 _LONGEST_CELL = 1 << 30
 
 
 @dataclass(frozen=True)
 class ChoiceExample:
-    """A beginning and its endings.
+    """A beginning and its possible endings.
 
     Args:
         place: file and line.
-        number: of the row in its file, counted from 0: its index in predictions.
-        context: the sentence before; may be empty.
-        start: how the sentence begins that an ending completes; may be empty.
-        endings: at least two.
-        label: number of the right ending; None where it is not known.
+        number: number of the row in its file, from 0, which is its index in predictions.
+        context: the previous sentence; may be empty.
+        start: beginning of the sentence that an ending completes; may be empty.
+        endings: two or more endings.
+        label: number of the gold ending; None if unknown.
     """
 
     place: str
@@ -39,23 +39,26 @@ class ChoiceExample:
 
 
 def ending_columns(header: Sequence[str]) -> tuple[str, ...]:
-    """Returns the columns of a header that hold endings: `ending0`, `ending1` and so on, without a gap."""
+    """Returns the ending columns of a header: `ending0`, `ending1` and so on, without gaps."""
     names = tuple(f"{_ENDING}{number}" for number in range(len(header)))
     return tuple(name for number, name in enumerate(names) if set(names[: number + 1]) <= set(header))
 
 
 def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
-    """Reads rows, one by one.
+    """Reads examples one by one.
 
     Args:
         path: the file, UTF-8, with or without a byte order mark.
-        problems: takes rows of another width, empty endings, rows without a beginning, and labels that name no ending.
-        labelled: whether the label is to be read and must be there.
-        choices: endings that a row must have; 0 takes as many as the header names.
+        input_errors: collects rows of another width, empty endings, rows without a beginning, and invalid labels.
+        labelled: whether labels are required and read.
+        choices: required number of endings; 0 accepts the number in the header.
+
+    Yields:
+        The examples.
 
     Raises:
-        ValueError: naming file and line, for an empty file, a missing column, fewer than two endings or another number
-            than `choices`, bytes that are not UTF-8, and what `problems` does not skip.
+        ValueError: for an empty file, a missing column, fewer than two endings or another number than `choices`, bytes
+            that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
     """
     rows = _rows(path, input_errors)
     _, header = next(rows, (1, []))
@@ -83,14 +86,18 @@ def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices:
 
 
 def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]:
-    """Reads the number of the ending that was chosen for every example.
+    """Reads the predicted ending of each example.
 
     Args:
-        path: CSV with the column `pred`; where there is a column without a name, it is the index of the example's row.
-        examples: those of the file with the right answers.
+        path: CSV file with the column `pred`; a column without a name is the index of the example's row.
+        examples: the examples of the gold file.
+
+    Returns:
+        The number of the predicted ending, for each example.
 
     Raises:
-        ValueError: naming file and line, for a prediction that is missing, double, of no example, or of no ending.
+        ValueError: for a prediction that is missing, duplicate, of an unknown example, or not an ending, with file and
+            line.
     """
     rows = _rows(path, InputErrors())
     _, header = next(rows, (1, []))
@@ -98,25 +105,25 @@ def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]
         raise ValueError(f"{path}: line 1: no column `{PREDICTION}`. Received: {header}")
     endings = {str(example.number): len(example.endings) for example in examples}
     order = iter(endings)
-    found: dict[str, int] = {}
+    predictions: dict[str, int] = {}
     for line, cells in rows:
         row = dict(zip(header, cells, strict=False))
         index = row[INDEX] if INDEX in row else next(order, "")
         place = f"{path}: line {line}"
-        if index not in endings or index in found:
+        if index not in endings or index in predictions:
             raise ValueError(f"{place}: must be the one prediction for one of {len(endings)} rows. Received: {cells}")
         choice = row.get(PREDICTION, "").strip()
         if choice not in map(str, range(endings[index])):
             raise ValueError(f"{place}: `{PREDICTION}` must be in [0, {endings[index]}). Received: {choice!r}")
-        found[index] = int(choice)
-    missing = [index for index in endings if index not in found]
+        predictions[index] = int(choice)
+    missing = [index for index in endings if index not in predictions]
     if missing:
         raise ValueError(f"{path}: there must be a prediction for every row. Received: none for row {missing[0]}")
-    return [found[index] for index in endings]
+    return [predictions[index] for index in endings]
 
 
 def _fault(row: dict[str, str], endings: Sequence[str], labelled: bool) -> str:
-    """Returns what is wrong with a row; nothing where all is right."""
+    """Returns the error message of a row; "" if the row is valid."""
     empty = [name for name in endings if not row[name].strip()]
     if empty:
         return f"`{empty[0]}` is empty."
@@ -129,7 +136,7 @@ def _fault(row: dict[str, str], endings: Sequence[str], labelled: bool) -> str:
 
 
 def _rows(path: Path, input_errors: InputErrors) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number of its first line, and the cells, of every row that is not blank; a cell may hold lines."""
+    """Yields first line number and cells of each row that is not blank; a cell may contain line breaks."""
     csv.field_size_limit(_LONGEST_CELL)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, strict=True)

@@ -1,4 +1,4 @@
-"""`swag`: the best of several endings (arXiv 1810.04805, section 4.4); SWAG and any file of its header."""
+"""Task `swag`: multiple choice among endings (arXiv 1810.04805, section 4.4), for any file with SWAG's header."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """The ending that was chosen, by number, and the probability of each; () where only the number was read."""
+    """The number of the predicted ending, and the probability of each; () if only the number was read from a file."""
 
     choice: int
     probabilities: tuple[float, ...] = ()
@@ -33,10 +33,10 @@ class ChoiceAnswer:
 
 @dataclass(frozen=True)
 class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
-    """The choice among endings, each scored as one pair: `[CLS] sent1 [SEP] sent2 ending [SEP]`.
+    """Multiple choice among endings; each is scored as a pair: `[CLS] sent1 [SEP] sent2 ending [SEP]`.
 
     Args:
-        choices: endings of a row; 0 before `fitted`, and where a model that others fine-tuned answers any number.
+        choices: number of endings; 0 before `fit_labels`, and for imported models, which accept any number.
     """
 
     name: ClassVar[str] = "swag"
@@ -51,7 +51,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         return CLASSIFICATION
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[ChoiceExample]:
-        """Reads rows, each with as many endings as the header names; of a fitted task, with as many as in training."""
+        """Reads examples; after `fit_labels`, the number of endings must be that of training."""
         return read_choices(path, input_errors, labelled, self.choices)
 
     def fit_labels(self, examples: Sequence[ChoiceExample]) -> Self:
@@ -59,7 +59,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         return replace(self, choices=len(examples[0].endings))
 
     def validate_examples(self, examples: Sequence[ChoiceExample], path: Path) -> None:
-        """Raises ValueError where the training files have different numbers of endings."""
+        """Raises ValueError if the training files have different numbers of endings."""
         super().validate_examples(examples, path)
         for example in examples:
             if len(example.endings) != len(examples[0].endings):
@@ -71,7 +71,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def encode(
         self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
-        """Returns a pair for every ending; where it is too long, the longer side is cut at its end."""
+        """Encodes a pair for each ending; the longer text of a pair is truncated at its end."""
         pairs = [
             (example.context, f"{example.start} {ending}".strip()) for example in examples for ending in example.endings
         ]
@@ -81,11 +81,11 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         return replace(rows, targets=targets, examples=np.arange(len(examples)), choices=choices)
 
     def build(self, backbone: BertBackbone) -> keras.Model:
-        """Returns a model that scores every ending."""
+        """Returns a model that scores each ending."""
         return BertMultipleChoice(backbone)
 
     def answers(self, examples: Sequence[ChoiceExample], rows: EncodedRows, outputs: Arrays) -> list[ChoiceAnswer]:
-        """Returns the most probable ending, and the probabilities."""
+        """Returns the most probable ending and the probabilities of all endings."""
         logits = outputs[SINGLE_OUTPUT]
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -93,11 +93,11 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
 
     def score(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
         """Returns the accuracy."""
-        right = sum(answer.choice == example.label for example, answer in zip(examples, answers, strict=True))
-        return {"accuracy": right / len(examples)}
+        correct = sum(answer.choice == example.label for example, answer in zip(examples, answers, strict=True))
+        return {"accuracy": correct / len(examples)}
 
     def score_details(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> Scored:
-        """Returns the probabilities of the endings, by the names of their columns."""
+        """Returns the probabilities of the endings, labelled by their columns."""
         names = tuple(f"ending{number}" for number in range(self.choices))
         rows = []
         for example, answer in zip(examples, answers, strict=True):
@@ -106,20 +106,20 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         return ScoredLabels(names, rows)
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[ChoiceExample], Sequence[ChoiceAnswer]]]) -> None:
-        """Writes CSV with each row's index, without a name, and `pred`, the number of the ending.
+        """Writes CSV with an unnamed index column and `pred`, the number of the ending.
 
-        It is what the program of SWAG's authors writes (rowanz/swagaf, csv_predict.py). The probabilities stand beside,
-        in `NAME.probabilities.jsonl`.
+        The format is that of SWAG's authors (rowanz/swagaf, csv_predict.py). The probabilities are written to
+        `NAME.probabilities.jsonl`.
         """
-        beside = path.with_name(f"{path.stem}.probabilities.jsonl")
-        with staged_file(path) as file, staged_file(beside) as further:
+        probabilities_path = path.with_name(f"{path.stem}.probabilities.jsonl")
+        with staged_file(path) as file, staged_file(probabilities_path) as probabilities_file:
             file.write(f",{PREDICTION}\n".encode())
             for examples, part in answers:
                 for example, answer in zip(examples, part, strict=True):
                     file.write(f"{example.number},{answer.choice}\n".encode())
                     row = {"index": example.number, PREDICTION: answer.choice, "probabilities": answer.probabilities}
-                    further.write((json.dumps(row) + "\n").encode())
+                    probabilities_file.write((json.dumps(row) + "\n").encode())
 
     def read_answers(self, path: Path, examples: Sequence[ChoiceExample]) -> list[ChoiceAnswer]:
-        """Reads the column `pred`; rows without an index are in the order of the file."""
+        """Reads the column `pred`; rows without an index are in the order of the examples."""
         return [ChoiceAnswer(choice) for choice in read_predictions(path, examples)]
