@@ -86,4 +86,4 @@ def test_a_server_that_answers_wrongly_is_found_out(
 def test_an_address_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         conformance.main([str(tmp_path)])
-    assert "--rest, --grpc or both must be given" in capsys.readouterr().err
+    assert "at least one of --rest and --grpc is required" in capsys.readouterr().err

@@ -276,7 +276,7 @@ def test_a_task_that_does_not_fit_is_refused(
 
 
 def test_a_model_directory_that_is_something_else_is_refused(presets: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing but versions. Received: config.json, "):
+    with pytest.raises(ValueError, match=r"contain only versions. Received: config.json, "):
         export_preset(presets["backbone"], presets["backbone"])
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="must be a directory"):

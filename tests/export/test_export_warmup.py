@@ -81,10 +81,10 @@ def test_logs_of_other_requests_are_refused_and_a_version_may_have_none(folder: 
 
 def test_versions_without_requests_need_no_package_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bert_tf.export.warmup", None)
-    assert verify._played({}, folder) == (0, [])
+    assert verify._run_warmup({}, folder) == (0, [])
     write_warmup(folder / WARMUP, "name", [])
     with pytest.raises(ImportError, match=r"bert_tf\.export\.warmup"):
-        verify._played({}, folder)
+        verify._run_warmup({}, folder)
 
 
 @pytest.mark.parametrize(

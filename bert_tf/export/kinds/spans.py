@@ -1,6 +1,6 @@
-"""Answers to questions, as text and place in their context, found in the graph.
+"""Signatures of span predictors: answers to questions with text and position in the context.
 
-Shape legend: B questions, N windows, S sequence, P tokens of a context, L tokens of an answer at most, K answers.
+Shape legend: B questions, N windows, S sequence, P tokens of a context, L maximum tokens of an answer, K answers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bert_tf.models import Preset
 
 QUESTION, CONTEXT = "question", "context"
 _PLURALS = {"answer": "answers", "start": "starts", "end": "ends", "probability": "probabilities"}
-# Spans to look at beyond the n best, in case that some have the same text; then eight times as many, and again. One
-# word said over and over has fewer different answers than asked for among any number of spans.
+# Spans to examine beyond the n best, because some may have the same text; then eight times as many, repeatedly. A
+# context that repeats one word has too few distinct answers among any number of spans, hence the limit.
 _FURTHER, _GROWTH, _MOST_LOOKED_AT = 8, 8, 1 << 15
 # [CLS], two [SEP] and a token of the context.
 _LEAST_BESIDE_QUERY = 4
@@ -32,11 +32,12 @@ class _Spans(NamedTuple):
     """The spans of one context and their scores.
 
     Args:
-        scores: float64 (P x L), by first token and then by length; -inf for what is no span.
-        starts, limits: int32 (P,), the characters of each token.
+        scores: float64 (P x L), by first token and then by length; -inf for invalid spans.
+        starts: int32 (P,), first character of each token.
+        limits: int32 (P,), character after the last of each token.
         longest: L.
         text: the context, a scalar.
-        offsets: int32 (characters + 1,), the byte that each character begins with, and the number of bytes.
+        offsets: int32 (characters + 1,), byte offset of each character, then the number of bytes.
     """
 
     scores: tf.Tensor
@@ -48,7 +49,7 @@ class _Spans(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Answers of different texts, the best first; all (at most K,)."""
+    """Answers with distinct texts, the best first; all arrays have at most K elements."""
 
     texts: tf.Tensor
     starts: tf.Tensor
@@ -57,20 +58,20 @@ class _Found(NamedTuple):
 
 
 class SpanSignatures(Signatures):
-    """`serving_default`: question and context [B] -> the answer, with the n best, as `predict` gives them.
+    """`serving_default`: question and context [B] -> the best answer and the n best answers, as in `predict`.
 
     | output | |
     |---|---|
-    | answer | string [B], as it stands in the context; "" where there is none |
-    | start, end | int32 [B], its first character and the one after its last; -1 for "" |
-    | probability | float32 [B], its share of the n best |
-    | null_odds | float32 [B], score of there being no answer less that of the best; where a question may have none |
-    | n_best_answers, n_best_starts, ... | those of the n best, [B, K], the most probable first; what pads has 0 |
+    | answer | string [B], text of the answer in the context; "" for no answer |
+    | start, end | int32 [B], first character and one past the last; -1 for "" |
+    | probability | float32 [B], probability among the n best |
+    | null_odds | float32 [B], score of no answer minus the best score; only for tasks with unanswerable questions |
+    | n_best_answers, n_best_starts, ... | the n best, [B, K], the most probable first; padding has probability 0 |
 
-    Characters are code points; bytes that are no UTF-8 count as U+FFFD.
+    Characters are code points; bytes that are not valid UTF-8 count as U+FFFD.
 
     Raises:
-        ConfigError: where rows have no place for a context, and for numbers of task.json that are none.
+        ConfigError: if rows have no room for a context, or a number in task.json is not a positive integer.
     """
 
     texts = (QUESTION, CONTEXT)
@@ -97,7 +98,7 @@ class SpanSignatures(Signatures):
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the answers."""
         question, context = checked_texts(dict(zip(self.texts, inputs, strict=True)))
-        # So that the n-th character is the same to all operations.
+        # Replaces invalid bytes, so that all operations count characters alike.
         context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
         queries = self.tokenizer.ids(question)[:, : self._query]
         contexts = self.tokenizer.pieces(context)
@@ -134,18 +135,18 @@ class SpanSignatures(Signatures):
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
     ) -> dict[str, np.ndarray]:
-        """Returns the answers that are tied with another one, and the places of texts that occur more than once."""
+        """Returns the answers that are tied with another one, and the positions of texts that occur more than once."""
         if "answer" not in outputs or not len(outputs["answer"]):
             return {}
         return span_ties.open_answers(samples[CONTEXT], outputs, self.logits_of_score * logit_error, self._threshold)
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns the answer, and under `n_best` those beside it."""
+        """Returns the best answer, and `n_best` with all candidates."""
         singular = {f"n_best_{plural}": name for name, plural in _PLURALS.items()}
         values = {name: plain(value) for name, value in outputs.items()}
         columns = zip(*(values.pop(plural) for plural in singular), strict=True)
-        n_best = [dict(zip(singular.values(), one, strict=True)) for one in columns]
-        return values | {"n_best": [one for one in n_best if one["answer"] or one["probability"]]}
+        n_best = [dict(zip(singular.values(), candidate, strict=True)) for candidate in columns]
+        return values | {"n_best": [answer for answer in n_best if answer["answer"] or answer["probability"]]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns start_logits and end_logits [B, S]."""
@@ -157,7 +158,7 @@ class SpanSignatures(Signatures):
 
     @property
     def _most(self) -> int:
-        """K: beside the n best stand the best text and "", where these are not among them."""
+        """K: the n best, and one more for the best text or "" if that is not among them."""
         return self._n_best + 1 if self._may_be_impossible else self._n_best
 
     def _output_specs(self) -> dict[str, tf.TensorSpec]:
@@ -188,7 +189,7 @@ class SpanSignatures(Signatures):
             "end": (found.ends, -1),
             "probability": (probabilities, 0.0),
         }
-        # Where "" is the answer, its probability is that of the candidate "", which is 0 where there is none.
+        # The probability of the answer "" is that of the candidate "", or 0 without such a candidate.
         nothing = tf.reduce_sum(tf.where(found.texts == "", probabilities, 0.0))
         at = tf.concat([texts, [0]], 0)[0]
         for name, (values, filler) in columns.items():
@@ -212,7 +213,7 @@ def _span_scores(logits: tf.Tensor, rows: tf.Tensor, places: tf.Tensor, limits: 
 
 
 def _distinct(spans: _Spans, n_best: int) -> _Found:
-    """Returns the n best answers of different texts, the best first; of equal ones the first, then the shortest."""
+    """Returns the n best answers with distinct texts, the best first; ties go to the earliest, then the shortest."""
     count = tf.reduce_sum(tf.cast(tf.math.is_finite(spans.scores), tf.int32))
 
     def look(looked_at: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -239,7 +240,7 @@ def _distinct(spans: _Spans, n_best: int) -> _Found:
 
 
 def _with_null(found: _Found, score: tf.Tensor, n_best: int) -> _Found:
-    """Returns the n best of the answers and "", and after them the best text or "" where it is not among them."""
+    """Inserts "" among the answers and keeps the n best; appends the best text or "" if it is not among them."""
     before = tf.reduce_sum(tf.cast(found.scores >= score, tf.int32))
     null = {"texts": "", "starts": -1, "ends": -1, "scores": score}
     ranked = {

@@ -125,7 +125,7 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         answered(signatures, "serve_examples", serialized)["probabilities"], found["probabilities"], atol=1e-5
     )
-    with pytest.raises(ConfigError, match="lines of text have no place for the list `choices`"):
+    with pytest.raises(ConfigError, match="list input `choices`"):
         Predictor(preset)
 
 

@@ -130,7 +130,7 @@ def test_bytes_and_an_empty_batch_are_answered(rest: TestClient) -> None:
 def test_an_example_of_bytes_that_python_cannot_read_back_is_refused(rest: TestClient) -> None:
     answer = post(rest, {"signature_name": "serve_examples", "instances": [{"b64": "//8="}]})
     assert answer.status_code == 400
-    assert "bytes that are no UTF-8" in answer.json()["error"]
+    assert "bytes that are not valid UTF-8" in answer.json()["error"]
 
 
 LATEST, NOT_THERE = (
