@@ -82,7 +82,7 @@ def export_preset(
     signatures = signatures_in(precision, arranged=True)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
-        number = _cleared(model_dir, version)
+        number = _next_version(model_dir, version)
         cases, comparison = _record_and_compare(signatures, signatures_in, precision)
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | comparison
         with _staged(model_dir, number) as staging:
@@ -110,14 +110,14 @@ def _record_and_compare(
     return cases, {"difference_to_float32": differences(cases, as_trained)}
 
 
-def _cleared(model_dir: Path, version: int | None) -> int:
+def _next_version(model_dir: Path, version: int | None) -> int:
     """Removes staging folders of killed exports and returns the version to write. Raises ValueError if it exists."""
     for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(stale)
-    taken = version_folders(model_dir)
-    if version in taken:
-        raise ValueError(f"version {version} exists already: {taken[version][0]}")
-    return max(taken, default=0) + 1 if version is None else version
+    existing = version_folders(model_dir)
+    if version in existing:
+        raise ValueError(f"version {version} exists already: {existing[version][0]}")
+    return max(existing, default=0) + 1 if version is None else version
 
 
 @contextlib.contextmanager

@@ -96,7 +96,7 @@ def served_models(config: ModelServerConfig, source: str, folder: Path | None) -
     """
     if config.HasField("custom_model_config"):
         raise ConfigError(f"{source}: custom_model_config is not supported; use model_config_list")
-    models = [_served(source, folder, entry) for entry in config.model_config_list.config]
+    models = [_served_model(source, folder, entry) for entry in config.model_config_list.config]
     names = [model.name for model in models]
     if not models or len(set(names)) != len(names):
         received = ", ".join(names) or "none"
@@ -104,7 +104,7 @@ def served_models(config: ModelServerConfig, source: str, folder: Path | None) -
     return models
 
 
-def _served(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
+def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
     where = f"{source}: model {entry.name!r}"
     if entry.HasField("logging_config"):
         raise ConfigError(f"{where}: logging_config is not supported; remove it")

@@ -122,7 +122,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
         spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
-        with _counted(self._service, spec.name, context, "MultiInference"):
+        with _count_request(self._service, spec.name, context, "MultiInference"):
             if not request.tasks:
                 raise ServingError("Inference request must have at least one task")
             target = _target(spec, context)
@@ -170,11 +170,11 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
-        with _counted(self._service, "", context, "HandleReloadConfigRequest"):
+        with _count_request(self._service, "", context, "HandleReloadConfigRequest"):
             if not self._allow_reload:
                 message = (
-                    "this server does not accept configuration changes by request. Start it with --allow_reload_config, "
-                    "or with --model_config_file and --model_config_file_poll_wait_seconds"
+                    "this server does not accept configuration changes by request; start it with "
+                    "--allow_reload_config, or with --model_config_file and --model_config_file_poll_wait_seconds"
                 )
                 raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
             reload_models(self._service.manager, request, _timeout(context))
@@ -182,7 +182,7 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
 
 
 @contextlib.contextmanager
-def _counted(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
+def _count_request(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
     """Counts a request, and aborts the call with the code and message of a ServingError."""
     try:
         with service.request(name, api, GRPC):
@@ -194,7 +194,7 @@ def _counted(service: Service, name: str, context: grpc.ServicerContext, api: st
 
 @contextlib.contextmanager
 def _request(service: Service, request: Any, context: grpc.ServicerContext, api: str) -> Iterator[Target]:
-    with _counted(service, request.model_spec.name, context, api):
+    with _count_request(service, request.model_spec.name, context, api):
         if not request.HasField("model_spec"):
             raise ServingError("Missing ModelSpec")
         yield _target(request.model_spec, context)

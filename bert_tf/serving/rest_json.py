@@ -65,7 +65,7 @@ class Request:
             raise ServingError(f"expected only one of '{COLUMN_KEY}' and '{ROW_KEY}'. Received: both")
         values = document[keys[0]]
         if keys[0] == ROW_KEY and (not isinstance(values, list) or not values):
-            raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_shown(values)}")
+            raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_excerpt(values)}")
         check_rows(len(values) if keys[0] == ROW_KEY else 0)
         return cls(signature, keys[0] == ROW_KEY, values)
 
@@ -78,20 +78,20 @@ class Request:
         Raises:
             ServingError: for unknown or missing inputs, values of another dtype, or ragged lists.
         """
-        columns = self._row_columns(specs) if self.rows else self._named(self.values, specs)
+        columns = self._row_columns(specs) if self.rows else self._inputs_by_name(self.values, specs)
         return {name: _array(columns[name], spec, name) for name, spec in specs.items()}
 
     def _row_columns(self, specs: Specs) -> dict[str, list[Any]]:
-        named = [self._named(row, specs) for row in self.values]
+        named = [self._inputs_by_name(row, specs) for row in self.values]
         return {name: [row[name] for row in named] for name in specs}
 
-    def _named(self, value: Any, specs: Specs) -> dict[str, Any]:
+    def _inputs_by_name(self, value: Any, specs: Specs) -> dict[str, Any]:
         if isinstance(value, dict) and not _is_bytes(value):
             check_names(value.keys(), specs.keys())
             return value
         if len(specs) > 1:
             expected = f"expected an object of the inputs {', '.join(sorted(specs))}"
-            raise ServingError(f"{expected}. Received: {_shown(value)}")
+            raise ServingError(f"{expected}. Received: {_excerpt(value)}")
         return dict.fromkeys(specs, value)
 
 
@@ -151,7 +151,7 @@ def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
     document, signature = _document(body)
     rows = document.get(EXAMPLES_KEY)
     if not isinstance(rows, list) or not rows:
-        raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_shown(rows)}")
+        raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_excerpt(rows)}")
     check_rows(len(rows))
     message = input_pb2.Input()
     example_list: Any = message.example_list
@@ -179,20 +179,20 @@ def _document(body: bytes) -> tuple[dict[str, Any], str]:
     except (ValueError, RecursionError) as error:
         raise ServingError(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
-        raise ServingError(f"expected a JSON object. Received: {_shown(document)}")
+        raise ServingError(f"expected a JSON object. Received: {_excerpt(document)}")
     signature = document.get(SIGNATURE_KEY)
     if signature is None:
         # Some clients send `null` for the default signature.
         signature = ""
     if not isinstance(signature, str):
-        raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_shown(signature)}")
+        raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_excerpt(signature)}")
     return document, signature
 
 
 def _add_features(row: Any, example: Any) -> None:
     """Adds the fields of a JSON object to a tf.Example: strings, integers or floats, single values or lists."""
     if not isinstance(row, dict):
-        raise ServingError(f"Example must be JSON object but got {_shown(row)}")
+        raise ServingError(f"Example must be JSON object but got {_excerpt(row)}")
     if len(row) > _MAX_FEATURES:
         raise ServingError(f"an example must have at most {_MAX_FEATURES} features. Received: {len(row)}")
     for name, content in row.items():
@@ -203,7 +203,7 @@ def _add_features(row: Any, example: Any) -> None:
         try:
             feature = example.features.feature[name]
         except UnicodeEncodeError as error:
-            raise ServingError(f"feature name {_shown(name)}: half of a surrogate pair") from error
+            raise ServingError(f"feature name {_excerpt(name)}: half of a surrogate pair") from error
         for kind in kinds:
             converted = [_bytes(value, name) for value in values] if kind == "bytes_list" else values
             getattr(feature, kind).value.extend(converted)
@@ -217,7 +217,7 @@ def _kind(value: Any, name: str) -> str:
         return "int64_list"
     if type(value) is float:
         return "float_list"
-    raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_shown(value)}")
+    raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_excerpt(value)}")
 
 
 def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
@@ -251,7 +251,7 @@ def _flatten(value: Any, shape: tuple[int, ...], take: Any, name: str) -> None:
         return
     if not shape or not isinstance(value, list) or len(value) != shape[0]:
         size = f"a list of {shape[0]}, as its first sibling" if shape else "no list"
-        raise ServingError(f"input {name}: rows of unequal shape: expected {size}. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: rows of unequal shape: expected {size}. Received: {_excerpt(value)}")
     for item in value:
         _flatten(item, shape[1:], take, name)
 
@@ -261,20 +261,20 @@ def _bytes(value: Any, name: str) -> bytes:
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise ServingError(f"input {name}: half of a surrogate pair in {_shown(value)}") from error
+            raise ServingError(f"input {name}: half of a surrogate pair in {_excerpt(value)}") from error
     if not _is_bytes(value):
-        raise ServingError(f"input {name}: expected a string. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: expected a string. Received: {_excerpt(value)}")
     try:
         encoded = value[BYTES_KEY]
         # TF Serving also accepts base64 without padding.
         return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ServingError(f"input {name}: not base64: {error}. Received: {_shown(value)}") from error
+        raise ServingError(f"input {name}: not base64: {error}. Received: {_excerpt(value)}") from error
 
 
 def _int32(value: Any, name: str) -> int:
     if type(value) is not int or not _INT32.min <= value <= _INT32.max:
-        raise ServingError(f"input {name}: expected an int32. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: expected an int32. Received: {_excerpt(value)}")
     return value
 
 
@@ -282,7 +282,7 @@ def _is_bytes(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {BYTES_KEY} and isinstance(value[BYTES_KEY], str)
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     # Slices first, so that a large value is not rendered in full.
     try:
         text = repr(value[:_SHOWN] if isinstance(value, str | list) else value)

@@ -149,7 +149,7 @@ class Service:
             tf.errors.OpError: for inputs that the graph rejects.
         """
         name = target.signature_name
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             if name not in version.signatures:
                 raise unknown(name)
             _check_filter(version.signature_defs[name], output_filter)
@@ -206,7 +206,7 @@ class Service:
             ServingError: for an invalid task, before any task is run.
             tf.errors.OpError: as in `predict`.
         """
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             methods = checked_tasks(tasks, version.signature_defs)
             inputs = serialized_examples(examples)
             return version.version, [
@@ -216,7 +216,7 @@ class Service:
 
     def metadata(self, target: Target) -> tuple[int, dict[str, meta_graph_pb2.SignatureDef]]:
         """Returns a version and its signatures. Raises ServingError if the version does not exist."""
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             return version.version, version.signature_defs
 
     def labels(self) -> dict[str, list[str]]:
@@ -234,7 +234,7 @@ class Service:
 
     def _examples(self, target: Target, examples: input_pb2.Input, api: str, method_name: str) -> tuple[int, Any]:
         name, method = target.signature_name, EXAMPLE_METHODS[method_name]
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             if name not in version.signatures:
                 raise ServingError(f"No signature was found with the name: {name}")
             check_signature(version.signature_defs[name], method)
@@ -247,7 +247,7 @@ class Service:
         with self.metrics.runtime(target.name, api):
             return version.answer(signature, inputs, target.timeout, target.cancellation)
 
-    def _leased(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
+    def _lease(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
         if not target.name:
             raise ServingError("ModelSpec has no name specified.")
         return self.manager.lease(target.name, target.version, target.label)

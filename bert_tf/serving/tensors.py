@@ -147,9 +147,9 @@ def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, size: int, name: str
         if len(proto.tensor_content) % dtype.size:
             raise _unparsed(name, f"tensor_content has {len(proto.tensor_content)} bytes, of {dtype.size} each")
         return np.frombuffer(proto.tensor_content, dtype.as_numpy_dtype)
-    listed = getattr(proto, _FIELDS[dtype])[:size]
-    values = np.empty(len(listed), object if dtype == tf.string else dtype.as_numpy_dtype)
-    values[:] = listed
+    field_values = getattr(proto, _FIELDS[dtype])[:size]
+    values = np.empty(len(field_values), object if dtype == tf.string else dtype.as_numpy_dtype)
+    values[:] = field_values
     return values
 
 

@@ -1,6 +1,6 @@
-"""The conformance suite against the embedded server, and against one that answers wrongly.
+"""Runs the conformance suite on the embedded server, and on one with wrong responses.
 
-`python -m bert_tf.export.conformance` runs the same against any server.
+`python -m bert_tf.export.conformance` runs the same suite on any server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bert_tf.serving.server import ServerOptions, loaded_service
 
 @contextlib.contextmanager
 def served(folder: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Serves a version on both ports, and gives their addresses."""
+    """Serves a version on both ports, and yields their addresses."""
     options = ServerOptions(poll_seconds=0, warm_up=False)
     with loaded_service([ServedModel(folder.parent.name, folder.parent)], options) as service:
         grpc = create_grpc_server(service, GrpcOptions())
@@ -55,7 +55,7 @@ def test_the_embedded_server_conforms(
 
 
 class _Wrong(BaseHTTPRequestHandler):
-    """Answers everything with status 200 and nothing."""
+    """Answers all requests with status 200 and an empty body."""
 
     def do_POST(self) -> None:
         self.send_response(200)

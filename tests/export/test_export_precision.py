@@ -34,7 +34,7 @@ INPUTS_OF_TEXTS = {name: values for name, values in INPUTS.items() if name != "m
 
 
 def rounded(path: str, values: np.ndarray) -> np.ndarray:
-    """Weights as int8 holds them: 127 steps to the largest of each output, or of each token."""
+    """Rounds weights to int8: 127 steps to the largest of each output or token."""
     name = path.rpartition("/")[2]
     if name not in ("kernel", "embeddings"):
         return values

@@ -1,4 +1,4 @@
-"""Version folders: numbers with leading zeros, duplicates, and what is no version."""
+"""Version folders: numbers with leading zeros, duplicates, and other folders."""
 
 from __future__ import annotations
 

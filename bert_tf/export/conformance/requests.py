@@ -81,14 +81,14 @@ class RestServer:
         """Returns a description of a wrong version status; empty if it is right."""
         status, answer = self.send(self.url, None)
         expected = [{"version": str(self.version), "state": "AVAILABLE"}]
-        found = [{key: state[key] for key in ("version", "state")} for state in answer["model_version_status"]]
-        return "" if (status, found) == (200, expected) else f"{status} {answer}"
+        states = [{key: state[key] for key in ("version", "state")} for state in answer["model_version_status"]]
+        return "" if (status, states) == (200, expected) else f"{status} {answer}"
 
     def metadata(self, signatures: set[str]) -> str:
         """Returns a description of wrong version metadata; empty if it is right."""
         _, answer = self.send(f"{self.url}/metadata", None)
-        found = set(answer["metadata"]["signature_def"]["signature_def"]) - {"__saved_model_init_op"}
-        return "" if found == signatures else f"signatures {sorted(found)}; expected {sorted(signatures)}"
+        names = set(answer["metadata"]["signature_def"]["signature_def"]) - {"__saved_model_init_op"}
+        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
 
     def _outputs(self, signature: str) -> list[str]:
         _, answer = self.send(f"{self.url}/metadata", None)
@@ -215,8 +215,8 @@ class GrpcServer:
         definitions = get_model_metadata_pb2.SignatureDefMap()
         response = self.prediction.GetModelMetadata(request, timeout=TIMEOUT_SECONDS)
         response.metadata[_SIGNATURE_DEF].Unpack(definitions)
-        found = set(definitions.signature_def) - {"__saved_model_init_op"}
-        return "" if found == signatures else f"signatures {sorted(found)}; expected {sorted(signatures)}"
+        names = set(definitions.signature_def) - {"__saved_model_init_op"}
+        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
 
 
 def bad_grpc_requests(server: GrpcServer) -> Iterator[tuple[str, Callable[[], str]]]:

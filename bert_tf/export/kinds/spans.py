@@ -48,7 +48,7 @@ class _Spans(NamedTuple):
     offsets: tf.Tensor
 
 
-class _Found(NamedTuple):
+class _Answers(NamedTuple):
     """Answers with distinct texts, the best first; all arrays have at most K elements."""
 
     texts: tf.Tensor
@@ -127,7 +127,7 @@ class SpanSignatures(Signatures):
                 offsets[number],
             )
             of_cls = tf.reduce_sum(logits[first_rows[number] : first_rows[number] + counts[number], 0], axis=-1)
-            return self._answered(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
+            return self._answer_outputs(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
 
         numbers = tf.range(tf.size(counts))
         return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
@@ -170,31 +170,31 @@ class SpanSignatures(Signatures):
             name: tf.TensorSpec([self._most], dtype) for name, dtype in n_best.items()
         }
 
-    def _answered(self, found: _Found, null_score: tf.Tensor) -> Outputs:
+    def _answer_outputs(self, answers: _Answers, null_score: tf.Tensor) -> Outputs:
         """Returns the outputs for one question."""
         answer: Outputs = {}
         refused = tf.constant(False)
         if self._may_be_impossible:
-            best = tf.concat([found.scores, [0.0]], 0)[0]
+            best = tf.concat([answers.scores, [0.0]], 0)[0]
             odds = null_score - best
             answer["null_odds"] = tf.cast(odds, tf.float32)
             refused = odds > self._threshold
-            found = _with_null(found, null_score, self._n_best)
-        probabilities = tf.cast(tf.nn.softmax(found.scores), tf.float32)
-        texts = tf.where(found.texts != "")[:, 0]
+            answers = _with_null(answers, null_score, self._n_best)
+        probabilities = tf.cast(tf.nn.softmax(answers.scores), tf.float32)
+        texts = tf.where(answers.texts != "")[:, 0]
         has_answer = tf.size(texts) > 0
         columns = {
-            "answer": (found.texts, ""),
-            "start": (found.starts, -1),
-            "end": (found.ends, -1),
+            "answer": (answers.texts, ""),
+            "start": (answers.starts, -1),
+            "end": (answers.ends, -1),
             "probability": (probabilities, 0.0),
         }
         # The probability of the answer "" is that of the candidate "", or 0 without such a candidate.
-        nothing = tf.reduce_sum(tf.where(found.texts == "", probabilities, 0.0))
+        null_probability = tf.reduce_sum(tf.where(answers.texts == "", probabilities, 0.0))
         at = tf.concat([texts, [0]], 0)[0]
         for name, (values, filler) in columns.items():
             chosen = tf.concat([values, [filler]], 0)[at]
-            none = nothing if name == "probability" else tf.constant(filler, values.dtype)
+            none = null_probability if name == "probability" else tf.constant(filler, values.dtype)
             answer[name] = tf.where(has_answer & ~refused, chosen, none)
             missing = tf.fill([self._most - tf.size(values)], tf.constant(filler, values.dtype))
             answer[f"n_best_{_PLURALS[name]}"] = tf.ensure_shape(tf.concat([values, missing], 0), [self._most])
@@ -212,7 +212,7 @@ def _span_scores(logits: tf.Tensor, rows: tf.Tensor, places: tf.Tensor, limits: 
     return tf.reshape(tf.where(inside, scores, tf.constant(float("-inf"), tf.float64)), [-1])
 
 
-def _distinct(spans: _Spans, n_best: int) -> _Found:
+def _distinct(spans: _Spans, n_best: int) -> _Answers:
     """Returns the n best answers with distinct texts, the best first; ties go to the earliest, then the shortest."""
     count = tf.reduce_sum(tf.cast(tf.math.is_finite(spans.scores), tf.int32))
 
@@ -236,17 +236,18 @@ def _distinct(spans: _Spans, n_best: int) -> _Found:
     looked_at = tf.constant(n_best + _FURTHER)
     invariants = (tf.TensorShape([]), *[tf.TensorShape([None])] * 4)
     state = (looked_at, *look(looked_at))
-    return _Found(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
+    return _Answers(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
 
 
-def _with_null(found: _Found, score: tf.Tensor, n_best: int) -> _Found:
+def _with_null(answers: _Answers, score: tf.Tensor, n_best: int) -> _Answers:
     """Inserts "" among the answers and keeps the n best; appends the best text or "" if it is not among them."""
-    before = tf.reduce_sum(tf.cast(found.scores >= score, tf.int32))
+    before = tf.reduce_sum(tf.cast(answers.scores >= score, tf.int32))
     null = {"texts": "", "starts": -1, "ends": -1, "scores": score}
     ranked = {
-        name: tf.concat([values[:before], [null[name]], values[before:]], 0) for name, values in found._asdict().items()
+        name: tf.concat([values[:before], [null[name]], values[before:]], 0)
+        for name, values in answers._asdict().items()
     }
     number = tf.range(tf.size(ranked["texts"]))
     # The best text is the first or the second.
     kept = (number < n_best) | (number == before) | (number == tf.cast(before == 0, tf.int32))
-    return _Found(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})
+    return _Answers(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})
