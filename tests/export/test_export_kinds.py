@@ -98,7 +98,7 @@ def test_a_masked_language_model_without_pooler_is_exported(tmp_path: Path, quic
         (lambda backbone: BertProbe(backbone, 3, "last"), "have signatures. Received: BertProbe"),
         (
             lambda backbone: BertPretrainer(backbone, masked_lm=False),
-            "masked language model to be exported. Received",
+            "must have a masked language model. Received",
         ),
     ],
 )

@@ -41,7 +41,7 @@ class PretrainerSignatures(EncoderSignatures):
     def __init__(self, preset: Preset, max_sequence_length: int | None = None, top_k: int = 5) -> None:
         super().__init__(preset, max_sequence_length)
         if not preset.model.masked_lm:
-            raise ConfigError("a BertPretrainer needs a masked language model to be exported. Received: one without")
+            raise ConfigError("a BertPretrainer must have a masked language model. Received: one without")
         if not 1 <= top_k <= len(preset.vocabulary):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
         self.top_k = self._count = top_k
