@@ -13,7 +13,7 @@ from bert_tf.data.schema import TOKEN_IDS
 
 
 class IdsModel:
-    """A function of NumPy arrays with the same outputs as `training.engine.Backend.caller` of a task's model.
+    """A function of NumPy arrays with the same outputs as `Backend.compile_predict` of a task's model.
 
     Args:
         folder: folder with saved_model.pb, exported from a fine-tuned preset.

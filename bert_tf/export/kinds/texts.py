@@ -146,7 +146,7 @@ class RegressionSignatures(TextSignatures):
 
 
 def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
-    """Cuts examples that are longer than a row into windows of their longer text, as in `tasks.text_rows`.
+    """Cuts examples that are longer than a row into windows of the longer text, as `tasks.classify.rows` does.
 
     Args:
         segments: one or two ragged tensors (B, None) int32.
