@@ -1,1 +1,1 @@
-"""SavedModels and the local server."""
+"""SavedModel export, verification and inference."""

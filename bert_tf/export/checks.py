@@ -1,10 +1,10 @@
-"""Rules for what reaches an exported model from outside, as operations of its graph.
+"""Input checks of exported models, as operations of the graph.
 
-A server hands on whatever a client sent: TF Serving feeds tensors without looking at the declared shapes. A
-mis-shaped string tensor makes tensorflow-text read out of bounds, and ids outside a table are answered silently
-on some devices. So every rule below is checked at run time and, through control dependencies, before anything
-reads the values. Ranks need `tf.ensure_shape`: the optimizer folds any other test of a rank into a constant,
-because the declared shape already promises it.
+A server passes client inputs to the model unchecked: TF Serving feeds tensors without comparing them with the declared
+shapes. A string tensor of the wrong shape makes tensorflow-text read out of bounds, and ids outside an embedding table
+cause no error on some devices. All rules below are therefore checked at run time and, through control dependencies,
+before any operation reads the values. Ranks need `tf.ensure_shape`: the graph optimizer folds other rank tests into
+constants because of the declared shape.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import tensorflow as tf
 
 from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 
-# Rows of the model for one request: windows of long texts, choices. A few megabytes of text could ask for hours.
+# Rows of the model for one request: windows of long texts, choices. A few megabytes of text could take hours.
 MAX_ROWS = 4096
-# Rows times predictions: with a vocabulary of 30,522 their logits take 1 GB. A few hundred bytes of text could ask
-# for any amount.
+# Rows times predictions: with a vocabulary of 30,522 their logits take 1 GB. Without a limit, a few hundred bytes of
+# text could take any amount.
 MAX_PREDICTIONS = 8192
 
 
 def checked_texts(texts: dict[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Returns the text inputs once they are known to be rank 1 and equally long.
+    """Checks that text inputs have rank 1 and equal length.
 
     Args:
         texts: one or two string tensors [B] by input name.
 
     Returns:
-        The same tensors, in order; using them runs the checks.
+        The same tensors in order, with control dependencies on the checks.
     """
     columns = [_of_rank(text, 1, name) for name, text in texts.items()]
     if len(columns) == 1:
@@ -39,17 +39,20 @@ def checked_texts(texts: dict[str, tf.Tensor]) -> list[tf.Tensor]:
 
 
 def checked_examples(examples: tf.Tensor) -> tf.Tensor:
-    """Returns serialized tf.Examples once they are known to be rank 1."""
+    """Checks that serialized tf.Examples have rank 1, and returns them."""
     return _of_rank(examples, 1, "examples")
 
 
 def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns texts [B] and the choices for each [B, N], once N is at least 1 and B x N at most `MAX_ROWS`.
+    """Checks texts [B] and their choices [B, N]: N must be at least 1 and B x N at most `MAX_ROWS`.
 
     Args:
         texts: string [B].
         choices: string [B, N].
-        names: of both inputs.
+        names: names of both inputs.
+
+    Returns:
+        Both tensors, with control dependencies on the checks.
     """
     texts, choices = _of_rank(texts, 1, names[0]), _of_rank(choices, 2, names[1])
     shape, size = tf.shape(choices), tf.size(texts)
@@ -64,13 +67,16 @@ def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]
 
 
 def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], count: int) -> tf.Tensor:
-    """Returns numbers of layers [B, L] int32, from -count to count - 1, once they are there.
+    """Checks layer numbers [B, L] int32, which must be in -count..count-1.
 
     Args:
-        layers: numbers, negative ones from the end; L at most `count`, which bounds the answer.
+        layers: layer numbers, negative ones from the end; L is at most `count`, which bounds the size of the output.
         texts: string [B], already checked.
-        names: of both inputs.
-        count: outputs that there are, the embeddings among them.
+        names: names of both inputs.
+        count: number of layers, including the embedding layer.
+
+    Returns:
+        `layers`, with control dependencies on the checks.
     """
     layers = _of_rank(layers, 2, names[0])
     shape, size = tf.shape(layers), tf.size(texts)
@@ -81,7 +87,7 @@ def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], 
 
 
 def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
-    """Returns the check that text input `name` asks for at most `MAX_ROWS` rows of the model."""
+    """Returns the check that text input `name` makes at most `MAX_ROWS` rows."""
     return _require(rows <= MAX_ROWS, f"{name} must make at most {MAX_ROWS} rows of the model's length.", [rows])
 
 
@@ -94,18 +100,18 @@ def checked_ids(
     num_segments: int,
     max_sequence_length: int,
 ) -> dict[str, tf.Tensor]:
-    """Returns the model's three inputs once shapes and values are known to be sound.
+    """Checks shapes and values of the model's three inputs.
 
     Args:
         token_ids: [B, S] int32 in 0..vocabulary_size-1; S from 1 to `max_sequence_length`, B may be 0.
         segment_ids: [B, S] int32 in 0..num_segments-1.
-        padding_mask: [B, S] int32, 1 where there is a token, else 0.
-        vocabulary_size: V, number of word pieces.
+        padding_mask: [B, S] int32, 1 for tokens and 0 for padding.
+        vocabulary_size: number of word pieces V.
         num_segments: number of segment embeddings.
-        max_sequence_length: longest S.
+        max_sequence_length: largest S.
 
     Returns:
-        The inputs by name; using any of them runs all checks.
+        The inputs by name, with control dependencies on all checks.
     """
     inputs = {
         TOKEN_IDS: _of_rank(token_ids, 2, TOKEN_IDS),
@@ -125,11 +131,14 @@ def checked_ids(
 
 
 def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-    """Returns `mask_positions` [B, P] int32 once all lie inside the sequence.
+    """Checks that all `mask_positions` [B, P] int32 lie inside the sequence.
 
     Args:
         mask_positions: positions to predict; P at most S, and B x P at most `MAX_PREDICTIONS`.
         token_ids: [B, S] int32, already checked.
+
+    Returns:
+        `mask_positions`, with control dependencies on the checks.
     """
     mask_positions = _of_rank(mask_positions, 2, MASK_POSITIONS)
     shape, batch_and_length = tf.shape(mask_positions), tf.shape(token_ids)
@@ -145,7 +154,7 @@ def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Ten
 
 
 def checked_mask_count(mask_positions: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns `mask_positions` [B, M], found in text input `name`, once they are few enough."""
+    """Checks that `mask_positions` [B, M] of text input `name` are at most `MAX_PREDICTIONS`, and returns them."""
     check = _require(
         tf.size(mask_positions) <= MAX_PREDICTIONS, _too_many(f"[MASK]s in {name}"), [tf.shape(mask_positions)]
     )

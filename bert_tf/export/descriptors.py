@@ -1,7 +1,7 @@
-"""`python -m bert_tf.export.descriptors FILE.protoset`: TF Serving's services and messages, as grpcurl reads them.
+"""`python -m bert_tf.export.descriptors FILE.protoset` writes TF Serving's services and messages for grpcurl.
 
-TF Serving answers no reflection. A client without stubs has to be told what the services are called and what their
-messages look like: a FileDescriptorSet, which `protoc --include_imports --descriptor_set_out` would write from sources.
+TF Serving does not support server reflection. A client without stubs needs a description of services and messages: a
+FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` writes it from the sources.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ SERVICES = (prediction_service_pb2, model_service_pb2)
 
 
 def descriptor_set() -> descriptor_pb2.FileDescriptorSet:
-    """Returns the files of PredictionService and ModelService and all that they import, each after its imports."""
-    found: dict[str, FileDescriptor] = {}
+    """Returns the files of PredictionService and ModelService and all their imports, each after its imports."""
+    files: dict[str, FileDescriptor] = {}
     for service in SERVICES:
-        _collect(service.DESCRIPTOR, found)
-    files = (descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb) for file in found.values())
-    return descriptor_pb2.FileDescriptorSet(file=files)
+        _collect(service.DESCRIPTOR, files)
+    protos = (descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb) for file in files.values())
+    return descriptor_pb2.FileDescriptorSet(file=protos)
 
 
-def _collect(file: FileDescriptor, found: dict[str, FileDescriptor]) -> None:
-    if file.name not in found:
+def _collect(file: FileDescriptor, files: dict[str, FileDescriptor]) -> None:
+    if file.name not in files:
         for imported in file.dependencies:
-            _collect(imported, found)
-        found[file.name] = file
+            _collect(imported, files)
+        files[file.name] = file
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the set; returns the exit status."""
+    """Writes the descriptor set and returns the exit status."""
     if len(arguments) != 1:
         print("usage: python -m bert_tf.export.descriptors FILE.protoset", file=sys.stderr)
         return 2

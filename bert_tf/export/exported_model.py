@@ -1,4 +1,4 @@
-"""The signature `ids` of an exported version, in the place of the model that it was made of."""
+"""Runs the `ids` signature of an exported version in place of the Keras model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bert_tf.data.schema import TOKEN_IDS
 
 
 class IdsModel:
-    """A function of numpy arrays that gives what `training.engine.Backend.caller` of a task's model gives.
+    """A function of NumPy arrays with the same outputs as `Backend.compile_predict` of a task's model.
 
     Args:
-        folder: holds saved_model.pb of a preset that was fine-tuned.
+        folder: folder with saved_model.pb, exported from a fine-tuned preset.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -25,9 +25,9 @@ class IdsModel:
         self._specs = self._signature.structured_input_signature[1]
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray | dict[str, np.ndarray]:
-        """Returns logits or numbers; by name where the model has several outputs."""
+        """Returns logits or numbers; a dictionary by name if the model has several outputs."""
         *rows, length = inputs[TOKEN_IDS].shape
-        # Multiple choice has an axis for the choices, whose rows the signature takes one below the other.
+        # Multiple choice has an axis for the choices, which the signature takes as further rows.
         flat = {name: tf.constant(inputs[name].reshape(-1, length), spec.dtype) for name, spec in self._specs.items()}
         outputs = {name: tensor.numpy() for name, tensor in self._signature(**flat).items()}
         if "number" in outputs:

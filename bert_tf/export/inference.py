@@ -1,4 +1,4 @@
-"""A preset's answers in Python: the serving signature itself, called on batches."""
+"""Predictions of a preset in Python, computed by its serving signature."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bert_tf.models import load_preset
 
 
 class Predictor:
-    """Answers what the preset's exported `serving_default` would answer to columns of texts.
+    """Predicts from columns of texts, with the same results as the exported `serving_default`.
 
     Args:
-        preset: a preset, or the output of a run.
-        top_k: fill-mask: candidates for every [MASK].
+        preset: a preset, or the output directory of a run.
+        top_k: fill-mask: number of candidates for each [MASK].
 
     Raises:
-        ConfigError: as `signatures_of`, and for a preset whose inputs are more than a text a row and column.
+        ConfigError: as in `signatures_of`, and for a preset with an input that is a list of texts (multiple choice).
     """
 
     def __init__(self, preset: str | Path, *, top_k: int = 5) -> None:
@@ -30,22 +30,22 @@ class Predictor:
         endpoint = self._signatures.endpoints[DEFAULT_SIGNATURE]
         for spec in endpoint.inputs:
             if spec.shape.rank != 1:
-                raise ConfigError(f"lines of text have no place for the list `{spec.name}` of each row.")
+                raise ConfigError(f"a line of text cannot hold a list. Received: the list input `{spec.name}`")
         self.texts = self._signatures.texts
         self._answer = tf.function(endpoint.function, input_signature=endpoint.inputs)
 
     def __call__(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Answers one batch.
+        """Predicts for one batch.
 
         Args:
-            *texts: as many sequences of texts of equal length as `texts` has names.
+            *texts: one sequence of texts for each name in `texts`, all of equal length.
 
         Returns:
-            A dictionary a row, as `row` of the preset's `bert_tf.export.kinds` gives it: for example `label` and
+            A dictionary for each row, from `row` of the preset's `bert_tf.export.kinds`: for example `label` and
             `probabilities` by label name, or `masks` with the candidates for each [MASK].
 
         Raises:
-            ValueError: for another number of columns than the model has.
+            ValueError: if the number of columns is not that of the model.
         """
         if len(texts) != len(self.texts):
             raise ValueError(f"the preset takes {len(self.texts)} text column(s). Received: {len(texts)}")

@@ -1,4 +1,4 @@
-"""What a SavedModel says about itself, read without loading it."""
+"""Reads the metadata of a SavedModel without loading it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
-# Where TF Serving looks for them (tensorflow_serving/g3doc/saved_model_warmup.md).
+# The path that TF Serving requires (tensorflow_serving/g3doc/saved_model_warmup.md).
 WARMUP = Path("assets.extra") / "tf_serving_warmup_requests"
 CLASSIFY, REGRESS = "classify", "regress"
-# TF Serving's Classify and Regress look at the method, and at these names (tensorflow/core/protobuf/meta_graph.proto).
+# TF Serving's Classify and Regress check the method and these names (tensorflow/core/protobuf/meta_graph.proto).
 METHODS = {CLASSIFY: "tensorflow/serving/classify", REGRESS: "tensorflow/serving/regress"}
 CLASSIFY_INPUTS = "inputs"
 
@@ -23,10 +23,10 @@ def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
     """Returns the graph of a SavedModel, its functions and its signatures.
 
     Args:
-        folder: holds saved_model.pb.
+        folder: folder with saved_model.pb.
 
     Raises:
-        ValueError: where there is no readable saved_model.pb.
+        ValueError: if saved_model.pb is missing or unreadable.
     """
     path = Path(folder) / SAVED_MODEL_NAME
     saved_model = saved_model_pb2.SavedModel()
@@ -40,13 +40,13 @@ def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
 
 
 def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Returns the signatures of a SavedModel as plain dictionaries, in TF Serving's JSON form.
+    """Returns the signatures of a SavedModel as dictionaries in TF Serving's JSON form.
 
     Args:
-        folder: holds saved_model.pb.
+        folder: folder with saved_model.pb.
 
     Raises:
-        ValueError: where there is no readable saved_model.pb.
+        ValueError: if saved_model.pb is missing or unreadable.
     """
     return {
         name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
@@ -55,7 +55,7 @@ def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def signature_shapes(folder: str | Path) -> dict[str, dict[str, dict[str, str]]]:
-    """Returns signature -> `inputs` and `outputs` -> name -> for example `int32 [-1, -1]`."""
+    """Returns dtypes and shapes, for example `int32 [-1, -1]`, by signature, `inputs` or `outputs`, and name."""
     return {
         name: {
             side: {

@@ -1,4 +1,4 @@
-"""The precisions that a preset is exported in: how its weights are kept, and what it computes in."""
+"""Export precisions: the dtypes of weights and of computation."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ PRECISIONS = (FLOAT32, BFLOAT16, INT8)
 
 
 def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool = False) -> Preset:
-    """Returns a preset with its model in a precision.
+    """Loads a preset in a precision.
 
-    | precision | weights | computed in |
+    | precision | weights | computation |
     |---|---|---|
     | float32 | float32 | float32 |
     | bfloat16 | bfloat16 | bfloat16; softmax, normalization and the logits of heads float32 |
     | int8 | kernels and the token table int8, a scale for each output or token; the rest float32 | float32 |
 
     Args:
-        preset_dir: any kind of preset.
+        preset_dir: folder of a preset of any kind.
         precision: one of `PRECISIONS`.
-        arranged: whether layers are laid out for inference (`layers.inference`), as they are exported.
+        arranged: True to arrange the layers for inference (`layers.inference`), as in exports.
+
+    Returns:
+        The preset, with its model in the precision.
 
     Raises:
-        ValueError: for another precision, or an unreadable preset.
+        ValueError: for an unknown precision or an unreadable preset.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")

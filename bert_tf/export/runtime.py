@@ -1,8 +1,8 @@
-"""What runs an exported model, fast and nothing more: TensorFlow, and the operations of tensorflow-text.
+"""Minimal runtime of an exported model: TensorFlow and the operations of tensorflow-text.
 
-TensorFlow imports Keras and JAX where they are installed, for Keras's SavedModels and for its converter to TF Lite, and
-tensorflow-text's Python package builds Keras layers. A served graph needs none of them; without them a server starts
-seconds earlier and takes less memory.
+TensorFlow imports Keras and JAX if they are installed, for Keras SavedModels and for its converter to TF Lite, and
+tensorflow-text's Python package builds Keras layers. A served graph needs neither; without them a server starts
+seconds earlier and uses less memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# TensorFlow goes on without those of them that cannot be imported.
+# TensorFlow works without these packages if they cannot be imported.
 _NOT_NEEDED = ("keras", "jax")
 _ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 _SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
@@ -23,10 +23,10 @@ _FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 def prefer_onednn() -> None:
-    """Has TensorFlow compute with oneDNN when it is imported afterwards, unless the environment decides otherwise.
+    """Enables oneDNN for a later import of TensorFlow, unless the environment sets it otherwise.
 
-    By itself it does so only on processors with instructions for neural networks (AVX512-VNNI and later); with exported
-    kernels, laid out as `layers.inference` says, it is faster on others, too.
+    TensorFlow enables oneDNN by default only on processors with AVX512-VNNI or later. With exported kernels, laid out
+    as described in `layers.inference`, oneDNN is faster on other processors too.
     """
     os.environ.setdefault(_ONEDNN, "1")
 
@@ -41,24 +41,24 @@ def use_system_allocator() -> None:
 
 
 def keep_packed_weights() -> None:
-    """Has oneDNN keep kernels as it multiplies by them, in models that are loaded afterwards.
+    """Lets oneDNN cache packed kernels in models that are loaded afterwards.
 
-    Otherwise it packs them for every request. Each signature that was used has its own packed kernels, in memory beside
-    the model's. In bfloat16 requests take less time, all lengths of them; in float32 they take more, because the packed
-    form that suits one number of rows is packed again for another. Only for processes that serve: a weight that changes
-    after its first use would go unnoticed.
+    By default oneDNN packs kernels for each request. Each signature in use caches its own packed kernels, in addition
+    to those of the model. In bfloat16, requests of all lengths are faster; in float32 they are slower, because kernels
+    packed for one number of rows are packed again for another. Only for serving processes: a weight that changes after
+    its first use is ignored.
     """
     os.environ.setdefault(_FROZEN, "1")
 
 
 @contextlib.contextmanager
 def without_keras() -> Iterator[None]:
-    """Lets TensorFlow be imported by a block without Keras and JAX; what is imported already stays.
+    """Hides Keras and JAX from an import of TensorFlow within the block, unless they are imported already.
 
-    Both can be imported afterwards as always.
+    Both can be imported after the block.
     """
     hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
-    # What sys.modules has as None raises ModuleNotFoundError.
+    # Importing a module that is None in sys.modules raises ModuleNotFoundError.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield
@@ -69,10 +69,10 @@ def without_keras() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_gradient_warnings() -> Iterator[None]:
-    """Keeps TensorFlow from warning that a loaded export holds no gradients: nobody takes one of a served model."""
+    """Suppresses TensorFlow's warning that a loaded export has no gradients, which a served model does not need."""
     logger = logging.getLogger("absl")
 
-    # A filter of this block only: several threads may load models at once, and a level is common to all.
+    # A filter instead of a level: several threads may load models at once, and they share the level.
     def is_error(record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR
 
@@ -84,10 +84,10 @@ def without_gradient_warnings() -> Iterator[None]:
 
 
 def register_text_operations() -> None:
-    """Makes tensorflow-text's operations known to TensorFlow, without its Python package.
+    """Registers the operations of tensorflow-text without importing its Python package.
 
     Raises:
-        ModuleNotFoundError: where tensorflow-text is not installed.
+        ModuleNotFoundError: if tensorflow-text is not installed.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""From a preset to a version of a SavedModel that TF Serving loads as it stands."""
+"""Exports a preset as a version of a SavedModel for TF Serving."""
 
 from __future__ import annotations
 
@@ -49,29 +49,30 @@ def export_preset(
     precision: str = FLOAT32,
     evaluate: Evaluate | None = None,
 ) -> Path:
-    """Writes a preset as the next version of a SavedModel with its tokenizer in the graph.
+    """Exports a preset as the next version of a SavedModel, with its tokenizer in the graph.
 
-    The version is written beside its place, loaded in a fresh process, held against what the model itself answers, laid
-    out for inference as it is written (in float32 held against the model as trained), and renamed only when they agree.
-    A killed process leaves a `.staging-<version>` at most; the next export removes it.
+    The layers are arranged for inference; in float32 the result is compared with the model as trained. The version is
+    written to a staging folder, loaded in a new process and compared with the model itself. Only if they agree is it
+    renamed to its number. A killed process leaves at most a `.staging-<version>`, which the next export removes.
 
     Args:
-        preset_dir: any kind of preset.
-        model_dir: `saved_models/<name>`; made as needed.
-        version: the next free one where None.
-        max_sequence_length: longer texts are cut there, longer ids refused; the task's or the model's where None.
-        top_k: fill-mask: candidates for every [MASK].
-        precision: one of `precision.PRECISIONS`; inputs and outputs have the same types in all.
-        evaluate: called with the folder of the verified version; what it returns is the model card's `evaluation`.
+        preset_dir: folder of a preset of any kind.
+        model_dir: `saved_models/<name>`; created if it does not exist.
+        version: version number; defaults to the next free one.
+        max_sequence_length: maximum number of tokens; longer texts are truncated, longer ids are rejected. Defaults to
+            that of the task, else of the model.
+        top_k: fill-mask: number of candidates for each [MASK].
+        precision: one of `precision.PRECISIONS`; inputs and outputs have the same dtypes in all.
+        evaluate: called with the folder of the verified version; its result is the model card's `evaluation`.
 
     Returns:
         `<model_dir>/<version>`.
 
     Raises:
-        ValueError: for an unreadable preset, a length, `top_k` or `precision` out of range, a version that is there, a
-            `model_dir` that holds something else, or an operation that TF Serving does not link.
-        OSError: when the disk is full or will not be written to.
-        RuntimeError: when another process is exporting there, or the exported model answers differently.
+        ValueError: for an unreadable preset, a length, `top_k` or `precision` out of range, an existing version, a
+            `model_dir` that contains other files, or an operation that TF Serving does not link.
+        OSError: if the disk is full or not writable.
+        RuntimeError: if another process exports to `model_dir`, or the outputs of the exported model differ.
     """
     check_model_dir(model_dir)
     model_dir = Path(model_dir)
@@ -81,9 +82,9 @@ def export_preset(
     signatures = signatures_in(precision, arranged=True)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
-        number = _cleared(model_dir, version)
-        cases, found = _recorded(signatures, signatures_in, precision)
-        card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | found
+        number = _next_version(model_dir, version)
+        cases, comparison = _record_and_compare(signatures, signatures_in, precision)
+        card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | comparison
         with _staged(model_dir, number) as staging:
             _fill(staging, signatures, cases, card, evaluate)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
@@ -97,10 +98,10 @@ def _signatures_in(
     return signatures_of(preset, max_sequence_length=length, top_k=top_k)
 
 
-def _recorded(
+def _record_and_compare(
     signatures: Signatures, signatures_in: Callable[..., Signatures], precision: str
 ) -> tuple[list[Case], dict[str, Any]]:
-    """Returns what is answered as it is exported, and what the card says of it, held against the model as trained."""
+    """Returns the golden outputs of the exported model, and the card's comparison with the model as trained."""
     cases, as_trained = record(signatures, precision), record(signatures_in(FLOAT32), FLOAT32)
     if precision == FLOAT32:
         check_arrangement(cases, as_trained)
@@ -109,19 +110,19 @@ def _recorded(
     return cases, {"difference_to_float32": differences(cases, as_trained)}
 
 
-def _cleared(model_dir: Path, version: int | None) -> int:
-    """Removes what killed exports left, and returns the version to write. Raises ValueError where it is there."""
+def _next_version(model_dir: Path, version: int | None) -> int:
+    """Removes staging folders of killed exports and returns the version to write. Raises ValueError if it exists."""
     for stale in model_dir.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(stale)
-    taken = version_folders(model_dir)
-    if version in taken:
-        raise ValueError(f"version {version} exists already: {taken[version][0]}")
-    return max(taken, default=0) + 1 if version is None else version
+    existing = version_folders(model_dir)
+    if version in existing:
+        raise ValueError(f"version {version} exists already: {existing[version][0]}")
+    return max(existing, default=0) + 1 if version is None else version
 
 
 @contextlib.contextmanager
 def _staged(model_dir: Path, version: int) -> Iterator[Path]:
-    """Gives a folder that becomes the version, or nothing where the block fails."""
+    """Yields a staging folder that is renamed to the version, or removed if the block fails."""
     staging = model_dir / f"{STAGING_PREFIX}{version}"
     try:
         yield staging
@@ -134,7 +135,7 @@ def _staged(model_dir: Path, version: int) -> Iterator[Path]:
 def _fill(
     staging: Path, signatures: Signatures, cases: list[Case], card: dict[str, Any], evaluate: Evaluate | None
 ) -> None:
-    """Writes a version and what is known of it, all of which is true."""
+    """Writes the SavedModel, its golden outputs and its model card."""
     _write(signatures, staging)
     relative = relative_tolerance(card["precision"], signatures.preset.config)
     write_recording(staging / RECORDING, cases, relative)
@@ -146,11 +147,11 @@ def _fill(
 
 
 def _write(signatures: Signatures, staging: Path) -> None:
-    # The variables that endpoints read come with them; `track` would store the model's a second time.
+    # Endpoints bring the variables that they read; `track` would store the model's variables a second time.
     archive = ExportArchive()
     for name, endpoint in signatures.endpoints.items():
         archive.add_endpoint(name, endpoint.function, input_signature=list(endpoint.inputs))
-    # Nobody trains what is exported; a server would load the gradients with it.
+    # An exported model is not trained, and a server would load the gradients too.
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     try:
         archive.write_out(str(staging), options, verbose=False)
@@ -164,12 +165,12 @@ def _write(signatures: Signatures, staging: Path) -> None:
         (name, {str(spec.name): sample[str(spec.name)] for spec in endpoint.inputs})
         for name, endpoint in signatures.endpoints.items()
     )
-    # The name that the server knows the model by.
+    # The parent folder is the name of the model on the server.
     write_warmup(staging / WARMUP, staging.resolve().parent.name, requests)
 
 
 def _name_methods(signatures: Signatures, staging: Path) -> None:
-    """Says which signatures answer Classify and Regress; Keras makes all of them answer Predict."""
+    """Sets the method names of the signatures for Classify and Regress; Keras sets Predict for all."""
     updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(str(staging))
     for name in METHODS.keys() & signatures.endpoints.keys():
         updater.replace_method_name(name, METHODS[name])
@@ -177,15 +178,15 @@ def _name_methods(signatures: Signatures, staging: Path) -> None:
 
 
 def _verified(staging: Path) -> dict[str, Any]:
-    """Returns the largest differences that a fresh process saw. Raises RuntimeError where one is too large."""
+    """Verifies the version in a new process and returns the differences. Raises RuntimeError if one is too large."""
     command = [sys.executable, "-m", "bert_tf.export.verify", str(staging)]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if result.returncode != 0:
         reasons = "\n".join(result.stderr.strip().splitlines()[-20:])
         raise RuntimeError(
-            f"the exported model, loaded in a fresh process, does not answer as the preset does (exit status "
-            f"{result.returncode}); nothing was exported.\n{reasons}"
+            f"the outputs of the exported model, loaded in a new process, must equal those of the preset; nothing was "
+            f"exported. Received: exit status {result.returncode}\n{reasons}"
         )
     return json.loads(result.stdout.splitlines()[-1])
 

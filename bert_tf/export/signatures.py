@@ -1,17 +1,17 @@
-"""What an exported model answers, by kind of preset.
+"""Signatures of exported models, by kind of preset.
 
 | preset | `serving_default` | further signatures |
 |---|---|---|
 | BertTextClassifier | text (and text_pair) -> label, probabilities | `classify` |
-| BertTextClassifier of one output | text (and text_pair) -> number | `regress` |
-| BertSpanPredictor | question, context -> answer, its place, the n best | |
-| BertTokenClassifier | text -> entities, types, places | `words` |
+| BertTextClassifier with one output | text (and text_pair) -> number | `regress` |
+| BertSpanPredictor | question, context -> answer, position, the n best | |
+| BertTokenClassifier | text -> entities, types, positions | `words` |
 | BertMultipleChoice | text, choices -> choice, probabilities | |
 | BertPretrainer | text with [MASK] -> tokens, scores | `embed`, `layers` |
 | BertBackbone | text -> pooled_output, mean_output | `layers` |
 
-All have `ids`, the model's own inputs and outputs, and `serve_examples`, which answers serialized tf.Examples as
-`serving_default` answers texts. The modules of `bert_tf.export.kinds` say what each gives.
+All have `ids`, with the inputs and outputs of the model, and `serve_examples`, which is `serving_default` for
+serialized tf.Examples. The modules of `bert_tf.export.kinds` describe the outputs.
 """
 
 from __future__ import annotations
@@ -42,24 +42,27 @@ def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top
 
     Args:
         preset: model, vocabulary and task.
-        max_sequence_length: longest row of tokens; what is longer is cut or read in windows, longer ids are refused.
-            The task's or the model's where None.
-        top_k: fill-mask: candidates for every [MASK], at most as many as word pieces.
+        max_sequence_length: maximum number of tokens of a row; longer texts are truncated or read in windows, longer
+            ids are rejected. Defaults to that of the task, else of the model.
+        top_k: fill-mask: number of candidates for each [MASK], at most the size of the vocabulary.
+
+    Returns:
+        The signatures of the preset's kind.
 
     Raises:
-        ConfigError: for a kind of preset that has no signatures, when a length or `top_k` is out of range, task.json
-            does not say what the answers need, or Keras has another backend than TensorFlow.
+        ConfigError: for a kind of preset without signatures, if a length or `top_k` is out of range, if task.json
+            lacks a required field, or if the Keras backend is not TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
         raise ConfigError(
-            f"answers to texts are TensorFlow graphs and need the Keras backend tensorflow. "
-            f"Received: {keras.backend.backend()}"
+            f"signatures are TensorFlow graphs and need the Keras backend tensorflow. "
+            f"Received: {keras.backend.backend()}. Set KERAS_BACKEND=tensorflow."
         )
     if preset.kind == "BertPretrainer":
         return PretrainerSignatures(preset, max_sequence_length, top_k)
     if preset.kind not in _OF_KIND:
         served = ", ".join(sorted([*_OF_KIND, "BertPretrainer"]))
-        raise ConfigError(f"only presets of a {served} have signatures. Received: a {preset.kind}")
+        raise ConfigError(f"the preset must be one of {served} to have signatures. Received: {preset.kind}")
     if preset.kind == "BertTextClassifier" and preset.model.num_classes == 1 and not (preset.task or {}).get("labels"):
         return RegressionSignatures(preset, max_sequence_length)
     return _OF_KIND[preset.kind](preset, max_sequence_length)

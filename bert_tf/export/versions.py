@@ -1,4 +1,4 @@
-"""Model directories as TF Serving reads them: `<name>/<integer version>/saved_model.pb`."""
+"""Model directories in TF Serving's layout: `<name>/<integer version>/saved_model.pb`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from bert_tf.config import local_path
 
-# What is being written; TF Serving looks at folders named by an integer only.
+# Prefix of a version that is being written; TF Serving reads only folders named by an integer.
 STAGING_PREFIX = ".staging-"
 _VERSION = re.compile(r"[0-9]+")
-# TF Serving keeps version numbers as int64 (tensorflow_serving/apis/model.proto).
+# TF Serving stores version numbers as int64 (tensorflow_serving/apis/model.proto).
 _MAX_VERSION = 2**63 - 1
 
 
 def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
     """Returns the folders of each version, ascending by version.
 
-    Numbers may have leading zeros. Where several folders have the same number, as `6` and `006`, the first one of the
-    list is the version, and it is the one with the fewest zeros.
+    Numbers may have leading zeros. If several folders have the same number, for example `6` and `006`, the first of
+    the list is the version: the one with the fewest zeros.
 
     Args:
         model_dir: `saved_models/<name>`.
@@ -27,10 +27,10 @@ def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
         OSError: if the directory does not exist or cannot be read.
     """
     folders = [entry for entry in Path(model_dir).iterdir() if _is_version(entry)]
-    found: dict[int, list[Path]] = {}
+    by_version: dict[int, list[Path]] = {}
     for folder in sorted(folders, key=lambda folder: (int(folder.name), len(folder.name))):
-        found.setdefault(int(folder.name), []).append(folder)
-    return found
+        by_version.setdefault(int(folder.name), []).append(folder)
+    return by_version
 
 
 def versions(model_dir: str | Path) -> list[int]:
@@ -42,32 +42,36 @@ def latest_version(model_dir: str | Path) -> Path:
     """Returns the folder of the highest version in `model_dir`.
 
     Raises:
-        FileNotFoundError: where there is none.
+        FileNotFoundError: if there is no version.
     """
     model_dir = Path(model_dir)
-    found = version_folders(model_dir) if model_dir.is_dir() else {}
-    if not found:
+    folders = version_folders(model_dir) if model_dir.is_dir() else {}
+    if not folders:
         raise FileNotFoundError(
-            f"{model_dir} holds no exported model: expected a folder named by a version, for example {model_dir / '1'}"
+            f"{model_dir} holds no exported model: expected a folder named by a version, for example "
+            f"{model_dir / '1'}. Run `bert-tf export` first."
         )
-    return found[max(found)][0]
+    return folders[max(folders)][0]
 
 
 def check_model_dir(model_dir: str | Path) -> None:
-    """Refuses a `model_dir` that is something else than a place for versions.
+    """Checks that `model_dir` can hold versions: it does not exist, or contains only versions and hidden files.
+
+    Args:
+        model_dir: `saved_models/<name>`.
 
     Raises:
-        ValueError: where it is a URL or a file, or holds anything but versions and hidden entries.
+        ValueError: if it is a URL or a file, or contains anything but versions and hidden files.
     """
     model_dir = local_path(model_dir)
     if not model_dir.exists():
         return
     if not model_dir.is_dir():
         raise ValueError(f"the model directory must be a directory. Received: {model_dir}, a file")
-    others = sorted(e.name for e in model_dir.iterdir() if not _is_version(e) and not e.name.startswith("."))
-    if others:
+    unexpected = sorted(e.name for e in model_dir.iterdir() if not _is_version(e) and not e.name.startswith("."))
+    if unexpected:
         raise ValueError(
-            f"{model_dir}: a model directory must hold nothing but versions. Received: {', '.join(others[:5])}"
+            f"{model_dir}: a model directory must contain only versions. Received: {', '.join(unexpected[:5])}"
         )
 
 

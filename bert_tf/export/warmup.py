@@ -1,7 +1,7 @@
-"""Warm-up: requests that a server plays to a version before it gives it to clients.
+"""Warm-up requests, which a server runs before it makes a version available to clients.
 
-Once they are played, the graph is optimized and kernels for its shapes are chosen; no client waits for that. TF Serving
-reads them from this place, and `bert_tf.export.verify.check` plays the same.
+They optimize the graph and select kernels for its shapes, so that no client waits for that. TF Serving and
+`bert_tf.export.verify.check` read them from the same file.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG = "predict_log", "classify_log", "regr
 
 
 def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str, np.ndarray]]]) -> None:
-    """Writes requests as TF Serving reads them, a PredictionLog each.
+    """Writes warm-up requests in TF Serving's format, one PredictionLog each.
 
     Args:
         path: the TFRecord file.
-        model: the name that clients will know the model by.
-        requests: name of the signature, and inputs by name; strings as objects of bytes. Those of a signature that
-            answers Classify or Regress are serialized tf.Examples.
+        model: name of the model on the server.
+        requests: name of the signature, and inputs by name; strings as objects of bytes. Inputs of a signature for
+            Classify or Regress are serialized tf.Examples.
 
     Raises:
-        ValueError: for more than `MAX_REQUESTS`.
+        ValueError: for more than `MAX_REQUESTS` requests.
     """
     logs = [_log(model, signature, inputs) for signature, inputs in requests]
     if len(logs) > MAX_REQUESTS:
@@ -42,10 +42,10 @@ def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str,
 
 
 def read_warmup(folder: Path) -> Iterator[PredictionLog]:
-    """Yields the warm-up requests of an exported version; none where it has no such file.
+    """Yields the warm-up requests of an exported version, if it has any.
 
     Args:
-        folder: holds saved_model.pb.
+        folder: folder with saved_model.pb.
 
     Raises:
         tf.errors.DataLossError, google.protobuf.message.DecodeError: for a damaged file.
@@ -56,10 +56,10 @@ def read_warmup(folder: Path) -> Iterator[PredictionLog]:
 
 
 def request_of(log: PredictionLog) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns the name of the signature that a request is for, and its inputs by name.
+    """Returns the signature name of a request, and its inputs by name.
 
     Raises:
-        ValueError: for a log of something else than Predict, Classify or Regress.
+        ValueError: for a log of another method than Predict, Classify or Regress.
     """
     kind = log.WhichOneof("log_type")
     if kind not in (_PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG):

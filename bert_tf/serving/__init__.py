@@ -1,9 +1,9 @@
-"""The embedded server: models and their versions, batches of requests, REST and gRPC as TF Serving speaks them."""
+"""The embedded server: model versions, request batching, and the REST and gRPC interfaces of TF Serving."""
 
 from bert_tf.entry.quiet import import_tensorflow
 from bert_tf.export.runtime import prefer_onednn, use_system_allocator, without_keras
 
-# Before any module of this folder does; each worker is a process of its own and imports it anew.
+# Before any module of this folder imports TensorFlow. Each worker process imports this package again.
 prefer_onednn()
 use_system_allocator()
 import_tensorflow(without_keras())

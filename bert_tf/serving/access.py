@@ -1,4 +1,4 @@
-"""Access to the HTTP server: host names, origins of web pages, a bearer token, and unambiguous requests."""
+"""Access control of the HTTP server: host names, web page origins, bearer token, and unambiguous requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_tf.serving.responses import error_response
 
 TOKEN_VARIABLE = "BERT_TF_SERVE_TOKEN"
 _SCHEME = "bearer "
-# Probes have no token, and the page asks for it.
+# Probes have no token, and the page asks the user for it.
 _WITHOUT_TOKEN = ("/", "/livez", "/readyz")
 _ANY_HOST = "*"
 _SECURITY_HEADERS = {
@@ -34,11 +34,12 @@ _SECURITY_HEADERS = {
 
 @dataclass(frozen=True)
 class AccessOptions:
-    """Rules of access.
+    """Options of access control.
 
     Args:
-        allowed_hosts: names that clients may use for the server, and whose web pages may send requests; `*` for any.
-        token: that requests must carry as `Authorization: Bearer TOKEN`; None for no authentication.
+        allowed_hosts: host names that clients may use for the server, and whose web pages may send requests; `*` for
+            any.
+        token: token that requests must have as `Authorization: Bearer TOKEN`; None for no authentication.
     """
 
     allowed_hosts: tuple[str, ...] = ()
@@ -46,15 +47,15 @@ class AccessOptions:
 
 
 def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the bearer token from a file, or from the environment where there is no file.
+    """Returns the bearer token from a file or from the environment; None if there is none.
 
     Args:
-        path: holds nothing but the token; None for the variable `BERT_TF_SERVE_TOKEN`.
+        path: file that contains only the token; None for the variable `BERT_TF_SERVE_TOKEN`.
         environment: variables of the process.
 
     Raises:
-        ConfigError: where the token is empty, or has other characters than printable ASCII without spaces.
-        OSError: where the file cannot be read.
+        ConfigError: if the token is empty, or is not printable ASCII without spaces.
+        OSError: if the file cannot be read.
     """
     if path is None and TOKEN_VARIABLE not in environment:
         return None
@@ -69,7 +70,7 @@ def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -
 
 
 def is_loopback(host: str) -> bool:
-    """Returns True if an address or name can be reached from this machine only."""
+    """Returns True if an address or name is reachable only from this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -79,7 +80,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_token(authorization: str, token: str | None) -> None:
-    """Compares the value of an Authorization header with the token. Raises ServingError (401) where they differ."""
+    """Compares the value of an Authorization header with the token. Raises ServingError (401) if they differ."""
     if token is None:
         return
     sent = authorization[len(_SCHEME) :].strip() if authorization.lower().startswith(_SCHEME) else ""
@@ -91,31 +92,34 @@ def check_token(authorization: str, token: str | None) -> None:
 class AccessRules:
     """Decides which HTTP requests are answered.
 
-    A web page of another site can send requests to a server on this machine, from the browser of a user. Its requests
-    have a foreign Origin, or, where the site's name has been pointed at this machine, a foreign Host.
+    A web page of another site can send requests to a server on this machine from a user's browser. Such requests have
+    a foreign Origin. If the site's name resolves to this machine (DNS rebinding), they have a foreign Host.
 
     Args:
         bound_host: address that the server listens on.
-        options: names and token.
+        options: host names and token.
     """
 
     def __init__(self, bound_host: str, options: AccessOptions) -> None:
         self._options = options
         self._allowed = {host.lower() for host in options.allowed_hosts}
-        # A server that other machines reach has names that it cannot know.
+        # A server that other machines can reach may have names that it does not know.
         self._any_host = _ANY_HOST in self._allowed or not (is_loopback(bound_host) or self._allowed)
         self._bound_host = bound_host
 
     def check(self, method: str, path: str, headers: Headers) -> None:
-        """Checks a request. Raises ServingError (403, 401) where it is refused.
+        """Checks a request.
 
         Args:
-            method: of HTTP.
-            path: without the query.
-            headers: of the request.
+            method: HTTP method.
+            path: path without the query.
+            headers: headers of the request.
+
+        Raises:
+            ServingError: with status 403 for a host or origin that is not allowed, 401 for a wrong token.
         """
         host = headers.get("host", "")
-        # A client of HTTP/1.0 may leave it out; browsers never do.
+        # HTTP/1.0 clients may omit it; browsers never do.
         if host and not self._any_host and not self._is_own(_name(host)):
             raise ServingError(
                 f"the host name {host[:80]!r} is not allowed; start the server with `--allowed_hosts` and that name",
@@ -143,11 +147,11 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """Refuses requests by `AccessRules`, and those of two lengths, and adds security headers to every response.
+    """Rejects requests by `AccessRules` and requests with two lengths, and adds security headers to all responses.
 
     Args:
-        app: answers the others.
-        rules: of access.
+        app: application that answers the other requests.
+        rules: access rules.
     """
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
@@ -155,7 +159,7 @@ class AccessMiddleware:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -169,7 +173,7 @@ class AccessMiddleware:
 
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy that goes by the other one sees another request in the body, and more after it.
+            # A proxy that uses the other length would see another request in the body (request smuggling).
             error = ServingError("a request must have either Content-Length or Transfer-Encoding. Received: both")
             response = error_response(error)
             response.headers["connection"] = "close"
@@ -184,7 +188,7 @@ class AccessMiddleware:
 
 
 def _name(host: str) -> str:
-    """Returns a host name in lower case, without its port, and without the brackets of IPv6."""
+    """Returns a host name in lower case, without port and IPv6 brackets."""
     try:
         return (urlsplit(f"//{host}").hostname or "").rstrip(".")
     except ValueError:

@@ -1,4 +1,4 @@
-"""A log of requests: one line each, of REST and of gRPC."""
+"""Access log with one line for each REST or gRPC request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT = "%(asctime)s %(message)s"
 
 
 def start_access_log() -> None:
-    """Writes the log to standard error from now on."""
+    """Starts to write the access log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
     logger.handlers = [handler]
@@ -30,14 +30,14 @@ class AccessLogMiddleware:
     """Logs client, method, target, status and milliseconds of each HTTP request.
 
     Args:
-        app: answers them.
+        app: application that answers the requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, and logs it where the log has been started."""
+        """Handles one request, and logs it if the access log is started."""
         if scope["type"] != "http" or not logger.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return
@@ -49,7 +49,7 @@ class AccessLogMiddleware:
             await send(message)
 
         client = (scope.get("client") or ("-",))[0]
-        # As the client sent it, without the query, which may hold a text: its control characters are escaped.
+        # The raw path, in which control characters are escaped; without the query, which may contain a text.
         target = scope.get("raw_path", scope["path"].encode("ascii", "backslashreplace"))[:_MAX_TARGET].decode("ascii")
         began = time.perf_counter()
         try:
@@ -60,7 +60,7 @@ class AccessLogMiddleware:
 
 @contextlib.contextmanager
 def logged_call(method: str, context: grpc.ServicerContext) -> Iterator[None]:
-    """Logs client, method, code and milliseconds of a gRPC call, which a block answers."""
+    """Logs client, method, code and milliseconds of a gRPC call, which the block handles."""
     began = time.perf_counter()
     try:
         yield

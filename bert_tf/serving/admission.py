@@ -1,4 +1,4 @@
-"""Bounds on the bytes of requests that a server holds in memory."""
+"""Limits the bytes of requests that a server holds in memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import grpc
 
 from bert_tf.serving.errors import ServingError
 
-# Requests of this size are admitted while larger ones are refused. A text of the longest sequence has a tenth of it.
+# Requests up to this size are admitted while larger ones are rejected. The longest useful text has a tenth of it.
 SMALL_BYTES = 64 * 2**10
-# Share of the bound on large requests that small ones have for themselves.
+# Limit on small requests, as a fraction of the limit on large ones.
 _SMALL_SHARE = 0.25
 
 
@@ -22,9 +22,9 @@ class _Pool:
     """Bytes of one kind of requests.
 
     Args:
-        name: as errors call the requests.
-        most: bytes of all requests together; one alone may have more.
-        held: bytes that are there.
+        name: name of the requests in errors.
+        most: maximum bytes of all requests together; a single one may have more.
+        held: current bytes.
     """
 
     name: str
@@ -33,14 +33,15 @@ class _Pool:
 
 
 class Admission:
-    """Counts the bytes of requests that have arrived and are not answered yet; threads may share it.
+    """Counts the bytes of requests until they are answered; thread-safe.
 
-    Requests of at most `SMALL_BYTES` bytes, large ones that are still arriving, and large ones that are being answered
-    have bounds of their own. A client that sends a large body and pauses therefore keeps out neither small requests nor
-    large ones that have arrived.
+    There are separate limits for requests of at most `SMALL_BYTES` bytes, for large requests that are still arriving,
+    and for large requests that are being answered. A client that pauses while it sends a large body therefore blocks
+    neither small requests nor large ones that have arrived.
 
     Args:
-        most: bytes of all large requests that arrive, and of all that are being answered; one alone may have more.
+        most: maximum bytes of all large requests that are arriving, and of all that are being answered; a single one
+            may have more.
     """
 
     def __init__(self, most: int) -> None:
@@ -51,7 +52,7 @@ class Admission:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[Admitted]:
-        """Gives a block a request to count the bytes of; they are released when the block ends."""
+        """Yields a counter for the bytes of one request, which are released after the block."""
         admitted = Admitted(self)
         try:
             yield admitted
@@ -64,11 +65,11 @@ class Admission:
 
         Args:
             admitted: the request.
-            size: its bytes so far.
-            complete: whether these are all.
+            size: number of bytes so far.
+            complete: True if the request has arrived completely.
 
         Raises:
-            ServingError: UNAVAILABLE (503) where the requests of its kind have too many bytes.
+            ServingError: UNAVAILABLE (503) if the requests of its kind have too many bytes.
         """
         large = self._complete if complete else self._arriving
         pool = self._small if size <= SMALL_BYTES else large
@@ -83,15 +84,15 @@ class Admission:
 
     @property
     def first_pool(self) -> _Pool:
-        """The pool that requests are counted in before they have any bytes."""
+        """The pool of requests that have no bytes yet."""
         return self._small
 
 
 class Admitted:
-    """The bytes of one request.
+    """Byte counter of one request.
 
     Args:
-        admission: counts them.
+        admission: total counter and limits.
     """
 
     def __init__(self, admission: Admission) -> None:
@@ -100,9 +101,9 @@ class Admitted:
         self.size = 0
 
     def add(self, count: int) -> None:
-        """Counts bytes that have arrived. Raises ServingError where there are too many."""
+        """Counts bytes that have arrived. Raises ServingError if there are too many."""
         self._admission.update(self, self.size + count, complete=False)
 
     def complete(self) -> None:
-        """Counts the request among those being answered. Raises ServingError where these are too many."""
+        """Marks the request as complete. Raises ServingError if too many bytes are being answered."""
         self._admission.update(self, self.size, complete=True)

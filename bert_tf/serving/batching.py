@@ -1,8 +1,8 @@
-"""Requests of several clients joined into batches, rows of about one length together.
+"""Joins requests of several clients into batches of rows with similar lengths.
 
-A text is padded to the longest of its batch, so that a long one makes all others as dear. Requests wait in queues by
-length (`bin_of`), and a batch is taken from one queue: as soon as it is full, or when its oldest request has waited for
-as long as it may.
+Texts are padded to the longest of their batch, so one long text makes all others as expensive. Requests wait in queues
+by length (`bin_of`). A batch is taken from one queue as soon as it is full, or when the time-out of its oldest request
+has expired.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
-# Bytes of the texts in the first bin at most, and how much longer those of the next one are.
+# Maximum bytes of a text in the first bin, and the ratio from one bin to the next.
 _SHORTEST, _RATIO = 64, 1.5
-# Bytes of all texts of a batch of several requests at most: the tokenizer takes some 50 bytes for one of punctuation.
+# Maximum bytes of all texts in a batch of several requests: the tokenizer uses about 50 bytes of memory for each byte
+# of punctuation.
 _MAX_TEXT_BYTES = 2**20
 
 
 class QueueFullError(RuntimeError):
-    """There is no room for a further request."""
+    """Raised if the queue has no room for a request."""
 
 
 @dataclass(frozen=True)
 class BatchingOptions:
-    """What TF Serving's batching parameters say, by their names.
+    """Batching options, with the names of TF Serving's batching parameters.
 
     Args:
-        max_batch_size: rows of a batch at most; a request of more is a batch by itself.
-        batch_timeout_micros: microseconds that a request waits for others at most.
-        max_enqueued_rows: rows that wait at most; a request beyond them is refused.
-        num_batch_threads: batches worked on at once.
+        max_batch_size: maximum number of rows of a batch; a larger request is a batch by itself.
+        batch_timeout_micros: maximum wait of a request for other requests, in microseconds.
+        max_enqueued_rows: maximum number of waiting rows; further requests are rejected.
+        num_batch_threads: maximum number of concurrent batches.
     """
 
     max_batch_size: int = 32
@@ -54,21 +55,21 @@ class BatchingOptions:
             raise ValueError(f"`batch_timeout_micros` must not be negative. Received: {self.batch_timeout_micros}")
 
 
-# Each request by itself, as soon as a thread is free.
+# Runs each request by itself, as soon as a thread is free.
 ONE_BY_ONE = BatchingOptions(max_batch_size=1, batch_timeout_micros=0)
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """One request.
+    """A waiting request.
 
     Args:
-        signature: what is asked.
-        inputs: arrays whose first dimensions are all `rows`.
-        rows: how many.
+        signature: name of the signature.
+        inputs: arrays with the first dimension `rows`.
+        rows: number of rows.
         size: bytes of its texts.
-        since: when it came, in seconds of the monotonic clock.
-        answer: gets the outputs.
+        since: time of arrival, in seconds of the monotonic clock.
+        answer: future of the outputs.
     """
 
     signature: str
@@ -80,13 +81,13 @@ class _Waiting:
 
 
 class Batcher:
-    """Runs requests in batches, on threads of its own.
+    """Runs requests in batches on its own threads.
+
+    Use it as a context manager, or call `close`: waiting requests are still answered.
 
     Args:
-        run: takes a signature and inputs, gives outputs; all arrays have the rows first.
-        options: sizes and times.
-
-    Use it as a context, or call `close`: requests that wait are still answered.
+        run: takes a signature and inputs and returns outputs; the first dimension of all arrays is the rows.
+        options: batch sizes and time-outs.
     """
 
     def __init__(self, run: Callable[[str, Arrays], Mapping[str, np.ndarray]], options: BatchingOptions) -> None:
@@ -96,7 +97,7 @@ class Batcher:
         self._rows_waiting = 0
         self._changed = threading.Condition()
         self._closed = False
-        # Thread -> since when it runs a batch.
+        # Thread -> start time of its batch.
         self._running: dict[int, float] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"batch-{number}", daemon=True)
@@ -106,14 +107,17 @@ class Batcher:
             thread.start()
 
     def submit(self, signature: str, inputs: Arrays) -> Future[Arrays]:
-        """Returns the answer to come.
+        """Enqueues a request and returns the future of its outputs.
 
         Args:
-            signature: what is asked; only requests of one signature are joined.
-            inputs: arrays of equal first dimensions, the rows.
+            signature: name of the signature; only requests for the same signature are joined.
+            inputs: arrays with the rows as equal first dimensions.
+
+        Returns:
+            The future of the outputs.
 
         Raises:
-            QueueFullError: where too many rows wait.
+            QueueFullError: if too many rows are waiting.
             RuntimeError: after `close`.
         """
         rows = next(iter(inputs.values())).shape[0]
@@ -121,24 +125,26 @@ class Batcher:
         with self._changed:
             if self._closed:
                 raise RuntimeError("the batcher is closed")
-            # One that is larger than the queue alone may still be answered, when nothing else waits.
+            # A request that is larger than the queue is accepted if no other request waits.
             if self._rows_waiting and self._rows_waiting + rows > self._options.max_enqueued_rows:
-                raise QueueFullError(f"{self._rows_waiting} rows wait, of {self._options.max_enqueued_rows} at most")
+                raise QueueFullError(
+                    f"at most {self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already"
+                )
             self._queues.setdefault(_key(request), deque()).append(request)
             self._rows_waiting += rows
             self._changed.notify()
-        # Weak: the answer would hold the request that holds it.
+        # Weak, because request and future would form a reference cycle.
         request.answer.add_done_callback(functools.partial(self._forget_cancelled, weakref.ref(request)))
         return request.answer
 
     def busy_seconds(self) -> float:
-        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        """Returns the longest time in seconds that a request has waited or a batch has run."""
         with self._changed:
             since = [*self._running.values(), *(queue[0].since for queue in self._queues.values() if queue)]
         return max(0.0, time.monotonic() - min(since)) if since else 0.0
 
     def close(self) -> None:
-        """Answers what waits, and ends the threads."""
+        """Answers the waiting requests and ends the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -152,7 +158,7 @@ class Batcher:
         self.close()
 
     def _forget_cancelled(self, reference: weakref.ref[_Waiting], answer: Future[Arrays]) -> None:
-        """Removes a request that was cancelled, so that it takes no place in its queue."""
+        """Removes a cancelled request, so that it does not occupy its queue."""
         request = reference()
         if request is None or not answer.cancelled():
             return
@@ -175,7 +181,7 @@ class Batcher:
                     self._running.pop(threading.get_ident(), None)
 
     def _next(self) -> list[_Waiting] | None:
-        """Waits for a batch; None when there will be none any more."""
+        """Waits for a batch and returns it; None if the batcher is closed and empty."""
         with self._changed:
             while True:
                 key, at = self._ripest()
@@ -187,8 +193,8 @@ class Batcher:
                 self._changed.wait(None if key is None else wait)
 
     def _ripest(self) -> tuple[Hashable | None, float]:
-        """Returns the queue to take from next, and when; full ones at once, the one that waits longest first."""
-        found, best = None, float("inf")
+        """Returns the next queue and its time; full queues are due at once, the one with the longest wait first."""
+        best_key, best = None, float("inf")
         for key, queue in self._queues.items():
             if not queue:
                 continue
@@ -196,11 +202,11 @@ class Batcher:
             full = sum(request.rows for request in queue) >= self._options.max_batch_size
             at = since if full or self._closed else since + self._options.batch_timeout_micros / 1e6
             if at < best:
-                found, best = key, at
-        return found, best
+                best_key, best = key, at
+        return best_key, best
 
     def _taken(self, key: Hashable) -> list[_Waiting]:
-        """Takes a batch from a queue; what was cancelled meanwhile is left out, so that it may be []."""
+        """Takes a batch from a queue without requests that were cancelled in the meantime; it may be empty."""
         queue, rows, size = self._queues[key], 0, 0
         batch: list[_Waiting] = []
         while queue and (
@@ -219,7 +225,7 @@ class Batcher:
         return batch
 
     def _answer(self, batch: list[_Waiting]) -> None:
-        """Answers requests together; where that fails, each by itself, so that a bad one harms no other."""
+        """Answers requests together; if that fails, each by itself, so that a bad request does not affect others."""
         try:
             answers = self._answers(batch)
         except Exception:
@@ -245,7 +251,7 @@ class Batcher:
 
 
 def _key(request: _Waiting) -> Hashable:
-    """Returns what requests of one batch have in common: signature, shapes of rows, about the length of the texts."""
+    """Returns the key of requests that can be joined: signature, shapes of rows, and bins of text lengths."""
     shapes = ((name, array.shape[1:], bin_of(array)) for name, array in sorted(request.inputs.items()))
     return request.signature, *shapes
 
@@ -255,7 +261,7 @@ def _text_bytes(inputs: Arrays) -> int:
 
 
 def bin_of(array: np.ndarray) -> int:
-    """Returns the number of the bin that the longest text of an array is in; 0 for numbers."""
+    """Returns the length bin of the longest text of an array; 0 for numbers."""
     if array.dtype != object:
         return 0
     longest = max((len(text) for text in array.reshape(-1)), default=0)

@@ -1,4 +1,4 @@
-"""Cancellation of work whose client has gone."""
+"""Cancels the work of clients that have disconnected."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Cancellation:
-    """Cancels the work of one request; threads may share it.
+    """Cancels the work of one request; thread-safe.
 
-    Work that has begun goes on to its end, since TensorFlow does not stop half-way. Work that waits is dropped.
+    Running work continues to its end, because TensorFlow cannot be interrupted. Waiting work is dropped.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Cancellation:
         self._cancelled = False
 
     def watch(self, future: Future[Any]) -> None:
-        """Cancels a future together with the request; at once where the request is cancelled already."""
+        """Cancels a future together with the request; immediately if the request is already cancelled."""
         with self._lock:
             if not self._cancelled:
                 self._futures.add(future)
@@ -36,7 +36,7 @@ class Cancellation:
             future.cancel()
 
     def check(self) -> None:
-        """Raises CancelledError where the request is cancelled."""
+        """Raises CancelledError if the request is cancelled."""
         if self._cancelled:
             raise CancelledError
 

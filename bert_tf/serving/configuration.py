@@ -1,7 +1,7 @@
-"""What a server serves and how, from TF Serving's own configuration files.
+"""Reads TF Serving's configuration files.
 
-`models.config` is read as the ModelServerConfig it is. The message of `batching.config` (BatchingParameters of
-servables/tensorflow/session_bundle_config.proto) is in no package of Python's, so its few fields are read here.
+`models.config` is parsed as a ModelServerConfig. No Python package has the message of `batching.config`
+(BatchingParameters in servables/tensorflow/session_bundle_config.proto), so its few fields are parsed here.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, Model
 from bert_tf.config import ConfigError, local_path
 from bert_tf.serving.batching import BatchingOptions
 
-# TF Serving's name of the only kind of model that is served here.
+# TF Serving's name of the only supported platform.
 _PLATFORM = "tensorflow"
 _NAME = re.compile(r"[^/:\s]+")
 _WRAPPED = re.compile(r"(?P<name>[a-z_]+)\s*\{\s*value\s*:\s*(?P<value>-?[0-9]+)\s*\}")
 _BARE = re.compile(r"(?P<name>[a-z_]+)\s*:\s*(?P<value>-?[0-9]+|true|false)")
 _BATCHES = "max_enqueued_batches"
-# Fields that say how TF Serving pads and splits; here a batch has the rows that it has.
+# Fields for padding and splitting in TF Serving; here batches are neither padded nor split.
 _WITHOUT_EFFECT = ("allowed_batch_sizes", "enable_large_batch_splitting", "max_execution_batch_size")
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model to serve.
+    """Configuration of a served model.
 
     Args:
-        name: as clients call it.
+        name: name for clients.
         base_path: folder of its versions.
-        labels: version by label.
-        policy: which versions; the highest where None.
+        labels: version numbers by label.
+        policy: policy that selects the versions; defaults to the highest version.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ServedModel:
             raise ConfigError(f"a model's name must be without `/`, `:` and spaces. Received: {self.name!r}")
 
     def wanted(self, versions: list[int]) -> list[int]:
-        """Returns which of the versions that are there are to be served, ascending."""
+        """Returns the existing versions that the policy selects, ascending."""
         policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
         if policy.HasField("all"):
             return versions
@@ -58,7 +58,7 @@ class ServedModel:
         return versions[-max(1, policy.latest.num_versions) :]
 
     def older(self, versions: list[int]) -> list[int]:
-        """Returns the versions that `latest` leaves out, ascending: one of them serves if no newer one can."""
+        """Returns the older versions that `latest` does not select, ascending: the fallback if no newer one loads."""
         policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
         if policy.HasField("all") or policy.HasField("specific"):
             return []
@@ -69,10 +69,10 @@ def read_model_config(path: Path) -> list[ServedModel]:
     """Returns the models of a `--model_config_file`.
 
     Args:
-        path: a ModelServerConfig in text form; relative base paths count from its folder.
+        path: a ModelServerConfig in text format; relative base paths are relative to its folder.
 
     Raises:
-        ConfigError: if it is not a ModelServerConfig, names no model or one twice, or has an unsupported field.
+        ConfigError: if it is not a ModelServerConfig, has no model or a duplicate name, or has an unsupported field.
         OSError: if it cannot be read.
     """
     config = ModelServerConfig()
@@ -87,16 +87,16 @@ def served_models(config: ModelServerConfig, source: str, folder: Path | None) -
     """Returns the models of a configuration.
 
     Args:
-        config: from a file or a request.
-        source: named in errors.
-        folder: relative base paths count from it; None allows absolute ones only.
+        config: configuration from a file or a request.
+        source: name of the source for errors.
+        folder: folder of relative base paths; None to allow only absolute ones.
 
     Raises:
-        ConfigError: if it names no model or one twice, or has an unsupported field.
+        ConfigError: if it has no model or a duplicate name, or has an unsupported field.
     """
     if config.HasField("custom_model_config"):
         raise ConfigError(f"{source}: custom_model_config is not supported; use model_config_list")
-    models = [_served(source, folder, entry) for entry in config.model_config_list.config]
+    models = [_served_model(source, folder, entry) for entry in config.model_config_list.config]
     names = [model.name for model in models]
     if not models or len(set(names)) != len(names):
         received = ", ".join(names) or "none"
@@ -104,7 +104,7 @@ def served_models(config: ModelServerConfig, source: str, folder: Path | None) -
     return models
 
 
-def _served(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
+def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
     where = f"{source}: model {entry.name!r}"
     if entry.HasField("logging_config"):
         raise ConfigError(f"{where}: logging_config is not supported; remove it")
@@ -130,23 +130,23 @@ def _served(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel
 
 
 def read_batching_parameters(path: Path) -> BatchingOptions:
-    """Returns what a `--batching_parameters_file` says.
+    """Returns the options of a `--batching_parameters_file`.
 
     Args:
-        path: BatchingParameters in text form. `max_enqueued_batches` counts batches of `max_batch_size` rows.
+        path: BatchingParameters in text format. `max_enqueued_batches` counts batches of `max_batch_size` rows.
 
     Raises:
-        ConfigError: for what is no BatchingParameters, or cannot be had here.
-        OSError: where it cannot be read.
+        ConfigError: for invalid BatchingParameters, or an unsupported field or value.
+        OSError: if it cannot be read.
     """
     text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
-    wrapped = {found["name"]: int(found["value"]) for found in _WRAPPED.finditer(text)}
-    bare = {found["name"]: found["value"] for found in _BARE.finditer(_WRAPPED.sub("", text))}
+    wrapped = {match["name"]: int(match["value"]) for match in _WRAPPED.finditer(text)}
+    bare = {match["name"]: match["value"] for match in _BARE.finditer(_WRAPPED.sub("", text))}
     rest = _BARE.sub("", _WRAPPED.sub("", text)).strip()
     if rest:
         raise ConfigError(f"{path}: expected `name {{ value: number }}` or `name: value`. Received: {rest[:80]!r}")
     if bare.pop("pad_variable_length_inputs", "false") != "false":
-        raise ConfigError(f"{path}: pad_variable_length_inputs must be false: it changes the answers of BERT")
+        raise ConfigError(f"{path}: pad_variable_length_inputs must be false, because it changes BERT's outputs")
     batches = wrapped.pop(_BATCHES, None)
     known = {option.name for option in dataclasses.fields(BatchingOptions)} - {"max_enqueued_rows"}
     unknown = sorted((wrapped.keys() | bare.keys()) - known - set(_WITHOUT_EFFECT))

@@ -1,7 +1,7 @@
-"""What a server refuses and why: one error, with the canonical code that REST and gRPC both know.
+"""The error of a rejected request, with a canonical code for REST and gRPC.
 
-Codes, their HTTP statuses and most messages are TF Serving's (model_servers/http_server.cc and the errors that its
-services return), so that a client cannot tell the servers apart.
+Codes, HTTP statuses and most messages are those of TF Serving (model_servers/http_server.cc and the errors of its
+services), so that a client cannot distinguish the servers.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OF_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServingError(Exception):
-    """A request that is refused.
+    """Error of a rejected request.
 
     Args:
-        message: what the client is told.
+        message: error message for the client.
         code: canonical code.
-        http_status: where HTTP knows a closer one than the code's.
+        http_status: HTTP status; defaults to that of the code.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class ServingError(Exception):
 
 
 def serving_error(error: BaseException) -> ServingError:
-    """Returns what a client is told of any error; nothing of the inside where it is one of ours.
+    """Converts any error to the one for the client, without details of internal errors.
 
     Args:
-        error: raised while a request was answered.
+        error: exception of a request.
     """
     if isinstance(error, ServingError):
         return error
     if isinstance(error, tf.errors.OpError):
         return ServingError(_reason(error), _OF_NUMBER.get(error.error_code, grpc.StatusCode.INTERNAL))
     if isinstance(error, UnicodeDecodeError):
-        # TensorFlow's refusal quotes the request, and Python cannot read the quotation.
-        return ServingError("the request was refused; it holds bytes that are no UTF-8")
+        # TensorFlow's error message quotes the request, and Python cannot decode it.
+        return ServingError("the request was rejected; it contains bytes that are not valid UTF-8")
     if isinstance(error, TimeoutError):
         return ServingError("the request was not answered in time", grpc.StatusCode.DEADLINE_EXCEEDED)
     if isinstance(error, CancelledError):
@@ -72,13 +72,13 @@ def serving_error(error: BaseException) -> ServingError:
 
 
 def break_reference_cycles(error: BaseException | None) -> None:
-    """Frees what the functions that an error passed were working on, once nothing is to be learnt from it any more.
+    """Clears the tracebacks of an error and its causes, so that the request can be freed immediately.
 
-    Such a function may hold the error, or a future that has it, and the error holds the function. Python would keep the
-    request until it looks for cycles, and beside TensorFlow's many objects it seldom does.
+    A function in the traceback may hold the error, or a future with it: a reference cycle. Python would keep the
+    request until the next collection of cycles, which is rare with TensorFlow's many objects.
 
     Args:
-        error: has been told and logged; its causes are treated likewise.
+        error: error that has been reported and logged.
     """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
@@ -88,11 +88,11 @@ def break_reference_cycles(error: BaseException | None) -> None:
 
 
 def is_our_fault(error: ServingError) -> bool:
-    """Returns whether an error is the server's own, and belongs in its log."""
+    """Returns True if an error is internal to the server and should be logged."""
     return error.http_status == _INTERNAL_STATUS
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """Returns what the graph said, without the Python side's preamble and names of inner functions."""
+    """Returns the graph's error message, without Python's preamble and the names of inner functions."""
     message = error.message.rpartition("<stack traces unavailable>\n")[2]
     return re.sub(r"\s*\[Op:\w+\]$", "", message)

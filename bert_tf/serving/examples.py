@@ -1,4 +1,4 @@
-"""Classify and Regress: lists of tf.Examples in, classes with scores or numbers out.
+"""Requests and results of Classify and Regress, which take tf.Examples and return classes with scores, or numbers.
 
 Rules and messages are those of TF Serving (servables/tensorflow/classifier.cc, regressor.cc and util.cc).
 """
@@ -24,36 +24,39 @@ CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
 
 
 def serialized_examples(examples: input_pb2.Input) -> Arrays:
-    """Returns the examples of a request as the one input that signatures of its kind have.
+    """Returns the examples of a request as the single input of their signatures.
 
-    A context's features are added to those of every example, which keep their own where both have one.
+    The features of a context are added to each example; the example's own features have priority.
+
+    Args:
+        examples: input of the request.
 
     Raises:
-        ServingError: where there is none.
+        ServingError: if there are no examples.
     """
     kind = examples.WhichOneof("kind")
-    listed = getattr(examples, kind).examples if kind else []
-    if not listed:
+    example_list = getattr(examples, kind).examples if kind else []
+    if not example_list:
         raise ServingError("Input is empty.")
-    check_rows(len(listed))
-    # The bytes of two messages, one after the other, are those of both merged.
+    check_rows(len(example_list))
+    # Concatenating the bytes of two messages merges them.
     context = examples.example_list_with_context.context.SerializeToString() if "context" in kind else b""
-    serialized = np.empty(len(listed), object)
-    serialized[:] = [context + example.SerializeToString() for example in listed]
+    serialized = np.empty(len(example_list), object)
+    serialized[:] = [context + example.SerializeToString() for example in example_list]
     return {CLASSIFY_INPUTS: serialized}
 
 
 def check_signature(definition: meta_graph_pb2.SignatureDef, method: ExampleMethod) -> None:
-    """Refuses a signature that does not answer requests of a method. Raises ServingError."""
+    """Raises ServingError for a signature that does not support a method."""
     if len(definition.inputs) != 1:
         raise ServingError("Expected one input Tensor.")
     if not 1 <= len(definition.outputs) <= len(method.outputs):
         several = f"one or two output Tensors, found {len(definition.outputs)}"
         raise ServingError(f"Expected {'one output Tensor.' if len(method.outputs) == 1 else several}")
     if CLASSIFY_INPUTS not in definition.inputs:
-        raise ServingError(f"No {method.kind} inputs found in SignatureDef: {_named(definition)}")
+        raise ServingError(f"No {method.kind} inputs found in SignatureDef: {_tensor_names(definition)}")
     if not method.outputs & set(definition.outputs):
-        raise ServingError(f"No {method.kind} outputs found in SignatureDef: {_named(definition)}")
+        raise ServingError(f"No {method.kind} outputs found in SignatureDef: {_tensor_names(definition)}")
 
 
 def classification_result(outputs: Arrays) -> classification_pb2.ClassificationResult:
@@ -62,9 +65,9 @@ def classification_result(outputs: Arrays) -> classification_pb2.ClassificationR
     classes, scores = outputs.get(CLASSES), outputs.get(SCORES)
     rows, columns = next(iter(outputs.values())).shape
     for row in range(rows):
-        answered = result.classifications.add().classes
+        row_classes = result.classifications.add().classes
         for column in range(columns):
-            added = answered.add()
+            added = row_classes.add()
             if classes is not None:
                 added.label = classes[row, column].decode("utf-8", "replace")
             if scores is not None:
@@ -82,12 +85,12 @@ def regression_result(outputs: Arrays) -> regression_pb2.RegressionResult:
 
 @dataclass(frozen=True)
 class ExampleMethod:
-    """What one of the methods on examples asks of a signature, and makes of its answer.
+    """Requirements and result of a method on tf.Examples.
 
     Args:
-        kind: as messages call it.
-        outputs: names of those a signature may have, at least one of them.
-        result: makes a message of them.
+        kind: name of the method in error messages.
+        outputs: allowed output names of a signature, which must have at least one of them.
+        result: converts outputs to a message.
     """
 
     kind: str
@@ -95,7 +98,7 @@ class ExampleMethod:
     result: Callable[[Arrays], Any]
 
 
-# By the names that requests and signatures call them by.
+# Keys are the method names in requests and signatures.
 EXAMPLE_METHODS = {
     METHODS[CLASSIFY]: ExampleMethod("classification", {CLASSES, SCORES}, classification_result),
     METHODS[REGRESS]: ExampleMethod("regression", {OUTPUTS}, regression_result),
@@ -105,19 +108,19 @@ EXAMPLE_METHODS = {
 def checked_tasks(
     tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, meta_graph_pb2.SignatureDef]
 ) -> dict[str, ExampleMethod]:
-    """Refuses tasks that do not go together or that a model has no signature for (multi_inference.cc).
+    """Checks that tasks are compatible and that the model has their signatures (multi_inference.cc).
 
     Args:
-        tasks: of one request.
-        signatures: of the model.
+        tasks: tasks of one request.
+        signatures: signatures of the model.
 
     Returns:
-        The method of each task by its signature, in order.
+        The methods of the tasks by signature, in order.
 
     Raises:
-        ServingError: for the first task that is wrong.
+        ServingError: for the first invalid task.
     """
-    found: dict[str, ExampleMethod] = {}
+    methods: dict[str, ExampleMethod] = {}
     for task in tasks:
         spec = task.model_spec
         name = spec.signature_name or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -125,17 +128,17 @@ def checked_tasks(
             raise ServingError("Found ModelSpec with an empty model name.")
         if spec.name != tasks[0].model_spec.name:
             raise ServingError("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
-        if name in found:
+        if name in methods:
             raise ServingError(f"Duplicate evaluation of signature: {name}")
         if name not in signatures:
             raise ServingError(f"Requested signature not found in model graph: {name}")
         if task.method_name not in EXAMPLE_METHODS:
             message = f"Unsupported signature method_name: {task.method_name}"
             raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
-        found[name] = EXAMPLE_METHODS[task.method_name]
-        check_signature(signatures[name], found[name])
-    return found
+        methods[name] = EXAMPLE_METHODS[task.method_name]
+        check_signature(signatures[name], methods[name])
+    return methods
 
 
-def _named(definition: meta_graph_pb2.SignatureDef) -> str:
+def _tensor_names(definition: meta_graph_pb2.SignatureDef) -> str:
     return f"inputs {', '.join(sorted(definition.inputs))}, outputs {', '.join(sorted(definition.outputs))}"

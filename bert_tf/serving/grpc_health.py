@@ -1,7 +1,7 @@
-"""The standard health check of gRPC, `grpc.health.v1.Health/Check`, for probes and load balancers.
+"""The standard gRPC health check `grpc.health.v1.Health/Check`, for probes and load balancers.
 
-`Watch` is not implemented. Each open watch would hold a thread of the server, so that a few clients could keep out
-all requests. A client that watches takes UNIMPLEMENTED as healthy, by gRPC's definition.
+`Watch` is not implemented. Each open watch would hold a thread of the server, so that a few clients could block all
+requests. By gRPC's definition, a watching client treats UNIMPLEMENTED as healthy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 def health_handler(service: Service) -> grpc.GenericRpcHandler:
     """Returns the handler of health checks.
 
-    A check names a model, or nothing for all models. It is answered by SERVING if each of them has a version that
-    answers, by NOT_SERVING if not or if the server is being stopped, and by NOT_FOUND for another name.
+    A check names one model, or is empty for all models. The status is SERVING if each of them has an available version,
+    NOT_SERVING if not or during a shutdown, and NOT_FOUND for an unknown name.
 
     Args:
-        service: has the models.
+        service: service with the models.
     """
 
     def check(request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> health_pb2.HealthCheckResponse:
@@ -36,5 +36,5 @@ def health_handler(service: Service) -> grpc.GenericRpcHandler:
     handler = grpc.unary_unary_rpc_method_handler(
         check, health_pb2.HealthCheckRequest.FromString, _STATUS.SerializeToString
     )
-    # The generated class would register `Watch` too, whose thread waits for a message before it can refuse.
+    # The generated class would also register `Watch`, whose thread waits for a message before it can reject the call.
     return grpc.method_handlers_generic_handler(_SERVICE, {"Check": handler})

@@ -1,4 +1,4 @@
-"""How requests of gRPC are read: by the server itself, which bounds their bytes and the time that they take to come."""
+"""Reads gRPC messages with a size limit and a deadline."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from bert_tf.serving.access_log import logged_call
 from bert_tf.serving.admission import Admission, Admitted
 from bert_tf.serving.errors import ServingError
 
-# Share of its time that a call may be late before it is cancelled.
+# Delay of a cancellation after the deadline, as a fraction of the time-out.
 _LATE = 0.1
 # Probes have no token.
 _WITHOUT_TOKEN = "/grpc.health.v1.Health/"
 
 
 class RequestReader(grpc.ServerInterceptor):
-    """Reads the one message of a call where it is answered.
+    """Reads the single message of a call within its handler.
 
-    By itself grpcio (1.85) has a thread wait for it, however long it takes to come, so that as many calls as there are
-    threads keep all others out; and it never forgets a call whose message it could not read.
+    By default, grpcio (1.85) waits for the message in a thread without a time-out, so that as many slow calls as there
+    are threads block all others. It also never frees a call whose message it could not read.
 
     Args:
-        admission: bounds the messages.
-        seconds: a call whose message takes longer to come is cancelled.
-        token: that calls must carry in their metadata, as `authorization: Bearer TOKEN`; None for no authentication.
+        admission: limits the bytes of messages.
+        seconds: time-out for the arrival of a message; later calls are cancelled.
+        token: token that calls must have in their metadata as `authorization: Bearer TOKEN`; None for no
+            authentication.
     """
 
     def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
         self._admission = admission
-        self._patience = DeadlineWatcher(seconds)
+        self._deadlines = DeadlineWatcher(seconds)
         self._token = token
 
     def intercept_service(self, continuation: Any, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Returns the handler of a call; None for a method that there is not."""
+        """Returns the handler of a call; None for an unknown method."""
         handler = continuation(handler_call_details)
         if handler is None or handler.unary_unary is None:
             return handler
@@ -55,7 +56,7 @@ class RequestReader(grpc.ServerInterceptor):
                 except ServingError as error:
                     context.abort(error.code, str(error))
                 except DecodeError:
-                    # In grpcio's words.
+                    # The message of grpcio.
                     context.abort(grpc.StatusCode.INTERNAL, "Exception deserializing request!")
                 return method(request, context)
 
@@ -68,24 +69,24 @@ class RequestReader(grpc.ServerInterceptor):
         admitted: Admitted,
         read: Callable[[bytes], Any],
     ) -> Any:
-        # A function of its own, so that the bytes are gone while the request is answered.
-        message = self._awaited(messages, context)
+        # A separate function, so that the bytes are freed before the request is answered.
+        message = self._wait_for_message(messages, context)
         admitted.add(len(message))
         admitted.complete()
         return read(message)
 
-    def _awaited(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        self._patience.begin(context)
+    def _wait_for_message(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        self._deadlines.begin(context)
         try:
             return next(messages)
         except grpc.RpcError as error:
-            # grpcio keeps it with the call, which it would keep.
+            # grpcio stores the error with the call: a reference cycle.
             error.__traceback__ = None
             raise ServingError("the call has ended", grpc.StatusCode.CANCELLED) from None
         except StopIteration as error:
             raise ServingError("a request must have a message", grpc.StatusCode.UNIMPLEMENTED) from error
         finally:
-            self._patience.end(context)
+            self._deadlines.end(context)
 
 
 def _authorization(context: grpc.ServicerContext) -> str:
@@ -94,21 +95,21 @@ def _authorization(context: grpc.ServicerContext) -> str:
 
 
 class DeadlineWatcher:
-    """Cancels calls that something is waited for too long; its thread ends when nothing is waited for any more.
+    """Cancels calls whose message does not arrive in time. The thread exits when no calls are pending.
 
     Args:
-        seconds: that a call may take.
+        seconds: time-out of a call.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # Call -> when it must be done.
+        # Call -> deadline.
         self._ends: dict[Any, float] = {}
         self._lock = threading.Lock()
         self._watched = False
 
     def begin(self, call: Any) -> None:
-        """Begins to wait for a call."""
+        """Starts the deadline of a call."""
         with self._lock:
             self._ends[call] = time.monotonic() + self._seconds
             if self._watched:
@@ -117,7 +118,7 @@ class DeadlineWatcher:
         threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
     def end(self, call: Any) -> None:
-        """Ends what `begin` began."""
+        """Stops the deadline of a call."""
         with self._lock:
             self._ends.pop(call, None)
 

@@ -1,6 +1,6 @@
-"""TF Serving's gRPC services, PredictionService and ModelService, on the stubs of tensorflow-serving-api."""
+"""TF Serving's gRPC services PredictionService and ModelService, on the stubs of tensorflow-serving-api."""
 
-# ruff: noqa: N802 (methods have the names of the services' definition)
+# ruff: noqa: N802 (methods are named as in the service definitions)
 from __future__ import annotations
 
 import contextlib
@@ -34,7 +34,7 @@ from bert_tf.serving.reloading import reload_models
 from bert_tf.serving.service import GRPC, Service, Target, unknown_signature
 from bert_tf.serving.tensors import array_of, check_names, tensor_proto
 
-# Until the first frames of HTTP/2 have come, and of a connection without calls; clients connect again by themselves.
+# Time-outs for the first HTTP/2 frames and for a connection without calls; clients reconnect automatically.
 _HANDSHAKE_MILLISECONDS, _IDLE_MILLISECONDS = 5_000, 60_000
 SIGNATURE_DEF = "signature_def"
 _STATES = get_model_status_pb2.ModelVersionStatus.State
@@ -42,17 +42,17 @@ _STATES = get_model_status_pb2.ModelVersionStatus.State
 
 @dataclass(frozen=True)
 class GrpcOptions:
-    """Bounds of the gRPC surface.
+    """Limits of the gRPC interface.
 
     Args:
-        max_message_bytes: larger requests are refused with RESOURCE_EXHAUSTED.
-        max_requests: requests under way; more are refused with RESOURCE_EXHAUSTED.
-        message_seconds: a request whose message takes longer to come is cancelled.
-        threads: requests that are answered at once.
-        max_connections: open at once; further ones are closed.
-        token: that calls must carry; None for no authentication.
-        allow_reload_config: whether HandleReloadConfigRequest changes the models. Whoever reaches the port can then
-            have the server read any folder of the machine.
+        max_message_bytes: maximum bytes of a request; larger ones are rejected with RESOURCE_EXHAUSTED.
+        max_requests: maximum number of concurrent requests; more are rejected with RESOURCE_EXHAUSTED.
+        message_seconds: time-out for the arrival of a message; later calls are cancelled.
+        threads: number of threads that answer requests.
+        max_connections: maximum number of open connections; further ones are closed.
+        token: bearer token that calls must have; None for no authentication.
+        allow_reload_config: True to let HandleReloadConfigRequest change the models. Any client can then make the
+            server read any folder of the machine.
     """
 
     max_message_bytes: int = 16 * 2**20
@@ -65,11 +65,11 @@ class GrpcOptions:
 
 
 def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
-    """Returns a server, not listening yet, that answers for a service.
+    """Returns a gRPC server for a service; it is not started yet.
 
     Args:
-        service: has the models.
-        options: bounds.
+        service: service with the models.
+        options: limits of the interface.
     """
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
@@ -77,7 +77,7 @@ def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
         interceptors=[RequestReader(service.admission, options.message_seconds, options.token)],
         options=[
             ("grpc.max_receive_message_length", options.max_message_bytes),
-            # The size of an answer is bounded by its number of values.
+            # The size of a response is limited by its number of values.
             ("grpc.max_send_message_length", -1),
             ("grpc.max_allowed_incoming_connections", options.max_connections),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MILLISECONDS),
@@ -122,7 +122,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
         spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
-        with _counted(self._service, spec.name, context, "MultiInference"):
+        with _count_request(self._service, spec.name, context, "MultiInference"):
             if not request.tasks:
                 raise ServingError("Inference request must have at least one task")
             target = _target(spec, context)
@@ -170,11 +170,11 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
     def HandleReloadConfigRequest(
         self, request: model_management_pb2.ReloadConfigRequest, context: grpc.ServicerContext
     ) -> Any:
-        with _counted(self._service, "", context, "HandleReloadConfigRequest"):
+        with _count_request(self._service, "", context, "HandleReloadConfigRequest"):
             if not self._allow_reload:
                 message = (
-                    "the models of this server cannot be changed by a request; start it with --allow_reload_config, or "
-                    "with --model_config_file and --model_config_file_poll_wait_seconds"
+                    "this server does not accept configuration changes by request; start it with "
+                    "--allow_reload_config, or with --model_config_file and --model_config_file_poll_wait_seconds"
                 )
                 raise ServingError(message, grpc.StatusCode.UNIMPLEMENTED)
             reload_models(self._service.manager, request, _timeout(context))
@@ -182,8 +182,8 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
 
 
 @contextlib.contextmanager
-def _counted(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
-    """Answers what a block refuses by its code and message."""
+def _count_request(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
+    """Counts a request, and aborts the call with the code and message of a ServingError."""
     try:
         with service.request(name, api, GRPC):
             yield
@@ -194,7 +194,7 @@ def _counted(service: Service, name: str, context: grpc.ServicerContext, api: st
 
 @contextlib.contextmanager
 def _request(service: Service, request: Any, context: grpc.ServicerContext, api: str) -> Iterator[Target]:
-    with _counted(service, request.model_spec.name, context, api):
+    with _count_request(service, request.model_spec.name, context, api):
         if not request.HasField("model_spec"):
             raise ServingError("Missing ModelSpec")
         yield _target(request.model_spec, context)
@@ -216,9 +216,9 @@ def _target(spec: model_pb2.ModelSpec, context: grpc.ServicerContext) -> Target:
 
 
 def _timeout(context: grpc.ServicerContext) -> float | None:
-    """Returns the seconds that the client still waits."""
+    """Returns the seconds until the client's deadline; None without a deadline."""
     remaining = context.time_remaining()
-    # Without a deadline grpc says a time beyond what a lock can wait.
+    # Without a deadline, grpc returns more than the maximum time-out of a lock.
     return remaining if remaining is not None and remaining < threading.TIMEOUT_MAX else None
 
 

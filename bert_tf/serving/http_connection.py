@@ -1,4 +1,4 @@
-"""HTTP connections with deadlines, and a bound on how many are open."""
+"""HTTP connections with deadlines and a limit on open connections."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 logger = logging.getLogger(__name__)
 
-# Connections that are accepted at once.
+# Maximum number of connections that are accepted at once.
 MAX_ACCEPTED = 128
-# File descriptors for those, and for models, listeners, logs and threads; TensorFlow alone opens some 30.
+# File descriptors for these connections, and for models, listeners, logs and threads; TensorFlow alone opens about 30.
 _RESERVED_DESCRIPTORS = MAX_ACCEPTED + 128
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Bounds of the HTTP connections of a process.
+    """Limits of the HTTP connections of a process.
 
     Args:
-        connections: open at once. Beyond it, the connection that has waited longest for a request is closed.
-        header_seconds: from the start of a connection, or the last response on it, to the end of the next request's
-            headers.
-        write_seconds: that a client may take to read what has been sent to it.
+        connections: maximum number of open connections. If it is exceeded, the connection that has waited longest for a
+            request is closed.
+        header_seconds: time-out for the headers of a request, from the start of a connection or the last response.
+        write_seconds: time-out for a client to read a response.
     """
 
     connections: int = 1000
@@ -36,14 +36,14 @@ class ConnectionLimits:
 
 
 def reserve_descriptors(connections: int, surfaces: int) -> int:
-    """Raises the limit on open files where connections need it, and returns how many it leaves room for.
+    """Raises the limit on open files if necessary, and returns the possible number of connections.
 
     Args:
-        connections: wanted on each surface.
-        surfaces: listeners with connections of their own, such as REST and gRPC.
+        connections: desired number of connections for each listener.
+        surfaces: number of listeners, such as REST and gRPC.
 
     Returns:
-        `connections`, or fewer where the limit demands it; at least 1.
+        `connections`, or fewer if the hard limit requires it; at least 1.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections * surfaces + _RESERVED_DESCRIPTORS
@@ -58,14 +58,15 @@ def reserve_descriptors(connections: int, surfaces: int) -> int:
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that must bring its requests in time.
+    """HTTP connection with a deadline for each request.
 
-    uvicorn has a time-out for idle connections after a response only: a client that connects and sends half a header
-    keeps its connection for ever.
+    uvicorn has a time-out only for idle connections after a response: a client that connects and sends half a header
+    would keep its connection forever.
 
     Args:
-        limits: bounds.
-        args: of uvicorn.
+        *args: arguments of uvicorn's H11Protocol.
+        limits: limits of connections.
+        **kwargs: keyword arguments of uvicorn's H11Protocol.
     """
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:
@@ -82,11 +83,11 @@ class BoundedConnection(H11Protocol):
 
     @property
     def is_fresh(self) -> bool:
-        """Returns True if the connection has not brought a request yet."""
+        """Returns True if the connection has not had a request yet."""
         return self.cycle is None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the deadline, and closes another connection where there are too many."""
+        """Starts the deadline, and closes another connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self._limits.connections:
             self._make_room()
@@ -100,12 +101,12 @@ class BoundedConnection(H11Protocol):
             self._write_deadline.cancel()
 
     def handle_events(self) -> None:
-        """Handles what has been received."""
+        """Handles received data."""
         super().handle_events()
         self._update_deadline()
 
     def on_response_complete(self) -> None:
-        """Starts the deadline of the next request."""
+        """Starts the deadline for the next request."""
         super().on_response_complete()
         self._update_deadline()
 
@@ -116,7 +117,7 @@ class BoundedConnection(H11Protocol):
             self._write_deadline = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Stops that deadline."""
+        """Stops the deadline for a client that does not read."""
         super().resume_writing()
         if self._write_deadline is not None:
             self._write_deadline.cancel()
@@ -127,7 +128,7 @@ class BoundedConnection(H11Protocol):
         self._stop_header_deadline()
         if not self.transport.is_closing():
             self.transport.close()
-            # A client that does not read keeps what is left to be sent, and with it the connection.
+            # A client that does not read would keep the connection open with unsent data.
             self.loop.call_later(self._limits.write_seconds, self.transport.abort)
 
     def _make_room(self) -> None:

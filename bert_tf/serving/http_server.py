@@ -1,4 +1,4 @@
-"""uvicorn with connections that are bounded, and a stop that answers every client that is connected."""
+"""uvicorn server with bounded connections and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP_SECONDS = 0.05
 
 
 class _EventLoop(asyncio.SelectorEventLoop):
-    """The loop of asyncio, whose servers give clients less than a minute for the handshake of TLS."""
+    """The asyncio event loop with a shorter TLS handshake time-out than the default of a minute."""
 
     async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.Server:
         if kwargs.get("ssl") is not None:
@@ -33,19 +33,19 @@ class _EventLoop(asyncio.SelectorEventLoop):
 
 
 class DrainingConfig(Config):
-    """Configuration of uvicorn, and how it stops. The application is called as it is, and logs are the program's.
+    """uvicorn configuration with a drain time, without uvicorn's own log configuration.
 
     Args:
-        args: of uvicorn.
-        drain_seconds: that the server goes on for when it is told to stop.
-        kwargs: of uvicorn.
+        *args: arguments of uvicorn's Config.
+        drain_seconds: seconds for which the server still accepts requests after a stop signal.
+        **kwargs: keyword arguments of uvicorn's Config.
     """
 
     def __init__(self, *args: Any, drain_seconds: float, **kwargs: Any) -> None:
         kwargs |= {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
-        # Proxies' headers say which client and scheme a request came by, and any client can send them.
+        # Proxy headers name the client and scheme of a request, but any client can send them.
         kwargs["proxy_headers"] = False
-        # asyncio accepts as many connections at once, before any of them can be closed to make room.
+        # asyncio accepts up to this many connections at once, before any of them can be closed to make room.
         kwargs["backlog"] = MAX_ACCEPTED
         super().__init__(*args, **kwargs)
         self.drain_seconds = drain_seconds
@@ -56,14 +56,14 @@ class DrainingConfig(Config):
 
 
 class DrainingServer(Server):
-    """Stops in three steps, so that no client is reset.
+    """Server that shuts down in three steps, so that no connection is reset.
 
-    First it goes on for `drain_seconds`, tells load balancers that it is not ready, and has clients close their
-    connections after the next response. Then it takes the connections that wait in the listener's backlog, and closes
-    the listener. Then it waits for the requests of all connections.
+    First it continues for `drain_seconds`, reports to load balancers that it is not ready, and asks clients to close
+    their connections after the next response. Then it accepts the connections in the listener's backlog and closes the
+    listener. Finally it waits for the requests of all connections.
 
     Args:
-        config: names an application with `state.drain`, which is called when the stop begins.
+        config: configuration with an application whose `state.drain` is called at the start of the shutdown.
     """
 
     def __init__(self, config: DrainingConfig) -> None:
@@ -84,7 +84,7 @@ class DrainingServer(Server):
 
     def _all_have_sent(self) -> bool:
         connections = self.server_state.connections
-        return not any(isinstance(found, BoundedConnection) and found.is_fresh for found in connections)
+        return not any(isinstance(one, BoundedConnection) and one.is_fresh for one in connections)
 
     async def _wait(self, done: Callable[[], bool], seconds: float) -> None:
         clock = asyncio.get_running_loop().time
@@ -93,9 +93,9 @@ class DrainingServer(Server):
             await asyncio.sleep(_STEP_SECONDS)
 
     async def _accept_pending(self, listener: socket.socket) -> None:
-        """Accepts the connections of the backlog, which the system resets when the listener is closed."""
+        """Accepts the connections in the backlog, which the system would reset when the listener is closed."""
         loop = asyncio.get_running_loop()
-        # The loop's server fails connections that it has accepted but not handed over when it is closed.
+        # When the loop's server is closed, connections fail that it has accepted but not passed on.
         loop.remove_reader(listener)
         await asyncio.sleep(_STEP_SECONDS)
         connection_class: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
@@ -106,19 +106,19 @@ class DrainingServer(Server):
             app_state=self.lifespan.state,
         )
         connecting = []
-        # Ends where the backlog is empty, or the limit on open files is reached.
+        # Ends if the backlog is empty or the limit on open files is reached.
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = listener.accept()
                 accepted = loop.connect_accepted_socket(protocol, connection, ssl=self.config.ssl)
                 connecting.append(asyncio.ensure_future(accepted))
         if connecting:
-            # Clients that do not finish the handshake of TLS are not waited for.
+            # Does not wait longer for clients that do not finish the TLS handshake.
             await asyncio.wait([asyncio.gather(*connecting, return_exceptions=True)], timeout=_FIRST_REQUEST_SECONDS)
 
 
 class _Worker(multiprocess.Process):
-    """A process of `DrainingServer`."""
+    """A worker process with a `DrainingServer`."""
 
     @property
     def server(self) -> Server:
@@ -128,16 +128,16 @@ class _Worker(multiprocess.Process):
         return self._server
 
 
-# uvicorn has no parameter for the class of its processes, and makes them in four places.
+# uvicorn has no parameter for its process class, and creates processes in four places.
 multiprocess.Process = _Worker  # type: ignore[misc]
 
 
 class DrainingWorkers(multiprocess.Multiprocess):
-    """Runs several processes of `DrainingServer` on one listener, and starts one again that dies."""
+    """Runs several `DrainingServer` processes on one listener, and restarts processes that die."""
 
     def terminate_all(self) -> None:
-        """Tells the processes to stop."""
-        # The last process that has the listener takes what waits in its backlog, and then closes it.
+        """Sends the stop signal to all processes."""
+        # The last process with the listener accepts the connections in its backlog, and then closes it.
         for listener in self.sockets:
             listener.close()
         super().terminate_all()

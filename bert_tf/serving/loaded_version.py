@@ -1,4 +1,4 @@
-"""One version of an exported model in memory: its signatures run, its requests batched, its warm-up played."""
+"""A loaded version of an exported model, with request batching and warm-up."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from bert_tf.serving.cancellation import Cancellation
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.tensors import check_rows
 
-# Numbers and strings in an answer; as Python objects and JSON they take some 60 bytes each.
+# Maximum number of values in a response; as Python objects and JSON they take about 60 bytes each.
 MAX_ANSWER_VALUES = 2**22
 
 Specs = Mapping[str, tf.TensorSpec]
-# Rows of a batch that TensorFlow ran.
+# Called with the number of rows of a batch.
 OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
-    """A version that answers requests.
+    """A loaded version that runs requests.
 
     Args:
-        folder: holds saved_model.pb.
-        batching: how requests are joined.
-        on_run: called after each run of the graph.
+        folder: folder with saved_model.pb.
+        batching: batching options.
+        on_run: called with the number of rows after each run of the graph.
 
     Raises:
-        ValueError: where the version is no readable SavedModel.
+        ValueError: if the version is not a readable SavedModel.
     """
 
     def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
@@ -51,7 +51,8 @@ class LoadedVersion:
             with without_gradient_warnings():
                 self._signatures = dict(tf.saved_model.load(str(folder)).signatures)
         except Exception as error:
-            # TensorFlow raises many classes for damaged files: IndexError, for one, where variables are cut off.
+            # TensorFlow raises many exception classes for damaged files, for example IndexError for truncated
+            # variables.
             raise ValueError(f"{folder}: not a readable SavedModel: {error}") from error
         self._on_run = on_run
         self._batcher = Batcher(self._run, batching)
@@ -60,18 +61,18 @@ class LoadedVersion:
 
     @functools.cached_property
     def labels(self) -> list[str]:
-        """Names of the classes, as the model card has them; none where it has none."""
+        """Class names of the model card; empty if it has none."""
         card = self.folder / MODEL_CARD
         labels = json.loads(card.read_text(encoding="utf-8")).get("labels") if card.is_file() else None
         return [str(label) for label in labels or []]
 
     @property
     def signatures(self) -> Iterable[str]:
-        """Names of the signatures that can be asked."""
+        """Names of the signatures."""
         return self._signatures.keys()
 
     def specs(self, signature: str) -> Specs:
-        """Returns the inputs of a signature by name. Raises KeyError for a name that is none."""
+        """Returns the inputs of a signature by name. Raises KeyError for an unknown signature."""
         return self._signatures[signature].structured_input_signature[1]
 
     def answer(
@@ -81,58 +82,58 @@ class LoadedVersion:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> Arrays:
-        """Runs a signature, together with other requests where that is possible.
+        """Runs a signature, in a batch with other requests if possible.
 
         Args:
             signature: one of `signature_defs`.
-            inputs: an array for each of its inputs, of the right type; strings as objects of bytes.
-            timeout: seconds; None waits for as long as it takes.
-            cancellation: drops the request where it still waits.
+            inputs: an array for each input, with the right dtype; strings as objects of bytes.
+            timeout: time-out in seconds; None for no time-out.
+            cancellation: drops the request while it is waiting.
 
         Returns:
             The outputs by name.
 
         Raises:
-            ServingError: for too many rows, too large an answer, or a full queue.
-            TimeoutError: when there is no answer in time.
-            tf.errors.OpError: for what the graph refuses.
+            ServingError: for too many rows, too many output values, or a full queue.
+            TimeoutError: after the time-out.
+            tf.errors.OpError: for inputs that the graph rejects.
         """
         rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
         check_rows(max(rows))
-        # What has no common number of rows cannot be joined; the graph says what is wrong with it.
+        # Inputs with different numbers of rows cannot be batched; the graph reports the error.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
         return _result(self._batcher, signature, inputs, timeout, cancellation)
 
     def busy_seconds(self) -> float:
-        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        """Returns the longest time in seconds that a request has waited or a batch has run."""
         return self._batcher.busy_seconds()
 
     def acquire(self) -> None:
-        """Keeps the version from being closed until `release`."""
+        """Prevents the version from being closed until `release`."""
         with self._released:
             self._leases += 1
 
     def release(self) -> None:
-        """Ends what `acquire` began."""
+        """Reverts one `acquire`."""
         with self._released:
             self._leases -= 1
             self._released.notify_all()
 
     def close(self) -> None:
-        """Waits for the requests under way, and ends the batcher's threads."""
+        """Waits for the current requests, and ends the batcher's threads."""
         with self._released:
             self._released.wait_for(lambda: self._leases == 0)
         self._batcher.close()
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
-        """Answers requests whose answers nobody waits for, several at once: graphs are optimized by one thread each.
+        """Runs warm-up requests in parallel, because each graph is optimized by a single thread.
 
         Args:
             requests: signatures and inputs.
 
         Returns:
-            How many there were.
+            Number of requests.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return len(list(pool.map(lambda request: self._run(*request), requests)))
@@ -164,6 +165,6 @@ def _result(
     try:
         return future.result(timeout)
     except TimeoutError:
-        # Nobody waits any more: what has not begun need not begin.
+        # No client waits any longer, so a request that has not started is dropped.
         future.cancel()
         raise

@@ -1,4 +1,4 @@
-"""A bound on repeated log messages, which clients could otherwise fill a disk with."""
+"""Limits repeated log messages, with which clients could otherwise fill the disk."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 import time
 from collections.abc import Callable
 
-# Loggers that write a message for what a single client did.
+# Loggers with messages that a single client can cause.
 _LOGGERS = ("asyncio", "uvicorn.error", "bert_tf.serving.http_connection", "bert_tf.serving.service")
 _KEY_CHARACTERS = 60
 _MAX_KEYS = 1000
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a message through once in a period, with the number of those left out since.
+    """Passes a message once in each period, with the number of messages dropped since.
 
     Args:
-        seconds: the period.
-        clock: seconds that only grow.
+        seconds: length of the period in seconds.
+        clock: monotonic clock in seconds.
     """
 
     def __init__(self, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,11 +26,11 @@ class RepeatFilter(logging.Filter):
         self._seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
-        # Message -> when it was let through, and how many were left out since.
+        # Message -> time of its last pass, and the number dropped since.
         self._seen: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns True if a record is let through."""
+        """Returns True if a record passes."""
         key = f"{record.name} {str(record.msg)[:_KEY_CHARACTERS]}"
         now = self._clock()
         with self._lock:
@@ -47,8 +47,8 @@ class RepeatFilter(logging.Filter):
 
 
 def limit_repeated_messages() -> None:
-    """Bounds the messages that clients cause."""
+    """Adds a `RepeatFilter` to the loggers whose messages clients can cause."""
     for name in _LOGGERS:
         logger = logging.getLogger(name)
-        if not any(isinstance(found, RepeatFilter) for found in logger.filters):
+        if not any(isinstance(existing, RepeatFilter) for existing in logger.filters):
             logger.addFilter(RepeatFilter())

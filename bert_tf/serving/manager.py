@@ -1,9 +1,9 @@
-"""Loads, swaps and unloads the versions of models, while requests are answered.
+"""Loads, swaps and unloads model versions while requests are answered.
 
-A version that cannot be loaded changes nothing: what served goes on serving, and the status says what is wrong. Where
-nothing serves, the next older version that can be loaded does. A version whose folder is gone is unloaded once the
-requests under way are answered; when all are gone, the last ones go on. Each model is watched by its own thread, so
-that no model waits for the folder of another.
+If a version cannot be loaded, the current version continues to serve and the status reports the error. If no version
+serves, the manager falls back to the next older version that can be loaded. A version whose folder is removed is
+unloaded after its current requests; if all folders are removed, the last versions continue to serve. Each model is
+watched by its own thread, so that no model waits for the folder of another.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ __all__ = ["AVAILABLE", "END", "LOADING", "START", "UNLOADING", "ModelManager", 
 
 logger = logging.getLogger(__name__)
 
-# Loads at once, of all models together; each one holds a version in memory beside those that serve.
+# Concurrent loads of all models together; each holds a version in memory in addition to those that serve.
 LOAD_THREADS = 4
-# Versions at once that wait for the last requests that they answer.
+# Maximum number of versions that wait for their last requests at the same time.
 _UNLOAD_THREADS = 32
 
 
 class ModelManager:
     """Loads, swaps and unloads versions.
 
-    Args:
-        models: what to serve.
-        load: returns the loaded version, given a model's name and the folder of a version; raises an error that says
-            why it cannot be loaded.
-        poll_seconds: how often the folders are looked at; 0 looks at the start only.
-        load_threads: how many versions are loaded at once.
-        clock: seconds; counts the pauses between tries of a failed version.
+    Use it as a context manager: the block is entered after one attempt to load each model.
 
-    Use it as a context: the block is entered when every model has been tried once.
+    Args:
+        models: models to serve.
+        load: loads a version from the model's name and the version's folder; raises an error with the reason if it
+            cannot.
+        poll_seconds: polling interval of the folders in seconds; 0 to read them only at the start.
+        load_threads: maximum number of concurrent loads.
+        clock: clock in seconds for the pauses between retries of a failed version.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ModelManager:
         self._reloading = threading.Lock()
         self._loader = ThreadPoolExecutor(load_threads, "load")
         self._unloader = ThreadPoolExecutor(_UNLOAD_THREADS, "unload")
-        # Loads and unloads under way, with the pool that runs them and the model.
+        # Running loads and unloads, with their pool and model.
         self._tasks: dict[Future[None], tuple[ThreadPoolExecutor, ModelVersions]] = {}
         self._watchers: list[threading.Thread] = []
 
@@ -93,7 +93,7 @@ class ModelManager:
         try:
             self.poll()
         except BaseException:
-            # Ctrl-C, for one: loads that have not begun are given up.
+            # For example Ctrl-C: cancels loads that have not started.
             self.__exit__()
             raise
         for model in self._configured():
@@ -106,7 +106,7 @@ class ModelManager:
             models = self._configured()
         for model in models:
             model.dropped.set()
-            # The end of the last look at its folder.
+            # Waits for the end of a scan.
             with model.scanning:
                 pass
         for thread in self._watchers:
@@ -119,15 +119,18 @@ class ModelManager:
 
     @contextlib.contextmanager
     def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """Gives the version that answers a request to a block, during which it stays loaded.
+        """Keeps a version loaded for the duration of a block.
 
         Args:
-            name: of the model.
-            version: the highest one where None.
-            label: instead of a version.
+            name: name of the model.
+            version: version number; defaults to the highest.
+            label: version label, instead of a number.
+
+        Yields:
+            The version.
 
         Raises:
-            ServingError: where there is none.
+            ServingError: if the version is not available.
         """
         with self._lock:
             if label is not None:
@@ -137,19 +140,24 @@ class ModelManager:
             if number not in serving:
                 wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
                 raise ServingError(f"Servable not found for request: {wanted}", grpc.StatusCode.NOT_FOUND)
-            found = serving[number].loaded
-            # Under the lock: between a look and a lease, a swap could close it.
-            found.acquire()
+            loaded = serving[number].loaded
+            # Under the lock: otherwise a swap could close it before it is acquired.
+            loaded.acquire()
         try:
-            yield found
+            yield loaded
         finally:
-            found.release()
+            loaded.release()
 
     def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionState]:
-        """Returns the states of a model's versions, the highest first, or of one.
+        """Returns the states of all versions of a model, the highest first, or of one version.
+
+        Args:
+            name: name of the model.
+            version: version number; None for all versions.
+            label: version label, instead of a number.
 
         Raises:
-            ServingError: where there is none.
+            ServingError: if there is no such version.
         """
         with self._lock:
             if label is not None:
@@ -166,36 +174,36 @@ class ModelManager:
         return [states[number] for number in sorted(states, reverse=True)]
 
     def ready(self, name: str) -> bool:
-        """Returns whether a model has a version that answers."""
+        """Returns True if a model has an available version."""
         with self._lock:
             return name in self._models and bool(self._models[name].serving) and not self._stopping.is_set()
 
     def serving(self, name: str) -> list[int]:
-        """Returns the versions of a model that answer, the highest first."""
+        """Returns the available versions of a model, the highest first."""
         with self._lock:
             return sorted(self._models[name].serving, reverse=True) if name in self._models else []
 
     def loaded(self) -> list[LoadedVersion]:
-        """Returns all versions that are loaded."""
+        """Returns all loaded versions."""
         with self._lock:
             return [serving.loaded for model in self._models.values() for serving in model.serving.values()]
 
     def poll(self) -> None:
-        """Looks at the folders of all models once, and waits for the loads and unloads that follow."""
+        """Scans the folders of all models once, and waits for the resulting loads and unloads."""
         models = self._configured()
         for model in models:
             self._scan(model)
         self._settle(models, (self._loader, self._unloader))
 
     def reload(self, models: Sequence[ServedModel]) -> None:
-        """Serves other models from now on, as TF Serving's ReloadConfig does.
+        """Replaces the list of served models, like TF Serving's ReloadConfig.
 
-        Models that are not listed any more are unloaded once the requests under way are answered, and new ones are
-        loaded; `wait_loaded` waits for them. Labels and policies of the others change at once, and what they serve
-        goes on until what they are to serve is loaded.
+        Removed models are unloaded after their current requests, and new ones are loaded; `wait_loaded` waits for them.
+        Labels and policies of the other models change immediately; their current versions serve until the new ones are
+        loaded.
 
         Args:
-            models: all of them, each name once.
+            models: all models, with unique names.
         """
         with self._reloading:
             if self._stopping.is_set():
@@ -215,21 +223,21 @@ class ModelManager:
                 self._start_watching(model)
 
     def wait_loaded(self, names: Collection[str], timeout: float | None = None) -> None:
-        """Waits until nothing is being loaded for some models.
+        """Waits until all loads of some models have finished.
 
         Args:
-            names: of the models.
-            timeout: seconds; None waits for as long as it takes.
+            names: names of the models.
+            timeout: time-out in seconds; None for no time-out.
 
         Raises:
-            TimeoutError: if it takes longer.
+            TimeoutError: after the time-out.
         """
         self._settle([model for model in self._configured() if model.name in names], (self._loader,), timeout)
 
     def _settle(
         self, models: list[ModelVersions], pools: Collection[ThreadPoolExecutor], timeout: float | None = None
     ) -> None:
-        """Waits until pools do nothing for some models. A load that ends begins what follows from it itself."""
+        """Waits until pools have no tasks for some models. A finished load starts the tasks that follow from it."""
         ends = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._lock:
@@ -250,7 +258,7 @@ class ModelManager:
         if not self._poll_seconds:
             return
         thread = threading.Thread(target=self._watch, args=(model,), name=f"watch {model.name}", daemon=True)
-        # Those of models that were dropped have ended.
+        # Threads of dropped models have ended.
         self._watchers = [watcher for watcher in self._watchers if watcher.is_alive()] + [thread]
         thread.start()
 
@@ -259,7 +267,7 @@ class ModelManager:
             self._scan(model)
 
     def _scan(self, model: ModelVersions) -> None:
-        """Looks at the folder of a model, begins to load what is new, and to unload what is not wanted any more."""
+        """Scans a model's folder, and starts to load new versions and to unload unwanted ones."""
         with model.scanning:
             if model.dropped.is_set():
                 return
@@ -271,11 +279,11 @@ class ModelManager:
                 self._report(model, "")
 
     def _update(self, model: ModelVersions) -> None:
-        found = version_folders(model.served.base_path)
-        folders = {number: same[0] for number, same in found.items()}
+        candidates = version_folders(model.served.base_path)
+        folders = {number: same[0] for number, same in candidates.items()}
         waiting = self._waiting(model, folders)
         with self._lock:
-            notices = model.note_duplicates(found)
+            notices = model.note_duplicates(candidates)
             load, unload = model.plan(folders, waiting)
             closing = [(number, [model.serving.pop(number).loaded]) for number in unload]
         for notice in notices:
@@ -286,22 +294,22 @@ class ModelManager:
             self._start(self._unloader, model, self._unload_version, model, number, holder)
 
     def _drop(self, model: ModelVersions) -> None:
-        """Unloads a model that is not configured any more."""
+        """Unloads a model that is no longer configured."""
         model.dropped.set()
         with model.scanning, self._lock:
             holders = [[model.serving.pop(number).loaded] for number in list(model.serving)]
-        logger.info("%s is not served any more", model.name)
+        logger.info("%s is no longer served", model.name)
         for holder in holders:
             self._start(self._unloader, model, close_version, holder)
 
     def _waiting(self, model: ModelVersions, folders: dict[int, Path]) -> list[int]:
-        """Returns the versions that failed and are not to be tried again yet."""
+        """Returns the failed versions whose retry is not due yet."""
         with self._lock:
             failed, now = dict(model.failed), self._clock()
         return [n for n, folder in folders.items() if folder in failed and not failed[folder].is_due(folder, now)]
 
     def _report(self, model: ModelVersions, error: str) -> None:
-        """Keeps what is wrong with a model's folder for the status; logs changes."""
+        """Stores an error about a model's folder for the status, and logs changes."""
         with self._lock:
             before, model.error = model.error, error
         if error and error != before:
@@ -311,7 +319,7 @@ class ModelManager:
 
     def _start(self, pool: ThreadPoolExecutor, model: ModelVersions, function: Callable[..., None], *args: Any) -> None:
         with self._lock:
-            # A version that was taken out of service is closed in any case.
+            # A version that is out of service is closed in any case.
             if self._stopping.is_set() and pool is self._loader:
                 return
             task = pool.submit(function, *args)
@@ -319,7 +327,7 @@ class ModelManager:
         task.add_done_callback(_log_failure)
 
     def _load_version(self, model: ModelVersions, number: int, folder: Path) -> None:
-        """Loads a version; what follows from that, as unloading another one, is begun too."""
+        """Loads a version, and starts the tasks that follow from it, such as unloading another version."""
         before = folder_signature(folder)
         try:
             check_complete(folder)
@@ -347,7 +355,7 @@ class ModelManager:
         """Records a load that failed; logs it unless the last one failed likewise."""
         signature: Signature | None = before
         if state.state == END and folder_signature(folder) != before:
-            # As long as files arrive, each try could fail: the pauses say when to try again.
+            # While files arrive, each attempt could fail, so the retry waits for the pause.
             state, signature = VersionState(state.version, START, state.error), None
         with self._lock:
             news = model.fail(state, folder, signature, self._clock())
@@ -357,7 +365,7 @@ class ModelManager:
             logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
 
     def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> bool:
-        """Puts a version into service, unless its files have changed meanwhile or nobody wants it any more.
+        """Puts a version into service, unless its files changed or its model was dropped during the load.
 
         Returns:
             True if it is in service.
@@ -383,7 +391,7 @@ class ModelManager:
     def _unload_version(self, model: ModelVersions, number: int, holder: list[LoadedVersion]) -> None:
         close_version(holder)
         with self._lock:
-            # It may have been loaded again meanwhile.
+            # It may have been loaded again in the meantime.
             if number in model.states and model.states[number].state == UNLOADING:
                 del model.states[number]
         logger.info("unloaded version %d of %s", number, model.name)

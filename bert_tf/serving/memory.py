@@ -1,4 +1,4 @@
-"""Memory that is returned to the system."""
+"""Returns freed memory to the operating system."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import platform
 
 
 def release_memory() -> None:
-    """Collects cycles, and has glibc return what it holds of freed memory.
+    """Collects reference cycles, and lets glibc return freed memory to the system.
 
-    A model holds reference cycles, and Python rarely runs a full collection while TensorFlow's many objects are alive.
-    The freed memory lies between the objects of requests, so glibc does not return it by itself.
+    A model contains reference cycles, and Python rarely runs a full collection while TensorFlow's many objects are
+    alive. The freed memory lies between the objects of requests, so glibc does not return it automatically.
     """
     gc.collect()
     if platform.libc_ver()[0] == "glibc":

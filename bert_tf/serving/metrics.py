@@ -1,11 +1,11 @@
-"""Counts and latencies in Prometheus' text format, under TF Serving's names, so that dashboards need no change.
+"""Request counts and latencies in Prometheus' text format, with TF Serving's names, so that dashboards need no change.
 
-Names, labels, units (microseconds) and buckets are those of TF Serving's servables/tensorflow/util.cc; batch sizes are
-those of its batching session.
+Names, labels, units (microseconds) and buckets are those of TF Serving's servables/tensorflow/util.cc; batch sizes
+follow its batching session.
 
-A server of several worker processes adds the counts of all of them up, whichever process answers a scrape. Each worker
-writes its counts to files of a folder (https://prometheus.github.io/client_python/multiprocess/). A worker that
-replaces one that died takes over its files, so that no count falls and the number of files is bounded.
+With several worker processes, the metrics are the sums over all workers, whichever process answers a scrape. Each
+worker writes its metrics to files in a folder (https://prometheus.github.io/client_python/multiprocess/). A worker that
+replaces a dead one takes over its files, so that no count decreases and the number of files is bounded.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 PATH = "/monitoring/prometheus/metrics"
-# The environment variable by which prometheus_client finds the folder of the shared files.
+# Environment variable of prometheus_client for the folder of the shared files.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = ":tensorflow:serving:"
-# TF Serving gives this value for each SavedModel that its default runtime runs.
+# TF Serving's label for SavedModels on its default runtime.
 _RUNTIME = "TF1"
 _MICROSECONDS = 1e6
 _LATENCY_BUCKETS = [10 * 1.8**power for power in range(33)]
 _ROW_BUCKETS = [2**power for power in range(15)]
-# The library gives each counter the suffix `_total`; TF Serving's has none.
+# The library appends `_total` to each counter name; TF Serving does not.
 _SUFFIX = re.compile(rf"^((?:# (?:HELP|TYPE) )?{_PREFIX}request_count)_total".encode(), re.MULTILINE)
 
 
@@ -59,17 +59,16 @@ class Outcome:
 
 
 class Metrics:
-    """The counts of a server; each object has its own registry.
+    """Metrics of a server; each object has its own registry.
 
     Args:
-        shared: whether this process is one of several workers, which was started within `shared_folder` of its parent
-            process.
+        shared: True if this process is one of several workers, started within `shared_folder` of its parent process.
     """
 
     def __init__(self, *, shared: bool = False) -> None:
         self._registry = self._exposed = CollectorRegistry()
         if shared:
-            # Memory and CPU time of the process that happens to answer are left out.
+            # Without memory and CPU time, which would be those of an arbitrary worker.
             self._exposed = CollectorRegistry()
             MultiProcessCollector(self._exposed)
             self._lock = _share_values(Path(os.environ[FOLDER_VARIABLE]))
@@ -87,16 +86,14 @@ class Metrics:
         )
         self._runtime = self._histogram(
             "runtime_latency",
-            "Microseconds of TensorFlow, with the wait for other requests of the batch.",
+            "Microseconds of TensorFlow, including the wait for other requests of the batch.",
             ["model_name", "API", "runtime"],
             _LATENCY_BUCKETS,
         )
-        self._rows = self._histogram(
-            "batching_session:batch_size", "Rows that TensorFlow was given at once.", ["model_name"], _ROW_BUCKETS
-        )
+        self._rows = self._histogram("batching_session:batch_size", "Rows of a batch.", ["model_name"], _ROW_BUCKETS)
         self._under_way = Gauge(
             f"{_PREFIX}requests_under_way",
-            "Requests that are being answered.",
+            "Requests in progress.",
             registry=self._registry,
             multiprocess_mode="livesum",
         )
@@ -106,11 +103,11 @@ class Metrics:
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[Outcome]:
-        """Counts a request, and its duration if it succeeds.
+        """Counts a request, and records its latency if it succeeds.
 
         Args:
-            model: name; empty for a model that is not served, so that clients cannot invent labels.
-            api: method; as TF Serving has it, in lower case for REST.
+            model: name of the model; empty for unknown models, so that clients cannot create labels.
+            api: method; lower case for REST, as in TF Serving.
             entrypoint: `REST` or `GRPC`.
 
         Yields:
@@ -128,10 +125,10 @@ class Metrics:
 
     @contextlib.contextmanager
     def runtime(self, model: str, api: str) -> Iterator[None]:
-        """Counts the duration of a request's run of TensorFlow, unless it raises.
+        """Records the TensorFlow latency of a request, unless the block raises.
 
         Args:
-            model: name.
+            model: name of the model.
             api: `Predict`, `Classify`, `Regress` or `MultiInference`.
         """
         began = time.perf_counter()
@@ -139,7 +136,7 @@ class Metrics:
         self._runtime.labels(model, api, _RUNTIME).observe((time.perf_counter() - began) * _MICROSECONDS)
 
     def batch(self, model: str, rows: int) -> None:
-        """Counts a batch that was run."""
+        """Records the number of rows of a batch."""
         self._rows.labels(model).observe(rows)
 
     def text(self) -> bytes:
@@ -149,12 +146,12 @@ class Metrics:
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[str]:
-    """Makes the folder in which worker processes that are started by the block share their counts.
+    """Creates the folder in which worker processes started within the block share their metrics.
 
-    It is removed after the block.
+    The folder is removed after the block.
 
     Yields:
-        Its path.
+        Path of the folder.
     """
     former = os.environ.get(FOLDER_VARIABLE)
     with tempfile.TemporaryDirectory(prefix="bert-tf-metrics-") as folder:
@@ -168,13 +165,13 @@ def shared_folder() -> Iterator[str]:
 
 
 def _share_values(folder: Path) -> IO[bytes]:
-    """Makes values that are created from now on add to the files of the first free worker number.
+    """Stores metric values that are created later in the files of the first free worker number.
 
     Returns:
-        A lock file. The number is taken for as long as the file is open, at most until the process ends.
+        A lock file. The number is in use while the file is open, at most until the process ends.
     """
     number, lock = _free_number(folder)
-    # The requests that a former worker of this number was answering ended with it.
+    # The requests in progress of the former worker with this number ended with it.
     mark_process_dead(number, folder)
     values.ValueClass = values.MultiProcessValue(lambda: number)
     return lock

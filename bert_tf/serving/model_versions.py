@@ -1,4 +1,4 @@
-"""Versions of one model: which of them serve, which are to be loaded, and when a failed one is tried again."""
+"""State of the versions of one model: serving, loading, failed, and the retries of failed loads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 
 START, LOADING, AVAILABLE, UNLOADING, END = "START", "LOADING", "AVAILABLE", "UNLOADING", "END"
 
-# A failed version is tried again after this pause. The pause doubles with each failure, up to five minutes, which is
-# also where Kubernetes stops doubling for a container that fails (kubernetes.io, "Pod Lifecycle", restart policy).
+# A failed version is retried after this pause. The pause doubles with each failure, up to five minutes, which is also
+# the limit of Kubernetes for a container that fails (kubernetes.io, "Pod Lifecycle", restart policy).
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 300.0
 
@@ -29,10 +29,10 @@ class VersionState:
     """State of a version.
 
     Args:
-        version: its number.
-        state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START is a version
-            whose files are not complete yet.
-        error: why it does not serve, or what is wrong with its model's folder; empty if nothing is wrong.
+        version: version number.
+        state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START means that
+            the files are not complete yet.
+        error: error of the version or of its model's folder; empty if there is none.
     """
 
     version: int
@@ -46,7 +46,7 @@ class VersionState:
 
 
 class Serving(NamedTuple):
-    """A version that serves, and the folder that it was loaded from."""
+    """A version in service, and its folder."""
 
     folder: Path
     loaded: LoadedVersion
@@ -54,14 +54,14 @@ class Serving(NamedTuple):
 
 @dataclass(frozen=True)
 class FailedLoad:
-    """A load that failed.
+    """A failed load.
 
     Args:
-        signature: of the folder when it was tried; None if its files changed during the load, so that only the pause
-            counts.
-        failures: in a row, of this signature.
-        retry_at: time of the next try, on the manager's clock.
-        news: state and error as they were logged.
+        signature: signature of the folder before the load; None if its files changed during the load, so that only the
+            pause counts.
+        failures: number of consecutive failures with this signature.
+        retry_at: time of the next retry, on the manager's clock.
+        news: state and error in the log.
     """
 
     signature: Signature | None
@@ -70,12 +70,12 @@ class FailedLoad:
     news: tuple[str, str]
 
     def is_due(self, folder: Path, now: float) -> bool:
-        """Returns True if the version is to be tried again: after the pause, or when its files have changed."""
+        """Returns True if a retry is due: after the pause, or if the files have changed."""
         return now >= self.retry_at or (self.signature is not None and self.signature != folder_signature(folder))
 
 
 class ModelVersions:
-    """State of one model; all methods are called with the manager's lock held.
+    """State of one model. Callers must hold the manager's lock.
 
     Args:
         served: configuration of the model; it may be replaced at any time.
@@ -87,11 +87,11 @@ class ModelVersions:
         self.states: dict[int, VersionState] = {}
         self.loading: set[int] = set()
         self.failed: dict[Path, FailedLoad] = {}
-        # What is wrong with the base path, and with single versions that serve nevertheless.
+        # Error of the base path, and notices about single versions that serve nevertheless.
         self.error = ""
         self.notices: dict[int, str] = {}
         self.dropped = threading.Event()
-        # Held while the folder is listed and the list is acted upon.
+        # Held during a scan of the folder.
         self.scanning = threading.Lock()
 
     @property
@@ -100,11 +100,11 @@ class ModelVersions:
         return self.served.name
 
     def plan(self, folders: Mapping[int, Path], waiting: Collection[int]) -> tuple[list[int], list[int]]:
-        """Returns the versions to load and those to unload, and marks the first as loading.
+        """Returns the versions to load and the versions to unload, and updates their states.
 
         Args:
-            folders: of the versions on disk.
-            waiting: versions that failed and are not due yet.
+            folders: folders of the versions on disk.
+            waiting: failed versions whose retry is not due yet.
         """
         wanted = self.served.wanted(sorted(folders))
         tried = wanted + self._fallback(wanted, self.served.older(sorted(folders)), waiting)
@@ -113,7 +113,7 @@ class ModelVersions:
         for number in load:
             self.states.setdefault(number, VersionState(number, START))
         answering = self.serving.keys() & set(wanted)
-        # As long as nothing wanted answers, what did goes on.
+        # Until a wanted version is available, the current versions continue to serve.
         unload = self.serving.keys() - set(wanted) if answering else self.served.older(sorted(self.serving))
         for number in unload:
             self.states[number] = VersionState(number, UNLOADING)
@@ -124,18 +124,18 @@ class ModelVersions:
         self.failed = {folder: failure for folder, failure in self.failed.items() if folder in folders.values()}
         return load, sorted(unload)
 
-    def note_duplicates(self, found: Mapping[int, list[Path]]) -> list[str]:
-        """Notes which folders are ignored because another one has the same version; returns what is new of that."""
+    def note_duplicates(self, candidates: Mapping[int, list[Path]]) -> list[str]:
+        """Records folders that are ignored because another has the same version; returns the new notices."""
         known = self.notices
         self.notices = {
-            number: f"{', '.join(path.name for path in others)}: ignored, since {chosen.name} is the same version"
-            for number, (chosen, *others) in found.items()
-            if others
+            number: f"{', '.join(path.name for path in ignored)}: ignored, since {chosen.name} is the same version"
+            for number, (chosen, *ignored) in candidates.items()
+            if ignored
         }
         return [notice for number, notice in self.notices.items() if notice != known.get(number)]
 
     def _fallback(self, wanted: list[int], older: list[int], waiting: Collection[int]) -> list[int]:
-        """Returns the older versions that are tried because no wanted one can be served."""
+        """Returns the older versions to load because no wanted version can be served."""
         if not set(wanted) <= set(waiting) or self.serving.keys() & set(wanted):
             return []
         tried = []
@@ -156,7 +156,7 @@ class ModelVersions:
         return number not in self.serving or self.serving[number].folder != folder
 
     def serve(self, number: int, serving: Serving) -> Serving | None:
-        """Puts a loaded version into service; returns the one that it replaces."""
+        """Puts a loaded version into service; returns the version that it replaces."""
         replaced = self.serving.get(number)
         self.serving[number] = serving
         self.loading.discard(number)
@@ -165,22 +165,22 @@ class ModelVersions:
         return replaced
 
     def fail(self, version: VersionState, folder: Path, signature: Signature | None, now: float) -> bool:
-        """Records a load that failed.
+        """Records a failed load.
 
         Args:
-            version: its state and error from now on.
-            folder: of the version.
+            version: new state and error of the version.
+            folder: folder of the version.
             signature: see `FailedLoad`.
             now: time on the manager's clock.
 
         Returns:
-            True if this is not what the last failure of the folder said.
+            True if state or error differ from the last failure of the folder.
         """
         last = self.failed.get(folder)
-        # Files that have changed are worth another try soon.
+        # If the files have changed, the next retry is soon.
         failures = last.failures + 1 if last and last.signature in (signature, None) else 1
         pause = min(RETRY_SECONDS * 2.0 ** min(failures - 1, 16), MAX_RETRY_SECONDS)
-        # Messages of an incomplete version change with each file that arrives.
+        # The messages of an incomplete version change with each file that arrives.
         news = (version.state, "" if version.state == START else version.error)
         self.failed[folder] = FailedLoad(signature, failures, now + pause, news)
         self.loading.discard(version.version)
@@ -189,7 +189,7 @@ class ModelVersions:
         return last is None or last.news != news
 
     def status(self) -> dict[int, VersionState]:
-        """Returns the states by version, with what is wrong with the model's folder."""
+        """Returns the states by version, with the error of the model's folder."""
         return {
             number: VersionState(number, state.state, state.error or self.notices.get(number, "") or self.error)
             for number, state in self.states.items()
@@ -197,10 +197,10 @@ class ModelVersions:
 
 
 def close_version(holder: list[LoadedVersion]) -> None:
-    """Closes a version once it has answered its requests, and frees its memory.
+    """Closes a version after its current requests, and frees its memory.
 
     Args:
-        holder: has nothing but the version; it is emptied, so that no caller keeps the version.
+        holder: list that contains only the version; it is emptied, so that no caller keeps a reference.
     """
     holder.pop().close()
     release_memory()

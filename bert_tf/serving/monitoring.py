@@ -47,13 +47,13 @@ def _monitoring_config() -> type:
 
 
 def read_monitoring_config(path: Path) -> str | None:
-    """Returns the path of the metrics that a `--monitoring_config_file` asks for.
+    """Returns the metrics path of a `--monitoring_config_file`.
 
     Args:
-        path: a MonitoringConfig in text form.
+        path: a MonitoringConfig in text format.
 
     Returns:
-        The path, TF Serving's default if the file has none; None if the file does not enable metrics.
+        The path, which defaults to that of TF Serving; None if the file does not enable metrics.
 
     Raises:
         ConfigError: if the file is not a MonitoringConfig, or its path is not a plain path.

@@ -1,4 +1,4 @@
-"""The page at `/`, on which the served models can be tried."""
+"""The web page at `/`, for trying the served models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from importlib import resources
 
 @functools.cache
 def page() -> str:
-    """Returns the page: one HTML file that needs nothing from elsewhere."""
+    """Returns the page as one HTML file without external resources."""
     return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
 
 
 @functools.cache
 def page_headers() -> dict[str, str]:
-    """Returns the headers of the page: a policy that allows its own script, style and requests, and nothing else."""
+    """Returns the page's headers: a policy that allows only its own script, style and requests."""
     script, style = (_hash(element) for element in ("script", "style"))
     policy = (
         f"default-src 'none'; script-src {script}; style-src {style}; img-src data:; connect-src 'self'; "
@@ -27,6 +27,6 @@ def page_headers() -> dict[str, str]:
 
 
 def _hash(element: str) -> str:
-    """Returns the source of an inline element, as a policy names it."""
+    """Returns the hash of an inline element in the form of a content security policy."""
     (content,) = re.findall(f"<{element}>(.*?)</{element}>", page(), re.DOTALL)
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

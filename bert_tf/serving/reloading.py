@@ -1,4 +1,4 @@
-"""Other models at run time: from a configuration file that is looked at again and again, or from a request."""
+"""Changes the served models at run time: from a polled configuration file, or from a request."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ModelConfigFile:
     """A `--model_config_file` that may change.
 
     Args:
-        path: of the file.
-        models: what it said last.
+        path: path of the file.
+        models: models that were last read from it.
     """
 
     def __init__(self, path: Path, models: Sequence[ServedModel]) -> None:
@@ -33,16 +33,16 @@ class ModelConfigFile:
         self._error = ""
 
     def changed(self) -> bool:
-        """Reads the file; returns True if `models` are others than before.
+        """Reads the file and returns True if `models` changed.
 
-        A file that cannot be read, or is not valid, changes nothing. It is logged once.
+        An unreadable or invalid file changes nothing. The error is logged once.
         """
         try:
             models = read_model_config(self.path)
         except (ConfigError, OSError) as error:
             if str(error) != self._error:
                 self._error = str(error)
-                logger.error("the models stay as they are: %s", error)
+                logger.error("the models are unchanged: %s", error)
             return False
         self._error = ""
         before, self.models = self.models, models
@@ -50,11 +50,11 @@ class ModelConfigFile:
 
     @contextlib.contextmanager
     def watched(self, apply: Callable[[Sequence[ServedModel]], None], seconds: float) -> Iterator[None]:
-        """Looks at the file from time to time during a block, and applies what it says when that has changed.
+        """Polls the file during a block, and applies changes.
 
         Args:
-            apply: called with all models, in a thread.
-            seconds: between two looks.
+            apply: called in a thread with all models after a change.
+            seconds: polling interval in seconds.
         """
         stopping = threading.Event()
 
@@ -77,14 +77,14 @@ def reload_models(manager: ModelManager, request: ReloadConfigRequest, timeout: 
     """Serves the models of a request, and waits until they are loaded.
 
     Args:
-        manager: serves them.
-        request: of HandleReloadConfigRequest; base paths must be absolute.
-        timeout: seconds; None waits for as long as it takes.
+        manager: manager of the models.
+        request: request of HandleReloadConfigRequest; base paths must be absolute.
+        timeout: time-out in seconds; None for no time-out.
 
     Raises:
         ServingError: INVALID_ARGUMENT for an invalid configuration, which changes nothing; FAILED_PRECONDITION if a
             model has no version that can be served.
-        TimeoutError: if loading takes longer; it goes on.
+        TimeoutError: if loading takes longer than the time-out; it continues.
     """
     if request.metric_names:
         raise ServingError("metric_names are not supported; leave them out")
@@ -103,9 +103,9 @@ def reload_models(manager: ModelManager, request: ReloadConfigRequest, timeout: 
 
 
 def why_not_ready(manager: ModelManager, name: str) -> str:
-    """Returns why a model has no version that answers."""
+    """Returns the reason why a model has no available version."""
     try:
         return manager.status(name)[0].error
     except ServingError as error:
-        # None of the versions that are there is one that is wanted.
+        # The configured versions do not exist.
         return str(error)

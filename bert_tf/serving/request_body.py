@@ -1,4 +1,4 @@
-"""Bodies of HTTP requests: bounded in size, time and rate, and decompressed."""
+"""Reads and decompresses HTTP request bodies, with limits on size, time and rate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from starlette.requests import Request
 from bert_tf.serving.admission import Admitted
 from bert_tf.serving.errors import ServingError
 
-# Bytes that a body must bring in each period of `pause_seconds`, or end: 1.6 KiB a second at the default of 5 seconds,
-# some seven times what Kestrel and IIS demand (240 bytes a second), since bodies here may have megabytes.
+# Minimum bytes of a body in each period of `pause_seconds`, except the last: 1.6 KiB a second at the default of 5
+# seconds. This is about seven times the minimum of Kestrel and IIS (240 bytes a second), because bodies may have
+# megabytes here.
 MIN_PROGRESS_BYTES = 8 * 2**10
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 _GZIP = ("gzip", "x-gzip")
@@ -21,12 +22,12 @@ _GZIP = ("gzip", "x-gzip")
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """Bounds of the body of a request.
+    """Limits of a request body.
 
     Args:
-        max_bytes: larger bodies are answered by status 413, before and after decompression.
-        seconds: a body that takes longer to arrive is answered by status 408.
-        pause_seconds: likewise where it brings less than `MIN_PROGRESS_BYTES` in that time.
+        max_bytes: maximum size, before and after decompression; larger bodies return status 413.
+        seconds: time-out for the whole body; later ones return status 408.
+        pause_seconds: time-out for each `MIN_PROGRESS_BYTES` of the body; slower ones return status 408.
     """
 
     max_bytes: int = 16 * 2**20
@@ -35,16 +36,16 @@ class BodyLimits:
 
 
 async def read_body(request: Request, admitted: Admitted, limits: BodyLimits) -> bytes:
-    """Returns the body of a request as it was sent.
+    """Returns the body of a request, still compressed.
 
     Args:
-        request: whose body has not been read.
-        admitted: counts its bytes.
-        limits: of size and time.
+        request: request whose body has not been read.
+        admitted: byte counter of the request.
+        limits: limits on size and time.
 
     Raises:
-        ServingError: where the body is too large or too slow.
-        ClientDisconnect: where the client goes away.
+        ServingError: if the body is too large or too slow.
+        ClientDisconnect: if the client disconnects.
     """
     declared = request.headers.get("content-length")
     if declared is not None and int(declared) > limits.max_bytes:
@@ -74,16 +75,19 @@ async def read_body(request: Request, admitted: Admitted, limits: BodyLimits) ->
 
 
 def decompressed(body: bytes, encoding: str, admitted: Admitted, limits: BodyLimits) -> bytes:
-    """Returns a body without its content coding.
+    """Decompresses a body.
 
     Args:
-        body: as it was sent.
-        encoding: the header Content-Encoding; empty for none.
-        admitted: counts the bytes that are added.
-        limits: of the size.
+        body: body as sent by the client.
+        encoding: value of the header Content-Encoding; empty for none.
+        admitted: byte counter of the request.
+        limits: limit on the size.
+
+    Returns:
+        The decompressed body.
 
     Raises:
-        ServingError: for another coding than gzip, a damaged body, or one that is too large.
+        ServingError: for another encoding than gzip, or a damaged or too large body.
     """
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):

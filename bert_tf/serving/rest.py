@@ -1,4 +1,4 @@
-"""TF Serving's REST surface as an ASGI application, with the metrics, readiness and a page to try models on."""
+"""TF Serving's REST interface as an ASGI application, with metrics, health checks and a web page for trying models."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _ASK = re.compile(_MODEL + ":(?P<verb>predict|classify|regress)", re.IGNORECASE)
 _DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
-# Of nginx; HTTP itself has no status for it.
+# Status of nginx for a closed connection; HTTP itself has none.
 _CLIENT_GONE = 499
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 19
 
 
-# Threads that large requests may take of those that all have: reading and writing one takes seconds.
+# Fraction of the threads that large requests may use: parsing and writing one takes seconds.
 _LARGE_SHARE = 0.125
 
 
 @dataclass(frozen=True)
 class RestOptions:
-    """Bounds of the REST surface.
+    """Limits and options of the REST interface.
 
     Args:
-        body: bounds of the bodies of requests.
-        answer_seconds: a request that takes longer is answered by status 504.
-        threads: requests that are read, waited for and written at once.
-        hang_seconds: `/livez` fails where a request has waited, or a batch has run, for longer.
+        body: limits of request bodies.
+        answer_seconds: time-out of a request; later ones return status 504.
+        threads: maximum number of requests that are processed at once.
+        hang_seconds: `/livez` fails if a request has waited or a batch has run for longer.
         access: host names and token.
         metrics_path: path of the metrics; None for no metrics.
     """
@@ -74,13 +74,13 @@ def create_app(
     lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
     host: str = "127.0.0.1",
 ) -> Starlette:
-    """Returns the application that answers for a service.
+    """Returns the ASGI application of a service.
 
     Args:
-        service: has the models.
-        options: bounds.
-        lifespan: entered before the first request and left after the last.
-        host: address that it is reached at.
+        service: service with the models.
+        options: limits and options.
+        lifespan: context manager around all requests.
+        host: address that the server listens on.
     """
     surface = _Surface(service, options)
     monitoring = [Route(options.metrics_path, surface.metrics, methods=["GET"])] if options.metrics_path else []
@@ -103,7 +103,7 @@ def create_app(
 
 
 class _Surface:
-    """Answers each path."""
+    """Handlers of the routes."""
 
     def __init__(self, service: Service, options: RestOptions) -> None:
         self._service = service
@@ -116,28 +116,28 @@ class _Surface:
             with self._service.admission.request() as admitted:
                 return json_response(await self._answer(request, admitted))
         except ClientDisconnect:
-            # Nobody is there to read it.
+            # No client reads this response.
             return Response(status_code=_CLIENT_GONE)
         except Exception as error:
             return error_response(error)
 
     async def _answer(self, request: Request, admitted: Admitted) -> bytes:
         path = request.url.path
-        if request.method == "POST" and (found := _ASK.fullmatch(path)):
+        if request.method == "POST" and (match := _ASK.fullmatch(path)):
             body = await read_body(request, admitted, self._options.body)
             admitted.complete()
             cancellation = Cancellation()
             encoding = request.headers.get("content-encoding", "")
-            work = functools.partial(self._asked, found, body, encoding, admitted, cancellation)
+            work = functools.partial(self._run_model, match, body, encoding, admitted, cancellation)
             async with self._large if len(body) > SMALL_BYTES else contextlib.nullcontext():
                 return await self._in_thread(request, work, cancellation)
-        if request.method == "GET" and (found := _DESCRIBE.fullmatch(path)):
-            # At once, however many requests wait: servers are watched by their status.
-            return _described(self._service, found)
+        if request.method == "GET" and (match := _DESCRIBE.fullmatch(path)):
+            # Not in a thread, so that waiting requests do not delay the status, which monitoring needs.
+            return _describe(self._service, match)
         raise ServingError(f"Malformed request: {request.method} {path}")
 
     async def _in_thread(self, request: Request, work: Callable[[], bytes], cancellation: Cancellation) -> bytes:
-        """Runs work in a thread, and cancels it when the client disconnects."""
+        """Runs work in a thread, and cancels it if the client disconnects."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)
         gone = asyncio.ensure_future(_disconnected(request))
         awaited: set[asyncio.Future[Any]] = {running, gone}
@@ -146,19 +146,19 @@ class _Surface:
             if running.done():
                 return running.result()
             cancellation.cancel()
-            # Its bytes are held until the thread is done with them.
+            # The bytes of the request stay counted until the thread has finished.
             await asyncio.wait({running})
             running.exception()
             raise ClientDisconnect
         finally:
             gone.cancel()
 
-    def _asked(
-        self, found: re.Match[str], body: bytes, encoding: str, admitted: Admitted, cancellation: Cancellation
+    def _run_model(
+        self, match: re.Match[str], body: bytes, encoding: str, admitted: Admitted, cancellation: Cancellation
     ) -> bytes:
         cancellation.check()
         body = decompressed(body, encoding, admitted, self._options.body)
-        return _asked(self._service, found, body, self._options.answer_seconds, cancellation)
+        return _run_model(self._service, match, body, self._options.answer_seconds, cancellation)
 
     async def page(self, request: Request) -> Response:
         return Response(page(), headers=page_headers(), media_type="text/html")
@@ -182,39 +182,41 @@ class _Surface:
 
 
 async def _no_route(request: Request, error: Any) -> Response:
-    """Answers what no route takes, such as a path with a line break."""
+    """Returns the error for requests without a route, such as a path with a line break."""
     return error_response(ServingError(f"Malformed request: {error.detail}", http_status=error.status_code))
 
 
 async def _disconnected(request: Request) -> None:
-    """Waits until the client of a request, whose body has been read, is gone."""
+    """Waits until the client of a request disconnects, after its body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _target(
-    found: re.Match[str],
+    match: re.Match[str],
     signature: str = "",
     timeout: float | None = None,
     cancellation: Cancellation | None = None,
 ) -> Target:
-    digits = (found["version"] or "").lstrip("0")
-    version = int(digits[: _INT64_DIGITS + 1] or 0) if found["version"] else None
+    digits = (match["version"] or "").lstrip("0")
+    version = int(digits[: _INT64_DIGITS + 1] or 0) if match["version"] else None
     if version is not None and version > _INT64_MAX:
         raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
-    return Target(found["name"], version, found["label"], signature, timeout, cancellation or Cancellation())
+    return Target(match["name"], version, match["label"], signature, timeout, cancellation or Cancellation())
 
 
-def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float, cancellation: Cancellation) -> bytes:
-    verb = found["verb"].lower()
-    with service.request(found["name"], verb, REST):
+def _run_model(
+    service: Service, match: re.Match[str], body: bytes, timeout: float, cancellation: Cancellation
+) -> bytes:
+    verb = match["verb"].lower()
+    with service.request(match["name"], verb, REST):
         if verb == "predict":
             request = rest_json.Request.from_json(body)
-            target = _target(found, request.signature, timeout, cancellation)
+            target = _target(match, request.signature, timeout, cancellation)
             answer = service.predict(target, request.arrays, unknown_signature_of_rest)
             return rest_json.answer_json(answer.outputs, rows=request.rows)
         signature, examples = rest_json.examples_of(body)
-        target = _target(found, signature, timeout, cancellation)
+        target = _target(match, signature, timeout, cancellation)
         if verb == "regress":
             _, numbers = service.regress(target, examples)
             return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
@@ -224,17 +226,17 @@ def _asked(service: Service, found: re.Match[str], body: bytes, timeout: float, 
         )
 
 
-def _described(service: Service, found: re.Match[str]) -> bytes:
-    target = _target(found)
-    if found["metadata"]:
+def _describe(service: Service, match: re.Match[str]) -> bytes:
+    target = _target(match)
+    if match["metadata"]:
         version, signatures = service.metadata(target)
-        shown = {
+        definitions = {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
             for name, definition in sorted(signatures.items())
         }
         document: dict[str, Any] = {
             "model_spec": {"name": target.name, "signature_name": "", "version": str(version)},
-            "metadata": {"signature_def": {"signature_def": shown}},
+            "metadata": {"signature_def": {"signature_def": definitions}},
         }
     else:
         states = [

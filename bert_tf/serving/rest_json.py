@@ -1,8 +1,8 @@
-"""The JSON of TF Serving's REST predict, classify and regress: requests to arrays, arrays to answers.
+"""Converts between arrays and the JSON of TF Serving's REST methods predict, classify and regress.
 
-Row form: `{"instances": [...]}`, a value or an object of inputs for each row, answered by `predictions`. Column
-form: `{"inputs": ...}`, one value or an object of inputs, answered by `outputs`. Classify and regress have
-`{"examples": [...]}`, an object of features for each, answered by `results`. Bytes are `{"b64": "..."}`.
+Row format: `{"instances": [...]}`, a value or an object of inputs for each row; the response has `predictions`. Column
+format: `{"inputs": ...}`, one value or an object of inputs; the response has `outputs`. Classify and regress take
+`{"examples": [...]}`, an object of features for each; the response has `results`. Bytes are `{"b64": "..."}`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from bert_tf.serving.tensors import MAX_RANK, check_names, check_rank, check_row
 ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
 EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"
 _SHOWN = 120
-# Each of them may stand for a value, which takes some 60 bytes in Python; the longest rows of ids have a third as many.
+# Each mark may belong to a value, which takes about 60 bytes in Python; the longest rows of ids have a third as many.
 _MARKS, _MAX_MARKS = (b",", b"[", b"{"), 2**20
-# Each of them may stand for a key of an object. Python reads distinct keys slowest of all: 2^18 take 0.13 s, during
-# which no other thread runs. Texts of 16 MiB have fewer, unless one byte in 64 is a colon.
+# Each mark may belong to an object key. Distinct keys are the slowest to parse: 2^18 take 0.13 s, during which no other
+# thread runs. Texts of 16 MiB have fewer, unless one byte in 64 is a colon.
 _KEY_MARK, _MAX_KEYS = b":", 2**18
-# An example has a feature for each text or column of ids of a row.
+# An example has one feature for each text or id column of a row.
 _MAX_FEATURES = 256
-# Of an answer, that are converted at once: some 20 ms.
+# Number of response values that are converted at once, in about 20 ms.
 _PART_VALUES = 2**14
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
@@ -46,8 +46,8 @@ class Request:
 
     Args:
         signature: name of the signature; empty for the default one.
-        rows: whether the values came in row form.
-        values: what stood under `instances` or `inputs`.
+        rows: True for row format, False for column format.
+        values: value of `instances` or `inputs`.
     """
 
     signature: str
@@ -56,7 +56,7 @@ class Request:
 
     @classmethod
     def from_json(cls, body: bytes) -> Request:
-        """Reads a body. Raises ServingError where it is not a predict request."""
+        """Parses a body. Raises ServingError if it is not a predict request."""
         document, signature = _document(body)
         keys = [key for key in (ROW_KEY, COLUMN_KEY) if key in document]
         if not keys:
@@ -65,48 +65,48 @@ class Request:
             raise ServingError(f"expected only one of '{COLUMN_KEY}' and '{ROW_KEY}'. Received: both")
         values = document[keys[0]]
         if keys[0] == ROW_KEY and (not isinstance(values, list) or not values):
-            raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_shown(values)}")
+            raise ServingError(f"'{ROW_KEY}' must be a list of at least one element. Received: {_excerpt(values)}")
         check_rows(len(values) if keys[0] == ROW_KEY else 0)
         return cls(signature, keys[0] == ROW_KEY, values)
 
     def arrays(self, specs: Specs) -> dict[str, np.ndarray]:
-        """Returns one array for each input of a signature.
+        """Returns an array for each input of a signature.
 
         Args:
-            specs: the signature's inputs by name.
+            specs: inputs of the signature by name.
 
         Raises:
-            ServingError: for other inputs, values of another type, or lists that are no array.
+            ServingError: for unknown or missing inputs, values of another dtype, or ragged lists.
         """
-        columns = self._row_columns(specs) if self.rows else self._named(self.values, specs)
+        columns = self._row_columns(specs) if self.rows else self._inputs_by_name(self.values, specs)
         return {name: _array(columns[name], spec, name) for name, spec in specs.items()}
 
     def _row_columns(self, specs: Specs) -> dict[str, list[Any]]:
-        named = [self._named(row, specs) for row in self.values]
+        named = [self._inputs_by_name(row, specs) for row in self.values]
         return {name: [row[name] for row in named] for name in specs}
 
-    def _named(self, value: Any, specs: Specs) -> dict[str, Any]:
+    def _inputs_by_name(self, value: Any, specs: Specs) -> dict[str, Any]:
         if isinstance(value, dict) and not _is_bytes(value):
             check_names(value.keys(), specs.keys())
             return value
         if len(specs) > 1:
             expected = f"expected an object of the inputs {', '.join(sorted(specs))}"
-            raise ServingError(f"{expected}. Received: {_shown(value)}")
+            raise ServingError(f"{expected}. Received: {_excerpt(value)}")
         return dict.fromkeys(specs, value)
 
 
 def answer_json(outputs: Mapping[str, np.ndarray], *, rows: bool) -> bytes:
-    """Returns the answer to a predict request.
+    """Returns the response to a predict request.
 
-    A signature with one output gives bare values, one with several objects. NaN and infinities become the
-    tokens `NaN`, `Infinity` and `-Infinity`, as in TF Serving; strings that are not UTF-8 keep what can be read.
+    A single output is written as bare values, several outputs as objects. NaN and infinities are written as `NaN`,
+    `Infinity` and `-Infinity`, as in TF Serving. Invalid UTF-8 in strings is replaced.
 
     Args:
         outputs: arrays by name; strings as objects of bytes.
-        rows: whether the request was in row form.
+        rows: True for row format.
 
     Raises:
-        ServingError: in row form, when the outputs do not have one batch size.
+        ServingError: in row format, if the outputs have different batch sizes.
     """
     names = sorted(outputs)
     if not rows:
@@ -116,57 +116,60 @@ def answer_json(outputs: Mapping[str, np.ndarray], *, rows: bool) -> bytes:
     if len(set(sizes.values())) != 1 or None in sizes.values():
         raise ServingError(f"outputs with inconsistent batch sizes; use '{COLUMN_KEY}'. Received: {sizes}")
     batch = next(iter(sizes.values())) or 0
-    found = [
+    predictions = [
         _bare_json({name: _array_json(outputs[name][row : row + 1])[1:-1] for name in names}) for row in range(batch)
     ]
-    return f'{{"predictions": [{", ".join(found)}]}}'.encode()
+    return f'{{"predictions": [{", ".join(predictions)}]}}'.encode()
 
 
 def _bare_json(values: dict[str, str]) -> str:
-    """Returns the JSON of one value, or of an object of several, each of which is JSON already."""
+    """Returns the JSON of a single value, or of an object with several; the values are JSON already."""
     if len(values) == 1:
         return next(iter(values.values()))
     return f"{{{', '.join(f'{json.dumps(name)}: {value}' for name, value in values.items())}}}"
 
 
 def _array_json(array: np.ndarray) -> str:
-    """Returns the JSON of an array, made in parts: no other thread runs while Python converts one."""
+    """Returns the JSON of an array, converted in parts, because no other thread runs during a conversion."""
     if array.size <= _PART_VALUES or array.ndim < 2:
         return json.dumps(plain(array))
     return f"[{', '.join(map(_array_json, array))}]"
 
 
 def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
-    """Reads the body of a classify or regress request.
+    """Parses the body of a classify or regress request.
+
+    Args:
+        body: JSON of the request.
 
     Returns:
         Name of the signature, empty for the default one, and the examples.
 
     Raises:
-        ServingError: where it is no such request.
+        ServingError: for an invalid body.
     """
     document, signature = _document(body)
     rows = document.get(EXAMPLES_KEY)
     if not isinstance(rows, list) or not rows:
-        raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_shown(rows)}")
+        raise ServingError(f"'{EXAMPLES_KEY}' must be a list of at least one element. Received: {_excerpt(rows)}")
     check_rows(len(rows))
-    found = input_pb2.Input()
-    listed: Any = found.example_list
+    message = input_pb2.Input()
+    example_list: Any = message.example_list
     if CONTEXT_KEY in document:
-        listed = found.example_list_with_context
-        _add_features(document[CONTEXT_KEY], listed.context)
+        example_list = message.example_list_with_context
+        _add_features(document[CONTEXT_KEY], example_list.context)
     for row in rows:
-        _add_features(row, listed.examples.add())
-    return signature, found
+        _add_features(row, example_list.examples.add())
+    return signature, message
 
 
 def results_json(results: Sequence[Any]) -> bytes:
-    """Returns the answer to a classify request, `[label, score]` for each class of each row, or of numbers."""
+    """Returns the response to a classify request (`[label, score]` for each class of each row) or of numbers."""
     return json.dumps({RESULTS_KEY: list(results)}).encode()
 
 
 def _document(body: bytes) -> tuple[dict[str, Any], str]:
-    """Returns the object that a body holds, and the signature it names."""
+    """Parses a body as a JSON object; returns it with its signature name."""
     if (marks := sum(map(body.count, _MARKS))) > _MAX_MARKS:
         raise ServingError(f"a request must have at most {_MAX_MARKS} commas and opening brackets. Received: {marks}")
     if (keys := body.count(_KEY_MARK)) > _MAX_KEYS:
@@ -176,20 +179,20 @@ def _document(body: bytes) -> tuple[dict[str, Any], str]:
     except (ValueError, RecursionError) as error:
         raise ServingError(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
-        raise ServingError(f"expected a JSON object. Received: {_shown(document)}")
+        raise ServingError(f"expected a JSON object. Received: {_excerpt(document)}")
     signature = document.get(SIGNATURE_KEY)
     if signature is None:
-        # Some clients write `null` for the default signature.
+        # Some clients send `null` for the default signature.
         signature = ""
     if not isinstance(signature, str):
-        raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_shown(signature)}")
+        raise ServingError(f"'{SIGNATURE_KEY}' must be a string. Received: {_excerpt(signature)}")
     return document, signature
 
 
 def _add_features(row: Any, example: Any) -> None:
-    """Adds what stands in a JSON object to a tf.Example: strings, whole numbers or numbers, one or a list of them."""
+    """Adds the fields of a JSON object to a tf.Example: strings, integers or floats, single values or lists."""
     if not isinstance(row, dict):
-        raise ServingError(f"Example must be JSON object but got {_shown(row)}")
+        raise ServingError(f"Example must be JSON object but got {_excerpt(row)}")
     if len(row) > _MAX_FEATURES:
         raise ServingError(f"an example must have at most {_MAX_FEATURES} features. Received: {len(row)}")
     for name, content in row.items():
@@ -200,21 +203,21 @@ def _add_features(row: Any, example: Any) -> None:
         try:
             feature = example.features.feature[name]
         except UnicodeEncodeError as error:
-            raise ServingError(f"feature name {_shown(name)}: half of a surrogate pair") from error
+            raise ServingError(f"feature name {_excerpt(name)}: half of a surrogate pair") from error
         for kind in kinds:
             converted = [_bytes(value, name) for value in values] if kind == "bytes_list" else values
             getattr(feature, kind).value.extend(converted)
 
 
 def _kind(value: Any, name: str) -> str:
-    """Returns the field of a feature that a value belongs into."""
+    """Returns the field of a feature for the type of a value."""
     if isinstance(value, str) or _is_bytes(value):
         return "bytes_list"
     if type(value) is int and _INT64.min <= value <= _INT64.max:
         return "int64_list"
     if type(value) is float:
         return "float_list"
-    raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_shown(value)}")
+    raise ServingError(f"Feature: {name} has element with unexpected JSON type. Received: {_excerpt(value)}")
 
 
 def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
@@ -232,7 +235,7 @@ def _array(value: Any, spec: tf.TensorSpec, name: str) -> np.ndarray:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    """Returns the lengths of nested lists, one more than a tensor may have at most."""
+    """Returns the lengths of nested lists, up to one dimension more than the maximum rank."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) <= MAX_RANK:
         shape.append(len(value))
@@ -248,7 +251,7 @@ def _flatten(value: Any, shape: tuple[int, ...], take: Any, name: str) -> None:
         return
     if not shape or not isinstance(value, list) or len(value) != shape[0]:
         size = f"a list of {shape[0]}, as its first sibling" if shape else "no list"
-        raise ServingError(f"input {name}: rows of unequal shape: expected {size}. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: rows of unequal shape: expected {size}. Received: {_excerpt(value)}")
     for item in value:
         _flatten(item, shape[1:], take, name)
 
@@ -258,20 +261,20 @@ def _bytes(value: Any, name: str) -> bytes:
         try:
             return value.encode()
         except UnicodeEncodeError as error:
-            raise ServingError(f"input {name}: half of a surrogate pair in {_shown(value)}") from error
+            raise ServingError(f"input {name}: half of a surrogate pair in {_excerpt(value)}") from error
     if not _is_bytes(value):
-        raise ServingError(f"input {name}: expected a string. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: expected a string. Received: {_excerpt(value)}")
     try:
         encoded = value[BYTES_KEY]
-        # TF Serving takes base64 without its padding, too.
+        # TF Serving also accepts base64 without padding.
         return base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ServingError(f"input {name}: not base64: {error}. Received: {_shown(value)}") from error
+        raise ServingError(f"input {name}: not base64: {error}. Received: {_excerpt(value)}") from error
 
 
 def _int32(value: Any, name: str) -> int:
     if type(value) is not int or not _INT32.min <= value <= _INT32.max:
-        raise ServingError(f"input {name}: expected an int32. Received: {_shown(value)}")
+        raise ServingError(f"input {name}: expected an int32. Received: {_excerpt(value)}")
     return value
 
 
@@ -279,8 +282,8 @@ def _is_bytes(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {BYTES_KEY} and isinstance(value[BYTES_KEY], str)
 
 
-def _shown(value: Any) -> str:
-    # A slice first: the whole of a large value would be rendered only to be cut.
+def _excerpt(value: Any) -> str:
+    # Slices first, so that a large value is not rendered in full.
     try:
         text = repr(value[:_SHOWN] if isinstance(value, str | list) else value)
     except RecursionError:

@@ -1,7 +1,7 @@
-"""The embedded server: REST and gRPC as TF Serving speaks them, for this machine and for tests.
+"""The embedded server with TF Serving's REST and gRPC interfaces, for local use and for tests.
 
-It listens on this machine only unless told otherwise. TLS and a bearer token are optional. Several workers are several
-processes with the models loaded in each; one that dies is started again while the others answer.
+It listens on the loopback address by default. TLS and a bearer token are optional. Each worker is a process that loads
+all models; a worker that dies is restarted while the others answer.
 """
 
 from __future__ import annotations
@@ -49,28 +49,30 @@ _GRACE_SECONDS = 10
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Where and how a server answers.
+    """Options of a server.
 
     Args:
         host: address to listen on.
-        port: REST; 0 takes a free one.
-        grpc_port: gRPC; 0 takes a free one, None has no gRPC.
-        workers: processes.
-        batching: how requests are joined.
-        poll_seconds: how often new versions are looked for; 0 does so at the start only.
-        load_threads: versions that are loaded at once; each is in memory beside those that serve.
-        model_config_file: where the models are from; read again every `model_config_poll_seconds`.
-        model_config_poll_seconds: 0 reads the file at the start only.
-        warm_up: whether a version's warm-up requests are played before it serves.
-        max_waiting_bytes: bytes of the large requests that arrive, and of those being answered; more are refused (503,
-            UNAVAILABLE).
-        max_text_bytes: of one text; longer ones are refused (400, INVALID_ARGUMENT).
-        connections: bounds of the connections of REST; gRPC takes as many.
+        port: REST port; 0 for any free one.
+        grpc_port: gRPC port; 0 for any free one, None for no gRPC.
+        workers: number of worker processes.
+        batching: batching options.
+        poll_seconds: polling interval for new versions in seconds; 0 to look for versions only at the start.
+        load_threads: maximum number of concurrent loads; each holds a version in memory in addition to those that
+            serve.
+        model_config_file: configuration file of the models, polled every `model_config_poll_seconds`.
+        model_config_poll_seconds: polling interval of the file in seconds; 0 to read it only at the start.
+        warm_up: True to run a version's warm-up requests before it serves.
+        max_waiting_bytes: maximum bytes of the large requests that are arriving, and of those being answered; more are
+            rejected (503, UNAVAILABLE).
+        max_text_bytes: maximum bytes of one text; longer ones are rejected (400, INVALID_ARGUMENT).
+        connections: limits of REST connections; gRPC has the same maximum number.
         tls: certificate and key in PEM files; None for plain HTTP and gRPC.
-        drain_seconds: that the server still answers for when it is told to stop, while `/readyz` says 503.
-        access_log: whether each request is logged.
-        rest: bounds of REST.
-        grpc: bounds of gRPC.
+        drain_seconds: seconds for which the server still accepts requests after a stop signal, while `/readyz` returns
+            503.
+        access_log: True to log each request.
+        rest: limits and options of REST.
+        grpc: limits and options of gRPC.
     """
 
     host: str = "127.0.0.1"
@@ -107,17 +109,17 @@ class ServerOptions:
         if self.grpc.allow_reload_config and self.workers > 1:
             raise ValueError(
                 "`allow_reload_config` must be off with several workers, because a request reaches only one of them. "
-                f"Change the `model_config_file` and poll it. Received: {self.workers} workers"
+                f"Received: {self.workers} workers. Change and poll the `model_config_file` instead."
             )
 
 
 @dataclass(frozen=True)
 class Ports:
-    """TCP ports that were had.
+    """TCP ports of a running server.
 
     Args:
-        rest: REST.
-        grpc: gRPC; None for none.
+        rest: REST port.
+        grpc: gRPC port; None for no gRPC.
     """
 
     rest: int
@@ -126,29 +128,29 @@ class Ports:
 
 @contextlib.contextmanager
 def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Iterator[Service]:
-    """Loads models for a block, and unloads them once the requests under way are answered.
+    """Loads models for a block, and unloads them after the current requests.
 
     Args:
-        models: what to serve.
-        options: how.
+        models: models to serve.
+        options: options of the server.
 
     Yields:
-        What answers for them; models that could not be loaded are tried again when they change.
+        The service of the models. Failed loads are retried after a pause, or when the files change.
     """
     metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:
         version = LoadedVersion(folder, options.batching, functools.partial(metrics.batch, name))
         if options.warm_up:
-            played = version.warm_up(request_of(log) for log in read_warmup(folder))
-            logger.info("played %d warm-up requests of version %d of %s", played, version.version, name)
+            count = version.warm_up(request_of(log) for log in read_warmup(folder))
+            logger.info("ran %d warm-up requests of version %d of %s", count, version.version, name)
         return version
 
     with contextlib.ExitStack() as stack:
         file = None
         if options.model_config_file is not None and options.model_config_poll_seconds:
             file = ModelConfigFile(options.model_config_file, models)
-            # A worker that is started again serves what the file says by then.
+            # A restarted worker serves the models of the current file.
             file.changed()
             models = file.models
         manager = stack.enter_context(
@@ -160,16 +162,16 @@ def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Ite
 
 
 def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | None = None) -> None:
-    """Serves models until SIGTERM or Ctrl-C; requests under way are answered first.
+    """Serves models until SIGTERM or Ctrl-C; current requests are answered first.
 
     Args:
         models: `saved_models/NAME`, served as NAME, or a list of models.
-        options: where and how.
+        options: options of the server.
 
     Raises:
-        FileNotFoundError: where a model has no version.
-        ValueError: where none of a model's versions can be served.
-        OSError: where an address cannot be had.
+        FileNotFoundError: if a model has no version.
+        ValueError: if no version of a model can be served.
+        OSError: if the server cannot listen on an address.
     """
     options = options or ServerOptions()
     if isinstance(models, str | Path):
@@ -178,24 +180,24 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
     for model in models:
         latest_version(model.base_path)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(_bound(options.host, options.port))
+        listener = stack.enter_context(_bound_socket(options.host, options.port))
         ports = Ports(listener.getsockname()[1], None)
         if options.grpc_port is not None:
-            # Bound by this process too, so that no other program takes the port between two workers.
-            reserved = stack.enter_context(_bound(options.host, options.grpc_port, shared=True))
+            # Also bound by this process, so that no other program takes the port while a worker restarts.
+            reserved = stack.enter_context(_bound_socket(options.host, options.grpc_port, shared=True))
             ports = Ports(ports.rest, reserved.getsockname()[1])
         factory = functools.partial(application, tuple(models), options, ports)
         if options.workers > 1:
             listener.listen()
             listener.set_inheritable(True)
-            _say(models, options, ports, None)
+            _print_addresses(models, options, ports, None)
             stack.enter_context(shared_folder())
             DrainingWorkers(_config(factory, options), [listener]).run()
             return
         app = factory(strict=True)
         stack.callback(app.state.close)
         listener.listen()
-        _say(models, options, ports, app.state.manager)
+        _print_addresses(models, options, ports, app.state.manager)
         with _stopped_by_signals():
             DrainingServer(_config(app, options)).run(sockets=[listener])
 
@@ -203,19 +205,19 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
 def application(
     models: Sequence[ServedModel], options: ServerOptions, ports: Ports, *, strict: bool = False
 ) -> Starlette:
-    """Loads models, starts gRPC, and returns the application that answers REST.
+    """Loads models, starts gRPC, and returns the REST application.
 
-    It stops gRPC and unloads the models when it is shut down, or by its `state.close`.
+    The application stops gRPC and unloads the models when it shuts down or its `state.close` is called.
 
     Args:
-        models: what to serve.
-        options: how.
-        ports: where.
-        strict: whether a model that has no version to serve is an error; it is shown by `/readyz` otherwise.
+        models: models to serve.
+        options: options of the server.
+        ports: ports of the server.
+        strict: True to raise an error for a model without an available version; otherwise `/readyz` reports it.
 
     Raises:
-        ValueError: for such a model.
-        OSError: where gRPC's address cannot be had.
+        ValueError: for a model without an available version, if `strict`.
+        OSError: if the server cannot listen on gRPC's address.
     """
     limit_repeated_messages()
     if options.access_log:
@@ -261,14 +263,14 @@ def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iter
 
 
 @contextlib.contextmanager
-def _bound(host: str, port: int, *, shared: bool = False) -> Iterator[socket.socket]:
-    """Gives an address to a block; `shared` lets others of this user listen on it too."""
+def _bound_socket(host: str, port: int, *, shared: bool = False) -> Iterator[socket.socket]:
+    """Yields a socket that is bound to an address; `shared` lets other processes of the user bind it too."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as bound:
         if not shared:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             if shared and port:
-                # A port that may be shared is also had where another server listens on it already.
+                # Binding a shared port would succeed even if another server listens on it, so this checks it first.
                 with socket.socket(bound.family) as alone:
                     alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     alone.bind((host, port))
@@ -281,7 +283,7 @@ def _bound(host: str, port: int, *, shared: bool = False) -> Iterator[socket.soc
 
 
 def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -> DrainingConfig:
-    # gRPC has the connections of its listener in the same process.
+    # The same process also holds the connections of gRPC.
     room = reserve_descriptors(options.connections.connections, 1 if options.grpc_port is None else 2)
     limits = dataclasses.replace(options.connections, connections=room)
     return DrainingConfig(
@@ -293,25 +295,27 @@ def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -
         ssl_certfile=options.tls and options.tls.certificate,
         ssl_keyfile=options.tls and options.tls.key,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        # A worker that loads a large model does not answer for some seconds.
+        # A worker does not answer for some seconds while it loads a large model.
         timeout_worker_healthcheck=60,
     )
 
 
-def _say(models: Sequence[ServedModel], options: ServerOptions, ports: Ports, manager: ModelManager | None) -> None:
+def _print_addresses(
+    models: Sequence[ServedModel], options: ServerOptions, ports: Ports, manager: ModelManager | None
+) -> None:
     url = f"http{'s' if options.tls else ''}://{_in_url(options.host)}:{ports.rest}"
     names = [model.name for model in models] if manager is None else manager.names
     lines = [f"serving {_serving(manager, name)}{name} at {url}/v1/models/{name}" for name in names]
     if ports.grpc is not None:
         lines.append(f"  gRPC on {_in_url(options.host)}:{ports.grpc}")
     if options.workers > 1:
-        lines.append(f"  {options.workers} workers; {url}/readyz says when they answer")
-    lines += [f"  {url}/ is a page to try them on", *_warnings(options), "  stop with Ctrl-C"]
+        lines.append(f"  {options.workers} workers; readiness: {url}/readyz")
+    lines += [f"  web page for trying the models: {url}/", *_warnings(options), "  stop with Ctrl-C"]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def _warnings(options: ServerOptions) -> list[str]:
-    """Returns what someone should know who opens the server to other machines."""
+    """Returns warnings about a server that other machines can reach without TLS or authentication."""
     missing = {
         "TLS (--tls_certificate, --tls_key)": options.tls is None,
         "authentication (--token_file)": options.rest.access.token is None,
@@ -323,7 +327,7 @@ def _warnings(options: ServerOptions) -> list[str]:
 
 
 def _serving(manager: ModelManager | None, name: str) -> str:
-    """Returns the versions of a model that answer; nothing where they are known to the workers only."""
+    """Returns the available versions of a model; empty if only the workers know them."""
     if manager is None:
         return ""
     return f"version {', '.join(map(str, manager.serving(name)))} of "
@@ -335,7 +339,7 @@ def _in_url(host: str) -> str:
 
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """Makes the signals that uvicorn raises again, after its own stop, end the block instead of the process."""
+    """Ends the block instead of the process if uvicorn raises its stop signals again after its own shutdown."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

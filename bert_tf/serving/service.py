@@ -1,4 +1,4 @@
-"""What a server answers, whatever carries the request: predict, classify, regress, status and metadata."""
+"""Transport-independent request handling: predict, classify, regress, status and metadata."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ REST, GRPC = "REST", "GRPC"
 
 @dataclass(frozen=True)
 class Target:
-    """What a request asks.
+    """Target of a request: model, version and signature.
 
     Args:
-        name: of the model.
-        version: the highest one where None.
-        label: instead of a version.
-        signature: `serving_default` where empty.
-        timeout: seconds that the client waits; None for ever.
-        cancellation: cancels the work where the client has gone.
+        name: name of the model.
+        version: version number; defaults to the highest.
+        label: version label, instead of a number.
+        signature: name of the signature; empty for `serving_default`.
+        timeout: time-out of the client in seconds; None for no time-out.
+        cancellation: cancels the work if the client disconnects.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Target:
 
     @property
     def signature_name(self) -> str:
-        """Name of the signature that is meant."""
+        """Name of the signature, with the default filled in."""
         return self.signature or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Outputs, and which version they are from.
+    """Outputs of a request, with the version that computed them.
 
     Args:
-        version: its number.
-        signature: its name.
+        version: version number.
+        signature: name of the signature.
         outputs: arrays by name; strings as objects of bytes.
     """
 
@@ -71,16 +71,16 @@ class Answer:
 
 
 class Service:
-    """Answers requests from the versions that a manager has loaded.
+    """Runs requests on the loaded versions of a manager.
 
     Args:
-        manager: has the models.
-        metrics: counts.
-        admission: bounds the requests that all surfaces hold.
-        max_text_bytes: longer texts, and longer serialized examples, are refused.
+        manager: manager of the models.
+        metrics: metrics of the server.
+        admission: limits the bytes of the requests of all interfaces.
+        max_text_bytes: maximum bytes of a text or serialized example; longer ones are rejected.
 
     Attributes:
-        draining: whether the server is about to stop.
+        draining: True during the shutdown of the server.
     """
 
     def __init__(
@@ -93,38 +93,38 @@ class Service:
         self.draining = False
 
     def drain(self) -> None:
-        """Makes models not ready from now on; requests are still answered."""
+        """Marks all models as not ready; requests are still answered."""
         self.draining = True
 
     def ready(self, name: str) -> bool:
-        """Returns whether a model has a version that answers, and the server is not about to stop."""
+        """Returns True if a model has an available version and the server is not shutting down."""
         return not self.draining and self.manager.ready(name)
 
     def busy_seconds(self) -> float:
-        """Returns for how long the oldest request has waited, or the oldest batch has run."""
+        """Returns the longest time in seconds that a request has waited or a batch has run."""
         return max((version.busy_seconds() for version in self.manager.loaded()), default=0.0)
 
     @contextlib.contextmanager
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts what a block answers, and makes of any error the one that clients are told.
+        """Counts the request of a block, and converts its errors to ServingError.
 
         Args:
-            name: of the model.
-            api: of gRPC, for example `Predict` or `GetModelStatus`; of REST, `predict`, `classify` or `regress`.
+            name: name of the model.
+            api: gRPC method, for example `Predict` or `GetModelStatus`, or REST verb: `predict`, `classify`, `regress`.
             entrypoint: `REST` or `GRPC`.
 
         Raises:
-            ServingError: for whatever the block raised.
+            ServingError: for any exception of the block.
         """
         with self.metrics.request(name if name in self.manager.names else "", api, entrypoint) as outcome:
             try:
                 yield
             except Exception as error:
-                told = serving_error(error)
-                outcome.code = told.code.name
-                if is_our_fault(told):
+                client_error = serving_error(error)
+                outcome.code = client_error.code.name
+                if is_our_fault(client_error):
                     logger.error("a request failed", exc_info=error)
-                raise told from error
+                raise client_error from error
 
     def predict(
         self,
@@ -133,20 +133,23 @@ class Service:
         unknown: Callable[[str], ServingError],
         output_filter: Sequence[str] = (),
     ) -> Answer:
-        """Answers a predict request.
+        """Runs a predict request.
 
         Args:
-            target: what is asked.
-            inputs: makes arrays of the request, given the signature's inputs.
-            unknown: the error for a signature that there is not.
-            output_filter: outputs that are wanted; all where empty.
+            target: model, version and signature.
+            inputs: converts the request to arrays, for the inputs of the signature.
+            unknown: returns the error for an unknown signature.
+            output_filter: names of the outputs to return; empty for all.
+
+        Returns:
+            The outputs and their version.
 
         Raises:
-            ServingError: for whatever is wrong with the request.
-            tf.errors.OpError: for inputs that the graph refuses.
+            ServingError: for an invalid request.
+            tf.errors.OpError: for inputs that the graph rejects.
         """
         name = target.signature_name
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             if name not in version.signatures:
                 raise unknown(name)
             _check_filter(version.signature_defs[name], output_filter)
@@ -157,39 +160,53 @@ class Service:
     def classify(
         self, target: Target, examples: input_pb2.Input
     ) -> tuple[int, classification_pb2.ClassificationResult]:
-        """Answers a classify request: the version, and a class and score for each class of each example.
+        """Runs a classify request.
+
+        Args:
+            target: model, version and signature.
+            examples: tf.Examples of the request.
+
+        Returns:
+            The version, and the label and score of each class for each example.
 
         Raises:
-            ServingError, tf.errors.OpError: as `predict`.
+            ServingError, tf.errors.OpError: as in `predict`.
         """
         return self._examples(target, examples, "Classify", METHODS[CLASSIFY])
 
     def regress(self, target: Target, examples: input_pb2.Input) -> tuple[int, regression_pb2.RegressionResult]:
-        """Answers a regress request: the version, and a number for each example.
+        """Runs a regress request.
+
+        Args:
+            target: model, version and signature.
+            examples: tf.Examples of the request.
+
+        Returns:
+            The version, and a number for each example.
 
         Raises:
-            ServingError, tf.errors.OpError: as `predict`.
+            ServingError, tf.errors.OpError: as in `predict`.
         """
         return self._examples(target, examples, "Regress", METHODS[REGRESS])
 
     def infer(
         self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
     ) -> tuple[int, list[tuple[str, Any]]]:
-        """Answers several classify and regress tasks on the same examples, all by one version.
+        """Runs several classify and regress tasks on the same examples with one version.
 
         Args:
-            target: which model and version.
-            tasks: at least one.
-            examples: of the request.
+            target: model and version.
+            tasks: at least one task.
+            examples: tf.Examples of the request.
 
         Returns:
-            The version, and of each task the signature and a ClassificationResult or RegressionResult.
+            The version, and the signature and ClassificationResult or RegressionResult of each task.
 
         Raises:
-            ServingError: for whatever is wrong with a task, before any is answered.
-            tf.errors.OpError: as `predict`.
+            ServingError: for an invalid task, before any task is run.
+            tf.errors.OpError: as in `predict`.
         """
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             methods = checked_tasks(tasks, version.signature_defs)
             inputs = serialized_examples(examples)
             return version.version, [
@@ -198,31 +215,31 @@ class Service:
             ]
 
     def metadata(self, target: Target) -> tuple[int, dict[str, meta_graph_pb2.SignatureDef]]:
-        """Returns a version and its signatures. Raises ServingError where there is none."""
-        with self._leased(target) as version:
+        """Returns a version and its signatures. Raises ServingError if the version does not exist."""
+        with self._lease(target) as version:
             return version.version, version.signature_defs
 
     def labels(self) -> dict[str, list[str]]:
-        """Returns the models that answer, each with the names of its classes, in the order of its probabilities."""
-        found = {}
+        """Returns the class names of the available models, in the order of the probabilities."""
+        labels = {}
         for name in self.manager.names:
-            # A model may be dropped from the configuration meanwhile.
+            # A model may be dropped from the configuration in the meantime.
             with contextlib.suppress(ServingError), self.manager.lease(name) as version:
-                found[name] = version.labels
-        return found
+                labels[name] = version.labels
+        return labels
 
     def status(self, target: Target) -> list[VersionState]:
-        """Returns the states of a model's versions. Raises ServingError where there is none."""
+        """Returns the states of a model's versions. Raises ServingError if there are none."""
         return self.manager.status(target.name, target.version, target.label)
 
     def _examples(self, target: Target, examples: input_pb2.Input, api: str, method_name: str) -> tuple[int, Any]:
         name, method = target.signature_name, EXAMPLE_METHODS[method_name]
-        with self._leased(target) as version:
+        with self._lease(target) as version:
             if name not in version.signatures:
                 raise ServingError(f"No signature was found with the name: {name}")
             check_signature(version.signature_defs[name], method)
-            answered = self._run(version, target, api, name, serialized_examples(examples))
-            return version.version, method.result(answered)
+            outputs = self._run(version, target, api, name, serialized_examples(examples))
+            return version.version, method.result(outputs)
 
     def _run(self, version: LoadedVersion, target: Target, api: str, signature: str, inputs: Arrays) -> Arrays:
         check_arrays(inputs, self._max_text_bytes)
@@ -230,19 +247,19 @@ class Service:
         with self.metrics.runtime(target.name, api):
             return version.answer(signature, inputs, target.timeout, target.cancellation)
 
-    def _leased(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
+    def _lease(self, target: Target) -> contextlib.AbstractContextManager[LoadedVersion]:
         if not target.name:
             raise ServingError("ModelSpec has no name specified.")
         return self.manager.lease(target.name, target.version, target.label)
 
 
 def unknown_signature(name: str) -> ServingError:
-    """Returns what gRPC's Predict says of a signature that there is not."""
+    """Returns the error of gRPC's Predict for an unknown signature."""
     return ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
 
 
 def unknown_signature_of_rest(name: str) -> ServingError:
-    """Returns what REST's predict says of a signature that there is not."""
+    """Returns the error of REST's predict for an unknown signature."""
     return ServingError(f'Serving signature name: "{name}" not found in signature def')
 
 

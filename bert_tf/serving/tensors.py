@@ -1,4 +1,4 @@
-"""Tensors of gRPC messages: checked before anything is made of them, and written as TF Serving writes them."""
+"""Reads and checks tensors of gRPC messages, and writes them in TF Serving's form."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from tensorflow.core.framework import tensor_pb2
 
 from bert_tf.serving.errors import ServingError
 
-# A message of a few bytes may declare any shape.
+# Maximum number of values of a tensor; a message of a few bytes may declare any shape.
 MAX_VALUES = 2**22
-# Memory follows rows, and one request of the largest size could hold millions of them.
+# Maximum number of rows of a request. Memory grows with rows, and a request of the largest size could hold millions.
 MAX_ROWS = 128
-# Values that a message may declare without holding them: as many as `MAX_ROWS` rows of 1,024 tokens have.
+# Values that a message may declare without containing them: those of `MAX_ROWS` rows with 1,024 tokens.
 MAX_REPEATED = 2**17
-# Of inputs; signatures have three at most. TensorFlow 2.21 ends the process where an array of strings has 33 or more.
+# Maximum rank of inputs; signatures use at most three. TensorFlow 2.21 aborts for string arrays of rank 33 or more.
 MAX_RANK = 8
-# Of one text. The tokenizer takes some 50 bytes for a byte of punctuation, and a model reads the first few thousand.
+# Maximum bytes of one text. The tokenizer uses about 50 bytes of memory for each byte of punctuation, and a model reads
+# only the first few thousand bytes.
 MAX_TEXT_BYTES = 2**20
-# Bytes of all texts of a request, as a multiple of those of one.
+# Maximum bytes of all texts of a request, as a multiple of the maximum of one text.
 _MAX_TEXTS = 4
-# Names that a request may have beyond those of the signature, to be listed in the error.
+# Maximum number of unknown input names that an error lists.
 _MAX_EXTRA_NAMES = 32
-# Where a TensorProto keeps values of a type.
+# Fields of a TensorProto by dtype.
 _FIELDS = {
     tf.float32: "float_val",
     tf.int32: "int_val",
@@ -36,15 +37,15 @@ _FIELDS = {
 
 
 def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> np.ndarray:
-    """Returns the values of a message; where it has fewer than its shape, the last is repeated, as TensorFlow does.
+    """Returns the values of a message. If there are fewer than its shape has, the last is repeated, as in TensorFlow.
 
     Args:
-        proto: from a request.
-        spec: what the signature wants; only its type is looked at, shapes are the graph's affair.
-        name: of the input.
+        proto: tensor of a request.
+        spec: input of the signature; only the dtype is checked here, the graph checks the shape.
+        name: name of the input.
 
     Raises:
-        ServingError: for another type, or what is no tensor.
+        ServingError: for another dtype or an invalid tensor.
     """
     try:
         dtype = tf.dtypes.as_dtype(proto.dtype)
@@ -58,7 +59,7 @@ def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> n
     if any(size < 0 for size in shape):
         raise _unparsed(name, f"its shape has negative sizes: {shape}")
     size = math.prod(shape)
-    # A size of 0 makes nothing of the other sizes, which numpy multiplies all the same.
+    # The other sizes are checked even if one is 0, because NumPy multiplies them.
     if max(size, *shape, 0) > MAX_VALUES or len(shape) > MAX_RANK:
         rule = f"it must have at most {MAX_RANK} dimensions and {MAX_VALUES} values"
         raise _unparsed(name, f"{rule}. Received: {shape[:MAX_RANK]}")
@@ -71,17 +72,20 @@ def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> n
 
 
 def check_rank(rank: int, name: str) -> None:
-    """Refuses an input of too many dimensions. Raises ServingError."""
+    """Raises ServingError for an input with too many dimensions."""
     if rank > MAX_RANK:
         raise ServingError(f"input {name}: a tensor must have at most {MAX_RANK} dimensions")
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
-    """Refuses inputs of too many dimensions or too long texts. Raises ServingError.
+    """Checks the number of dimensions and the lengths of texts.
 
     Args:
         arrays: inputs by name, strings as objects of bytes.
-        max_text_bytes: of one text; all of a request may have four times as many.
+        max_text_bytes: maximum bytes of one text; all texts of a request may have four times as many.
+
+    Raises:
+        ServingError: for an input with too many dimensions, or texts that are too long.
     """
     total = 0
     for name, array in arrays.items():
@@ -103,13 +107,13 @@ def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
 
 
 def check_rows(rows: int = 0) -> None:
-    """Refuses a request of too many rows. Raises ServingError."""
+    """Raises ServingError for a request with too many rows."""
     if rows > MAX_ROWS:
         raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {rows}")
 
 
 def check_names(received: Collection[str], expected: Collection[str]) -> None:
-    """Refuses inputs that are not those of a signature. Raises ServingError in TF Serving's words."""
+    """Checks input names against a signature. Raises ServingError with TF Serving's message."""
     if len(received) > len(expected) + _MAX_EXTRA_NAMES:
         names = ",".join(sorted(expected))
         raise ServingError(f"input size does not match signature: {len(received)}!={len(expected)} len({{{names}}})")
@@ -125,7 +129,7 @@ def check_names(received: Collection[str], expected: Collection[str]) -> None:
 
 
 def tensor_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """Returns the message of an array, its values in the field of their type.
+    """Returns an array as a message, with the values in the field of their dtype.
 
     Args:
         array: float32, int32, int64, bool, or strings as objects of bytes.
@@ -143,20 +147,20 @@ def _values(proto: tensor_pb2.TensorProto, dtype: tf.DType, size: int, name: str
         if len(proto.tensor_content) % dtype.size:
             raise _unparsed(name, f"tensor_content has {len(proto.tensor_content)} bytes, of {dtype.size} each")
         return np.frombuffer(proto.tensor_content, dtype.as_numpy_dtype)
-    listed = getattr(proto, _FIELDS[dtype])[:size]
-    values = np.empty(len(listed), object if dtype == tf.string else dtype.as_numpy_dtype)
-    values[:] = listed
+    field_values = getattr(proto, _FIELDS[dtype])[:size]
+    values = np.empty(len(field_values), object if dtype == tf.string else dtype.as_numpy_dtype)
+    values[:] = field_values
     return values
 
 
 def _filled(values: np.ndarray, size: int, dtype: tf.DType) -> np.ndarray:
     if len(values) >= size:
         return values[:size]
-    nothing = b"" if dtype == tf.string else 0
+    default = b"" if dtype == tf.string else 0
     filled = np.empty(size, values.dtype)
     filled[: len(values)] = values
-    # An array of one value: numpy copies a string for each place that it is given to by itself.
-    filled[len(values) :] = values[-1:] if len(values) else nothing
+    # An array of one value: NumPy would copy a bare string for each element.
+    filled[len(values) :] = values[-1:] if len(values) else default
     return filled
 
 

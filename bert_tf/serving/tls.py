@@ -1,4 +1,4 @@
-"""Certificate and key of a server."""
+"""TLS certificate and key of a server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class TlsFiles:
     """A certificate and its key.
 
     Args:
-        certificate: PEM file of the certificate, followed by those of the authorities between it and the root.
-        key: PEM file of the private key, without a passphrase.
+        certificate: PEM file with the certificate, followed by those of the intermediate authorities.
+        key: PEM file with the private key, without a passphrase.
 
     Raises:
-        ConfigError: where they are not PEM files, or do not belong together.
-        OSError: where they cannot be read.
+        ConfigError: if they are not PEM files, or the key does not match the certificate.
+        OSError: if they cannot be read.
     """
 
     certificate: Path
@@ -29,7 +29,7 @@ class TlsFiles:
 
     def __post_init__(self) -> None:
         try:
-            # An empty passphrase instead of none: OpenSSL would ask for one on the terminal.
+            # An empty passphrase, because without one OpenSSL would prompt on the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
         except ssl.SSLError as error:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""One preset and one exported model of each kind, shared by all tests of this folder."""
+"""Fixtures with one preset and one exported model of each kind, shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bert_tf.export.verify import check as verify
 
 
 def verified_here(staging: Path) -> dict[str, Any]:
-    """What `saved_model._verified` does, without the seconds that a fresh process takes to import TensorFlow."""
+    """Does the same as `saved_model._verified` in this process, without the seconds for importing TensorFlow again."""
     verdict = verify.verify(staging, staging / verify.RECORDING)._asdict()
     if failures := verdict.pop("failures"):
         raise RuntimeError("\n".join(failures))
@@ -36,9 +36,9 @@ def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def exported(presets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A function from kind to the folder of its version 1, exported on first use by one of the test processes.
+    """Returns a function from kind to the folder of its version 1, which one test process exports on first use.
 
-    The pre-trained model is verified in a fresh process, as always; the others here.
+    The pre-trained model is verified in a new process, as always, and the others in this process.
     """
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "saved_models"
@@ -72,12 +72,12 @@ def _listening(app: Starlette, **options: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def listening() -> Callable[..., contextlib.AbstractContextManager[str]]:
-    """A function that serves an application to a block, which gets its address."""
+    """Returns a function that serves an application during a block, and yields its address."""
     return _listening
 
 
 @pytest.fixture
 def quick_verification(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets exports verify in this process."""
+    """Lets exports be verified in this process."""
     monkeypatch.setattr(saved_model, "_verified", verified_here)
     yield

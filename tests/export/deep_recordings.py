@@ -1,8 +1,8 @@
-"""`python deep_recordings.py FOLDER`: records answers of deep models with weights of the size that training gives them.
+"""`python deep_recordings.py FOLDER` records outputs of deep models with weights as large as trained ones.
 
-Every kind of preset has 6 layers, others 12 and 24. Logits reach 10 and more, and rows hold 2 to 24 tokens, padded.
-For each model FOLDER gets the recorded answers of the layers as they are exported, in each precision; in float32 also
-those of the layers as trained (`trained`), and of an export of which one layer computes something else (`broken`).
+Each kind of preset has 6 layers, some have 12 and 24. Logits reach 10 and more, and padded rows hold 2 to 24 tokens.
+For each model, FOLDER gets the recorded outputs of the exported layers in each precision. In float32 it also gets those
+of the layers as trained (`trained`), and of an export with one wrong layer (`broken`).
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def save_deep_preset(kind: str, layers: int, directory: Path) -> Path:
 
 
 def break_a_layer(model: keras.Model) -> None:
-    """Takes away what the feed-forward network of the middle layer adds."""
+    """Sets the output kernel of the middle layer's feed-forward network to zero."""
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, TransformerLayer)]
     kernel = layers[len(layers) // 2].outer.weights[0]
     kernel.assign(keras.ops.zeros_like(kernel))
 
 
 def distinct(signatures: Signatures) -> Signatures:
-    """Returns the signatures without those that give the answers of others in another form."""
+    """Returns the signatures without those that return the outputs of others in another form."""
     endpoints = {name: signatures.endpoints[name] for name in (DEFAULT_SIGNATURE, IDS_SIGNATURE)}
     kind = type(signatures)
     signatures.__class__ = type(kind.__name__, (kind,), {"endpoints": endpoints})

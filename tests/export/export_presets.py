@@ -49,7 +49,7 @@ def make_model(kind: str, config: BertConfig) -> keras.Model:
 
 
 def make_preset(kind: str, directory: Path) -> Path:
-    """Writes a preset of one of `KINDS`, its weights large enough for answers to differ."""
+    """Writes a preset of one of `KINDS`, with weights large enough for different outputs."""
     keras.utils.set_random_seed(KINDS.index(kind))
     config = BertConfig(
         vocabulary_size=len(VOCABULARY),

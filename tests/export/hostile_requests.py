@@ -1,9 +1,9 @@
-"""Sends hostile tensors to exported models; a program of its own, because a crash must not end the tests.
+"""Sends hostile tensors to exported models, as a separate program, because a crash must not end the tests.
 
 `python hostile_requests.py KIND=FOLDER...` (version folders) prints one JSON object: "route/kind/signature/case" ->
-{"error": name, "message": ...} or {"shapes": {output: shape}}. Every case goes two ways: through the signature that
-`tf.saved_model.load` gives (what our server does), and through a session fed as TF Serving feeds one, without Python's
-look at the shapes.
+{"error": name, "message": ...} or {"shapes": {output: shape}}. Each case takes two routes: through the signature of
+`tf.saved_model.load`, like the embedded server, and through a session that is fed as in TF Serving, without Python's
+check of the shapes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABEL = {"label": [0], "probabilities": [0, 3]}
 
 
 class Case(NamedTuple):
-    """One request. `error` is a part of the message, or None where there must be an answer of `shapes`."""
+    """One request. `error` is a part of the message, or None if the outputs must have `shapes`."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ def _texts(value: Any) -> np.ndarray:
 
 
 def _ids(**changes: Any) -> dict[str, np.ndarray]:
-    """Two rows of three sound ids, with `changes`."""
+    """Returns two rows of three valid ids, with `changes`."""
     inputs: dict[str, Any] = {
         "token_ids": [[2, 5, 3]] * 2,
         "segment_ids": [[0, 0, 1]] * 2,
@@ -244,7 +244,7 @@ def _layer_cases(kind: str) -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All requests."""
+    """Returns all requests."""
     embedded = {"pooled_output": [0, 16], "mean_output": [0, 16]}
     classified = {"logits": [0, 3], "probabilities": [0, 3]}
     return [
@@ -314,7 +314,7 @@ def _session_route(folder: str) -> Callable[[Case], dict[str, np.ndarray]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Runs every case both ways and prints the results."""
+    """Runs all cases on both routes and prints the results."""
     import tensorflow as tf
     import tensorflow_text  # noqa: F401
 

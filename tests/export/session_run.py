@@ -1,8 +1,8 @@
-"""`python session_run.py FOLDER NAMES`: plays a recording to a SavedModel through TensorFlow's C API alone.
+"""`python session_run.py FOLDER NAMES` runs a recording on a SavedModel through TensorFlow's C API alone.
 
-As near to TF Serving as the wheels come: its loader, its sessions, and tensorflow-text's operations as libraries. No
-Python of TensorFlow's or tensorflow-text's is imported. NAMES is a JSON file of signature -> `inputs` and `outputs` ->
-name -> name of the tensor. Status 1, and the reasons on stderr, where an answer differs.
+This is as close to TF Serving as the wheels allow: its loader, its sessions, and tensorflow-text's operations as
+libraries, without the Python packages of TensorFlow and tensorflow-text. NAMES is a JSON file of signature -> `inputs`
+and `outputs` -> name -> name of the tensor. If an output differs, it exits with status 1 and the reasons on stderr.
 """
 
 from __future__ import annotations

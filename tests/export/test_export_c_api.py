@@ -1,4 +1,4 @@
-"""Every kind of export, loaded and run by TensorFlow's C API: without Python's TensorFlow, as TF Serving does."""
+"""All kinds of exports, loaded and run by TensorFlow's C API without its Python package, as in TF Serving."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_a_session_of_the_c_api_answers_as_recorded(kind: str, exported: Callabl
     command = [sys.executable, session_run.__file__, str(folder), str(names)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-2000:]
-    # A batch and an empty one of each.
+    # A batch and an empty batch for each signature.
     assert json.loads(result.stdout) == {"signatures": sorted(of_signature), "cases": 2 * len(of_signature)}

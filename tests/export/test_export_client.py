@@ -13,7 +13,7 @@ from bert_tf.client import PredictError, predict
 
 
 class _Canned(BaseHTTPRequestHandler):
-    """Answers every POST with the server's `canned` status and body, and keeps what it was sent."""
+    """Answers each POST with the server's `canned` status and body, and stores the requests."""
 
     server: Any
 

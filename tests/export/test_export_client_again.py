@@ -1,4 +1,4 @@
-"""What may be sent again is, and only that; REST and gRPC give the same rows."""
+"""The client retries only requests that may be retried; REST and gRPC return the same rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_tf.client.rest import RestClient
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Pauses between requests, which are not made."""
+    """Pauses between requests, recorded instead of slept."""
     made: list[float] = []
     monkeypatch.setattr(base.time, "sleep", made.append)
     return made

@@ -1,4 +1,4 @@
-"""Recordings of answers, and the comparison of other answers with them."""
+"""Recorded outputs, and the comparison of other outputs with them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_recording_without_tolerances_is_refused(tmp_path: Path) -> None:
     [
         (np.float32([1, 2]), np.float32([1, 2 + 1e-6]), 1e-5, ""),
         (np.float32([1, 2]), np.float32([1, 2.001]), 1e-5, "differs by 0.001, allowed is 1e-05"),
-        # A bound for each value: what has none is not compared.
+        # A tolerance for each value; values with infinite tolerance are not compared.
         (np.float32([[1, 2], [3, 9]]), np.float32([[1, 2.1], [3, 4]]), [[0.2, 0.2], [0.2, INF]], ""),
         (np.float32([[1, 2], [3, 9]]), np.float32([[1, 2.1], [3, 4]]), [[0.2], [0.3]], "differs by 5, allowed is 0.3"),
         (np.float32([np.nan]), np.float32([np.nan]), 0.0, ""),

@@ -1,4 +1,4 @@
-"""The files of `saved_models/` against TF Serving's message definitions, and the examples against our models."""
+"""Compares the files of `saved_models/` with TF Serving's message definitions, and the examples with our models."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from bert_tf.serving.server import ServerOptions, loaded_service
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 _TYPES = {"int64": 3, "bool": 8, "string": 9}
 
-# Messages that are in no package of Python's: message -> field -> (number, type); a type ending in `*` is repeated.
-# Only the fields that are used, of tensorflow_serving/config/monitoring_config.proto and
+# Messages that no Python package has: message -> field -> (number, type); a type ending in `*` is repeated.
+# Only the fields in use, from tensorflow_serving/config/monitoring_config.proto and
 # tensorflow_serving/servables/tensorflow/session_bundle_config.proto.
 MESSAGES = {
     "Value": {"value": (1, "int64")},
@@ -53,7 +53,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 
 def parse(file: str, message: str) -> Any:
-    """Reads a configuration strictly: an unknown field or a value of another type is an error."""
+    """Parses a configuration strictly: an unknown field or a value of another type is an error."""
     kind = message_factory.GetMessageClass(_pool().FindMessageTypeByName(message))
     return text_format.Parse((SAVED_MODELS / file).read_text(encoding="utf-8"), kind())
 

@@ -1,6 +1,6 @@
-"""The conformance suite against the embedded server, and against one that answers wrongly.
+"""Runs the conformance suite on the embedded server, and on one with wrong responses.
 
-`python -m bert_tf.export.conformance` runs the same against any server.
+`python -m bert_tf.export.conformance` runs the same suite on any server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bert_tf.serving.server import ServerOptions, loaded_service
 
 @contextlib.contextmanager
 def served(folder: Path, listening: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Serves a version on both ports, and gives their addresses."""
+    """Serves a version on both ports, and yields their addresses."""
     options = ServerOptions(poll_seconds=0, warm_up=False)
     with loaded_service([ServedModel(folder.parent.name, folder.parent)], options) as service:
         grpc = create_grpc_server(service, GrpcOptions())
@@ -55,7 +55,7 @@ def test_the_embedded_server_conforms(
 
 
 class _Wrong(BaseHTTPRequestHandler):
-    """Answers everything with status 200 and nothing."""
+    """Answers all requests with status 200 and an empty body."""
 
     def do_POST(self) -> None:
         self.send_response(200)
@@ -86,4 +86,4 @@ def test_a_server_that_answers_wrongly_is_found_out(
 def test_an_address_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         conformance.main([str(tmp_path)])
-    assert "--rest, --grpc or both must be given" in capsys.readouterr().err
+    assert "at least one of --rest and --grpc is required" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Deep models with logits of trained size: tolerances allow rounding errors, and nothing else.
+"""Deep models with logits as large as trained ones: tolerances allow only rounding errors.
 
-Two processes record the answers of the same models, one with oneDNN and one without.
+Two processes record the outputs of the same models, one with oneDNN and one without.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALL = [(*model, precision) for model, precisions in MODELS.items() for precision
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """What was recorded without oneDNN, and with it."""
+    """Recordings without oneDNN and with it."""
     folders = [tmp_path_factory.mktemp(f"onednn{switch}-") for switch in "01"]
     processes = [
         subprocess.Popen(
@@ -61,7 +61,7 @@ def test_answers_with_and_without_onednn_are_the_same(
     without, with_onednn = (recorded(folder, f"{kind}-{layers}-{precision}") for folder in folders)
     assert faults(with_onednn, without) == []
     assert faults(without, with_onednn) == []
-    # Otherwise the two processes computed alike, and the test would show nothing.
+    # Otherwise the two processes have identical results, and the test has no meaning.
     different = [
         np.abs(one.outputs[name] - other.outputs[name]).max(initial=0)
         for one, other in zip(without, with_onednn, strict=True)
@@ -100,5 +100,5 @@ def test_logits_are_as_large_as_trained_ones_and_predictions_are_compared(
         if values.dtype == object:
             compared = np.broadcast_to(answer.tolerances[name], values.shape) == 0
             assert compared.mean() > 0.5
-    # Rows of several lengths: some of each row but the longest is padding.
+    # Rows of several lengths: all except the longest are padded.
     assert (ids.inputs["padding_mask"].sum(axis=1) < ids.inputs["padding_mask"].shape[1]).sum() >= 3

@@ -1,4 +1,4 @@
-"""The compose file and the Kubernetes manifest against the configurations that they hand on; neither is run."""
+"""Compares the compose file and the Kubernetes manifest with the configurations that they pass on; neither is run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_both_run_the_same_server() -> None:
         {name: PurePosixPath(value).name for name, value in flags_of(arguments).items()}
         for arguments in (serving["command"], CONTAINER["args"])
     )
-    # Kubernetes replaces servers when models.config changes; nothing has to be looked for.
+    # Kubernetes replaces servers when models.config changes, so the file is not polled.
     del compose["model_config_file_poll_wait_seconds"]
     assert compose == kubernetes
 
@@ -138,7 +138,7 @@ def test_prometheus_reads_what_monitoring_turns_on() -> None:
 
 
 class Status(BaseHTTPRequestHandler):
-    """Answers status requests as TF Serving does."""
+    """Answers status requests like TF Serving."""
 
     state = "AVAILABLE"
 
@@ -154,12 +154,12 @@ class Status(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Suppresses log messages."""
 
 
 @pytest.fixture
 def server() -> Iterator[int]:
-    """The port of a server of states."""
+    """The port of a server that reports model states."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Status) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         yield serving.server_address[1]
@@ -172,7 +172,7 @@ def test_the_health_check_asks_for_an_available_version(
 ) -> None:
     kind, *command = COMPOSE["services"]["serving"]["healthcheck"]["test"]
     assert kind == "CMD"
-    # Compose would put a variable of the environment in its place.
+    # Compose would replace it with an environment variable.
     assert not any("$" in word for word in command)
     monkeypatch.setattr(Status, "state", state)
     port = server if state else 1

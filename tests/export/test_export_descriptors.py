@@ -1,4 +1,4 @@
-"""The messages as a file, for clients without stubs, and the example requests that are made with it."""
+"""The descriptor file for clients without stubs, and the example requests that use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METHODS = {
     "get_model_status": (MODEL, "GetModelStatus", get_model_status_pb2.GetModelStatusRequest),
 }
 FILES = sorted(EXAMPLES.iterdir())
-# What answers each request that asks for answers.
+# Kind of model for each request that returns predictions.
 KINDS = {
     "predict": "classifier",
     "predict_stable": "classifier",
@@ -41,13 +41,13 @@ KINDS = {
 
 
 def method_of(path: Path) -> tuple[str, str, Any]:
-    """Service, method and request of an example, whose name begins with the method's."""
+    """Returns service, method and request of an example, whose file name begins with the method."""
     return METHODS[path.stem if path.stem in METHODS else path.stem.split("_")[0]]
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> descriptor_pool.DescriptorPool:
-    """What a client knows that has nothing but the file."""
+    """The descriptors of a client that has only the file."""
     path = tmp_path_factory.mktemp("descriptors") / "serving.protoset"
     assert main([str(path)]) == 0
     known = descriptor_pool.DescriptorPool()
@@ -71,7 +71,7 @@ def test_a_request_is_made_of_json_and_the_file_alone(path: Path, pool: descript
 
 def test_every_method_has_an_example_and_every_answer_can_be_read(pool: descriptor_pool.DescriptorPool) -> None:
     assert {method_of(path)[1] for path in FILES} == {method for _, method, _ in METHODS.values()}
-    # What an Any holds is named nowhere in the answer's own description.
+    # The description of the response does not name the message in an Any.
     assert pool.FindMessageTypeByName("tensorflow.serving.SignatureDefMap")
     for service in (PREDICTION, MODEL):
         for method in pool.FindServiceByName(service).methods:

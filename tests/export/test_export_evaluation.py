@@ -1,4 +1,4 @@
-"""Official figures through an exported graph."""
+"""Official metrics of an exported graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations an export may need."""
+"""Allowed operations of an export."""
 
 from __future__ import annotations
 

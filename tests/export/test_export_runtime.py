@@ -1,4 +1,4 @@
-"""A served model needs TensorFlow and tensorflow-text's operations, and leaves the rest to who asks for it."""
+"""A served model needs only TensorFlow and tensorflow-text's operations."""
 
 from __future__ import annotations
 

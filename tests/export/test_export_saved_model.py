@@ -69,7 +69,7 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     card = json.loads((folder / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
     assert card["kind"] == load_preset(presets[kind]).kind
     assert card["labels"] == TASKS.get(kind, {}).get("labels")
-    # Another test process may have exported it, from a preset of its own.
+    # Another test process may have exported it, from its own preset.
     assert Path(card["source_preset"]).name == presets[kind].name
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
@@ -98,7 +98,7 @@ def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exporte
     stored = sorted(tuple(shapes[name]) for name, dtype in types.items() if dtype == tf.float32)
     arranged = load_in_precision(presets["classifier"], "float32", arranged=True).model
     assert stored == sorted(tuple(weight.shape) for weight in arranged.weights)
-    # None of so small a model is padded.
+    # The kernels of such a small model are not padded.
     assert arranged.count_params() == load_preset(presets["classifier"]).model.count_params()
 
 
@@ -106,7 +106,7 @@ def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exporte
 def test_all_signatures_call_one_encoder(kind: str, times: int, presets: dict[str, Path], exported: Exported) -> None:
     functions = read_meta_graph(exported(kind)).graph_def.library.function
     products = sum(node.op == "BatchMatMulV2" for function in functions for node in function.node_def)
-    # Two in a layer; a masked language model has the encoder alone as well.
+    # Two in each layer; a masked language model also has the encoder alone.
     assert products == times * 2 * load_preset(presets[kind]).config.num_layers
     assert not [function.signature.name for function in functions if "grad" in function.signature.name]
 
@@ -276,7 +276,7 @@ def test_a_task_that_does_not_fit_is_refused(
 
 
 def test_a_model_directory_that_is_something_else_is_refused(presets: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nothing but versions. Received: config.json, "):
+    with pytest.raises(ValueError, match=r"contain only versions. Received: config.json, "):
         export_preset(presets["backbone"], presets["backbone"])
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="must be a directory"):

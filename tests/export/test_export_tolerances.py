@@ -1,4 +1,4 @@
-"""Bounds on rounding errors: their size, and the ties that follow from them."""
+"""Bounds on rounding errors, and the resulting ties."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_bounds_grow_with_depth_and_width_and_follow_the_precision() -> None:
 
 
 def perturbed(seed: int, error: float, size: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Softmax of logits up to 12, and of the same logits each off by at most `error`."""
+    """Returns the softmax of logits up to 12, and of the same logits with errors up to `error`."""
     rng = np.random.default_rng(seed)
     logits = rng.uniform(-12, 12, (200, size))
     off = logits + rng.choice([-error, error], logits.shape)
@@ -106,9 +106,9 @@ def test_a_text_at_two_places_may_be_found_at_either() -> None:
     ("texts", "odds", "probabilities", "is_open", "probabilities_are_open"),
     [
         (["cat", "", "dog", ""], 3.0, [0.7, 0.2, 0.1, 0.0], False, False),
-        # Near the threshold either is the answer.
+        # Near the threshold, both answers are possible.
         (["cat", "", "dog", ""], 0.01, [0.7, 0.2, 0.1, 0.0], True, False),
-        # "" may leave the n best, of which there are three.
+        # "" may drop out of the three best.
         (["cat", "dog", "", ""], 3.0, [0.7, 0.2, 0.1, 0.0], False, True),
         (["cat", "dog", "mat", ""], 3.0, [0.5, 0.3, 0.1001, 0.1], False, True),
         (["cat", "dog", "mat", ""], 3.0, [0.5, 0.3, 0.15, 0.05], False, False),

@@ -1,4 +1,4 @@
-"""Version folders: numbers with leading zeros, duplicates, and what is no version."""
+"""Version folders: numbers with leading zeros, duplicates, and other folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_numbers_may_have_leading_zeros(tmp_path: Path) -> None:
     assert versions(tmp_path) == [2, 6, 10]
     assert [folder.name for folder in version_folders(tmp_path)[6]] == ["006", "00000006"]
     assert latest_version(tmp_path).name == "010"
-    with pytest.raises(ValueError, match="nothing but versions. Received: 12, 9223372036854775808, x"):
+    with pytest.raises(ValueError, match="contain only versions. Received: 12, 9223372036854775808, x"):
         check_model_dir(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Requests that are played to a version before it is served."""
+"""Warm-up requests of a version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_sample_has_one_row_of_the_fewest_tokens(kind: str, presets: dict[st
     assert {len(sample[name]) for name in (*names, "examples", "inputs")} == {1}
     columns = [sample[name].reshape(1, -1)[:, 0] for name in names]
     encoded = signatures.encode(*map(tf.constant, columns), keep_mask_token=True)["token_ids"]
-    # What the number of texts leaves over stays empty.
+    # The remaining positions stay empty.
     assert SHORTEST_SEQUENCE - 2 <= encoded.shape[1] <= SHORTEST_SEQUENCE
     assert (kind == "pretrainer") == (b"[MASK]" in sample[names[0]].reshape(-1)[0])
 
@@ -81,10 +81,10 @@ def test_logs_of_other_requests_are_refused_and_a_version_may_have_none(folder: 
 
 def test_versions_without_requests_need_no_package_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bert_tf.export.warmup", None)
-    assert verify._played({}, folder) == (0, [])
+    assert verify._run_warmup({}, folder) == (0, [])
     write_warmup(folder / WARMUP, "name", [])
     with pytest.raises(ImportError, match=r"bert_tf\.export\.warmup"):
-        verify._played({}, folder)
+        verify._run_warmup({}, folder)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`python -m bert_tf.export.conformance`: Runs `suite`."""
+"""`python -m bert_tf.export.conformance` runs `suite`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What `bert_tf.export.conformance.suite` sends, as bytes and messages of its own making: no client in between."""
+"""Requests of `bert_tf.export.conformance.suite`, built as raw JSON and messages without the package's client."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _SIGNATURE_DEF = "signature_def"
 
 
 class RestServer:
-    """A model behind REST.
+    """A model version that is served over REST.
 
     Args:
         address: http://HOST:PORT.
-        name: of the model.
-        version: that is asked.
+        name: name of the model.
+        version: version number.
     """
 
     def __init__(self, address: str, name: str, version: int) -> None:
@@ -45,7 +45,7 @@ class RestServer:
         self.url = f"{address}/v1/models/{name}/versions/{version}"
 
     def send(self, path: str, body: bytes | None) -> tuple[int, Any]:
-        """Returns status and JSON of an answer; POST where there is a body."""
+        """Sends a POST request if there is a body, else GET; returns the status and the parsed JSON."""
         try:
             with urllib.request.urlopen(urllib.request.Request(path, body), timeout=TIMEOUT_SECONDS) as response:
                 return response.status, json.load(response)
@@ -53,48 +53,48 @@ class RestServer:
             return error.code, json.load(error)
 
     def columns(self, signature: str, inputs: Tensors) -> Tensors:
-        """Predicts from columns."""
+        """Predicts from inputs in column format."""
         values = {name: _json(array) for name, array in inputs.items()}
-        answer = self._posted("predict", {"inputs": values, "signature_name": signature})["outputs"]
+        answer = self._post("predict", {"inputs": values, "signature_name": signature})["outputs"]
         return _arrays(answer, self._outputs(signature))
 
     def rows(self, signature: str, inputs: Tensors) -> Tensors:
-        """Predicts from rows."""
+        """Predicts from inputs in row format."""
         rows = [dict(zip(inputs, row, strict=True)) for row in zip(*map(_json, inputs.values()), strict=True)]
-        answer = self._posted("predict", {"instances": rows, "signature_name": signature})["predictions"]
+        answer = self._post("predict", {"instances": rows, "signature_name": signature})["predictions"]
         names = self._outputs(signature)
         if len(names) == 1:
             return _arrays(answer, names)
         return _arrays({name: [row[name] for row in answer] for name in answer[0]}, names)
 
     def examples(self, signature: str, inputs: Tensors) -> Tensors:
-        """Classifies or regresses."""
+        """Runs Classify or Regress."""
         examples = [_features(tf.train.Example.FromString(row)) for row in inputs[CLASSIFY_INPUTS]]
         verb = "classify" if signature == CLASSIFY else "regress"
-        results = self._posted(verb, {"examples": examples, "signature_name": signature})["results"]
+        results = self._post(verb, {"examples": examples, "signature_name": signature})["results"]
         if verb == "regress":
             return {"outputs": np.array(results, np.float32)}
         classes = np.array([[label.encode() for label, _ in row] for row in results], object)
         return {"classes": classes, "scores": np.array([[score for _, score in row] for row in results], np.float32)}
 
     def status(self) -> str:
-        """Returns what is wrong with the version's status."""
+        """Returns a description of a wrong version status; empty if it is right."""
         status, answer = self.send(self.url, None)
         expected = [{"version": str(self.version), "state": "AVAILABLE"}]
-        found = [{key: state[key] for key in ("version", "state")} for state in answer["model_version_status"]]
-        return "" if (status, found) == (200, expected) else f"{status} {answer}"
+        states = [{key: state[key] for key in ("version", "state")} for state in answer["model_version_status"]]
+        return "" if (status, states) == (200, expected) else f"{status} {answer}"
 
     def metadata(self, signatures: set[str]) -> str:
-        """Returns what is wrong with the version's metadata."""
+        """Returns a description of wrong version metadata; empty if it is right."""
         _, answer = self.send(f"{self.url}/metadata", None)
-        found = set(answer["metadata"]["signature_def"]["signature_def"]) - {"__saved_model_init_op"}
-        return "" if found == signatures else f"signatures {sorted(found)}; expected {sorted(signatures)}"
+        names = set(answer["metadata"]["signature_def"]["signature_def"]) - {"__saved_model_init_op"}
+        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
 
     def _outputs(self, signature: str) -> list[str]:
         _, answer = self.send(f"{self.url}/metadata", None)
         return sorted(answer["metadata"]["signature_def"]["signature_def"][signature]["outputs"])
 
-    def _posted(self, verb: str, body: Any) -> Any:
+    def _post(self, verb: str, body: Any) -> Any:
         status, answer = self.send(f"{self.url}:{verb}", json.dumps(body).encode())
         if status != 200:
             raise RuntimeError(f"status {status}: {answer}")
@@ -102,8 +102,11 @@ class RestServer:
 
 
 def bad_rest_requests(server: RestServer) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yields requests that a server must refuse: what is wrong with each, and what asks and compares."""
-    for name, path, body, status, message in [*_of_nothing(server), *_of_no_request(f"{server.url}:predict")]:
+    """Yields requests that a server must reject: a name, and a function that sends the request and checks the error."""
+    for name, path, body, status, message in [
+        *_no_model_cases(server),
+        *_bad_body_cases(f"{server.url}:predict"),
+    ]:
         yield name, _refused_rest(server, path, body, status, message)
     for name, body in (("no examples", b"{}"), ("no example", b'{"examples": []}')):
         yield name, _refused_rest(server, f"{server.url}:classify", body, 400, "")
@@ -113,8 +116,8 @@ def bad_rest_requests(server: RestServer) -> Iterator[tuple[str, Callable[[], st
 RestCase = tuple[str, str, bytes | None, int, str]
 
 
-def _of_nothing(server: RestServer) -> list[RestCase]:
-    """Returns requests to models, versions and labels that are not there."""
+def _no_model_cases(server: RestServer) -> list[RestCase]:
+    """Returns requests to models, versions and labels that do not exist."""
     models, model = f"{server.address}/v1/models", f"{server.address}/v1/models/{server.name}"
     body = b'{"inputs": ["a"]}'
     latest = f"Servable not found for request: Latest({_NOT_THERE})"
@@ -129,8 +132,8 @@ def _of_nothing(server: RestServer) -> list[RestCase]:
     ]
 
 
-def _of_no_request(path: str) -> list[RestCase]:
-    """Returns bodies that are no predict request."""
+def _bad_body_cases(path: str) -> list[RestCase]:
+    """Returns request bodies that are not valid predict requests."""
     none = 'Serving signature name: "none" not found in signature def'
     return [
         ("no JSON", path, b"{", 400, "JSON Parse error"),
@@ -148,21 +151,21 @@ def _of_no_request(path: str) -> list[RestCase]:
 
 def _refused_rest(server: RestServer, path: str, body: bytes | None, status: int, message: str) -> Callable[[], str]:
     def run() -> str:
-        found, answer = server.send(path, body)
-        if found == status and set(answer) == {"error"} and message in answer["error"]:
+        received, answer = server.send(path, body)
+        if received == status and set(answer) == {"error"} and message in answer["error"]:
             return ""
-        return f"{found} {answer}; expected {status} {message!r}"
+        return f"{received} {answer}; expected {status} {message!r}"
 
     return run
 
 
 class GrpcServer:
-    """A model behind gRPC.
+    """A model version that is served over gRPC.
 
     Args:
         address: HOST:PORT.
-        name: of the model.
-        version: that is asked.
+        name: name of the model.
+        version: version number.
     """
 
     def __init__(self, address: str, name: str, version: int) -> None:
@@ -172,13 +175,13 @@ class GrpcServer:
         self.name, self.version = name, version
 
     def about(self, request: Any, signature: str = "") -> Any:
-        """Returns a request with the model's name, version and signature in it."""
+        """Sets the model's name, version and signature in a request, and returns it."""
         request.model_spec.name, request.model_spec.signature_name = self.name, signature
         request.model_spec.version.value = self.version
         return request
 
     def predict(self, signature: str, inputs: Tensors) -> Tensors:
-        """Predicts."""
+        """Runs Predict."""
         request = self.about(predict_pb2.PredictRequest(), signature)
         for name, array in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
@@ -186,7 +189,7 @@ class GrpcServer:
         return {name: tf.make_ndarray(tensor) for name, tensor in outputs.items()}
 
     def examples(self, signature: str, inputs: Tensors) -> Tensors:
-        """Classifies or regresses."""
+        """Runs Classify or Regress."""
         kind = classification_pb2.ClassificationRequest if signature == CLASSIFY else regression_pb2.RegressionRequest
         request = self.about(kind(), signature)
         request.input.example_list.examples.extend(map(tf.train.Example.FromString, inputs[CLASSIFY_INPUTS]))
@@ -200,24 +203,24 @@ class GrpcServer:
         }
 
     def status(self) -> str:
-        """Returns what is wrong with the version's status."""
+        """Returns a description of a wrong version status; empty if it is right."""
         request = self.about(get_model_status_pb2.GetModelStatusRequest())
         [state] = self.models.GetModelStatus(request, timeout=TIMEOUT_SECONDS).model_version_status
         available = get_model_status_pb2.ModelVersionStatus.AVAILABLE
         return "" if (state.version, state.state) == (self.version, available) else str(state)
 
     def metadata(self, signatures: set[str]) -> str:
-        """Returns what is wrong with the version's metadata."""
+        """Returns a description of wrong version metadata; empty if it is right."""
         request = self.about(get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=[_SIGNATURE_DEF]))
         definitions = get_model_metadata_pb2.SignatureDefMap()
         response = self.prediction.GetModelMetadata(request, timeout=TIMEOUT_SECONDS)
         response.metadata[_SIGNATURE_DEF].Unpack(definitions)
-        found = set(definitions.signature_def) - {"__saved_model_init_op"}
-        return "" if found == signatures else f"signatures {sorted(found)}; expected {sorted(signatures)}"
+        names = set(definitions.signature_def) - {"__saved_model_init_op"}
+        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
 
 
 def bad_grpc_requests(server: GrpcServer) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yields requests that a server must refuse: what is wrong with each, and what asks and compares."""
+    """Yields requests that a server must reject: a name, and a function that sends the request and checks the error."""
     predict, codes = server.prediction.Predict, grpc.StatusCode
     nameless = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(signature_name="serving_default"))
     unknown = server.about(predict_pb2.PredictRequest())
@@ -264,13 +267,13 @@ def _refused_grpc(method: Callable[..., Any], request: Any, code: grpc.StatusCod
         except grpc.RpcError as error:
             right = error.code() == code and message in (error.details() or "")
             return "" if right else f"{error.code().name} {error.details()!r}; expected {code.name} {message!r}"
-        return f"it was answered; expected {code.name} {message!r}"
+        return f"no error; expected {code.name} {message!r}"
 
     return run
 
 
 def _json(array: np.ndarray) -> Any:
-    """Returns an array as lists, bytes as base64."""
+    """Returns an array as nested lists, bytes as base64."""
     if array.dtype != object:
         return array.tolist()
     encoded = np.empty(array.size, object)
@@ -279,7 +282,7 @@ def _json(array: np.ndarray) -> Any:
 
 
 def _arrays(answer: Any, names: list[str]) -> Tensors:
-    """Returns the columns of an answer, which is bare where there is one output."""
+    """Returns the columns of a response; a single output comes without its name."""
     columns = answer if len(names) > 1 else {names[0]: answer}
     arrays = {name: np.array(values) for name, values in columns.items()}
     return {
@@ -291,7 +294,7 @@ def _arrays(answer: Any, names: list[str]) -> Tensors:
 
 
 def _features(example: tf.train.Example) -> dict[str, Any]:
-    """Returns an example's features as classify and regress have them in JSON."""
+    """Returns an example's features in the JSON form of classify and regress."""
     return {
         name: [{"b64": base64.b64encode(value).decode()} for value in feature.bytes_list.value]
         for name, feature in example.features.feature.items()

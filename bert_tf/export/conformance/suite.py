@@ -1,9 +1,9 @@
-"""`python -m bert_tf.export.conformance FOLDER --rest URL --grpc HOST:PORT`: does a server answer as TF Serving does?
+"""`python -m bert_tf.export.conformance FOLDER --rest URL --grpc HOST:PORT` compares a server with TF Serving.
 
-Sends what an exported version recorded (assets.extra/recorded.npz) over REST, by rows and by columns, and over gRPC,
-and compares the answers; asks for status and metadata; and sends what is wrong, of which it knows the status, the code
-and, where a server's wording is part of its surface, the message. For the embedded server and for any TF Serving
-alike. Prints a line for each request that is not answered as expected; exit status 1 where there is one.
+Sends the recorded requests of an exported version (assets.extra/recorded.npz) over REST, in row and column format, and
+over gRPC, and compares the outputs. Requests status and metadata. Sends invalid requests and checks the HTTP status or
+gRPC code, and the message if its wording is part of the interface. Works with the embedded server and with TF Serving.
+Prints one line for each unexpected response; the exit status is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from bert_tf.export.verify.comparison import RECORDING, Case, Tensors, compare_o
 
 @dataclass(frozen=True)
 class Check:
-    """One thing a server is asked.
+    """One request to a server, with the check of its response.
 
     Args:
-        name: what, for people.
-        run: asks, and returns what is wrong with the answer; empty where nothing is.
+        name: readable name.
+        run: sends the request and returns a description of the fault; empty if there is none.
     """
 
     name: str
@@ -40,15 +40,15 @@ def checks(folder: Path, rest: RestServer | None, grpc: GrpcServer | None) -> It
     """Yields all checks of a served version.
 
     Args:
-        folder: the version, with its recording.
-        rest: where REST answers; None leaves it out.
-        grpc: where gRPC answers; None leaves it out.
+        folder: folder of the version, with its recording.
+        rest: REST server, or None to skip REST.
+        grpc: gRPC server, or None to skip gRPC.
     """
     signatures = set(signature_defs(folder)) - {"__saved_model_init_op"}
     cases, _ = read_recording(folder / RECORDING)
     for number, case in enumerate(cases):
         for way, ask in _ways(case.signature, case.inputs, rest, grpc):
-            yield Check(f"{way} {case.signature}, recording {number}", _compared(ask, case))
+            yield Check(f"{way} {case.signature}, recording {number}", _comparison(ask, case))
     if rest is not None:
         yield Check("REST status", rest.status)
         yield Check("REST metadata", lambda: rest.metadata(signatures))
@@ -67,11 +67,11 @@ Ask = Callable[[str, Tensors], Tensors]
 def _ways(
     signature: str, inputs: Tensors, rest: RestServer | None, grpc: GrpcServer | None
 ) -> Iterator[tuple[str, Ask]]:
-    """Yields the ways in which a server can be asked this."""
+    """Yields the interfaces and formats in which these inputs can be sent."""
     method = METHODS.get(signature, "").rpartition("/")[2]
     rows = {len(array) for array in inputs.values()}
     if rest is not None:
-        # JSON has no shape for an empty list of lists, and classify and regress have none for no example.
+        # JSON cannot represent the shape of an empty list of lists, and classify and regress need an example.
         empty = 0 in rows
         if not (empty and any(array.ndim > 1 for array in inputs.values())):
             yield "REST columns", rest.columns
@@ -85,13 +85,13 @@ def _ways(
             yield f"gRPC {method}", grpc.examples
 
 
-def _compared(ask: Ask, case: Case) -> Callable[[], str]:
+def _comparison(ask: Ask, case: Case) -> Callable[[], str]:
     def run() -> str:
-        found, expected = ask(case.signature, case.inputs), case.outputs
-        # An empty list of JSON has neither the shape nor the type of what it stands for.
+        outputs, expected = ask(case.signature, case.inputs), case.outputs
+        # An empty JSON list has neither shape nor dtype.
         shaped = {
             name: expected[name] if name in expected and expected[name].size == array.size == 0 else array
-            for name, array in found.items()
+            for name, array in outputs.items()
         }
         return "; ".join(f"{name}: {fault}" for name, _, fault in compare_outputs(shaped, case) if fault)
 
@@ -103,13 +103,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="the version that is served: saved_models/NAME/VERSION")
-    parser.add_argument("--rest", help="http://HOST:PORT")
-    parser.add_argument("--grpc", help="HOST:PORT")
-    parser.add_argument("--name", help="of the model on the server; default: NAME of the folder")
+    parser.add_argument("folder", type=Path, help="folder of the served version: saved_models/NAME/VERSION")
+    parser.add_argument("--rest", help="address of the REST interface: http://HOST:PORT")
+    parser.add_argument("--grpc", help="address of the gRPC interface: HOST:PORT")
+    parser.add_argument("--name", help="name of the model on the server; default: NAME of the folder")
     args = parser.parse_args(arguments)
     if not (args.rest or args.grpc):
-        parser.error("--rest, --grpc or both must be given")
+        parser.error("at least one of --rest and --grpc is required")
     folder = args.folder.resolve()
     name = args.name or folder.parent.name
     rest = RestServer(args.rest.rstrip("/"), name, int(folder.name)) if args.rest else None

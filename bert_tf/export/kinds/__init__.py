@@ -1,1 +1,1 @@
-"""What the SavedModels of each kind of preset answer."""
+"""SavedModel signatures of each kind of preset."""

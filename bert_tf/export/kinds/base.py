@@ -1,4 +1,4 @@
-"""What the signatures of all kinds of presets share.
+"""Base class of the signatures of all kinds of presets.
 
 Shape legend: B batch, S sequence.
 """
@@ -24,7 +24,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 DEFAULT_SIGNATURE, IDS_SIGNATURE, EXAMPLES_SIGNATURE = "serving_default", "ids", "serve_examples"
 EXAMPLES = "examples"
-# [CLS], a piece of each of two texts, two [SEP] and a little of what they say.
+# [CLS], one word piece for each of two texts, two [SEP], and a few more pieces.
 SHORTEST_SEQUENCE = 8
 
 Outputs = dict[str, tf.Tensor]
@@ -35,8 +35,8 @@ class Endpoint:
     """One signature.
 
     Args:
-        function: takes the tensors of `inputs`, in order; returns tensors by name.
-        inputs: specifications, each with the name that clients use.
+        function: takes the tensors of `inputs` in order and returns tensors by name.
+        inputs: input specifications, with the names that clients use.
     """
 
     function: Callable[..., Outputs]
@@ -44,42 +44,42 @@ class Endpoint:
 
 
 class Signatures(ABC):
-    """The signatures of one preset, as functions of tensors that a SavedModel can hold.
+    """Signatures of one preset, as tensor functions that a SavedModel can hold.
 
     Args:
         preset: model, vocabulary and task.
-        max_sequence_length: longest S. The task's or the model's where None.
+        max_sequence_length: largest S; defaults to that of the task, else of the model.
 
     Raises:
-        ConfigError: when the length is out of range, or task.json does not say what the answers need.
+        ConfigError: if the length is out of range, or task.json lacks a required field.
     """
 
     top_k: int | None = None
-    """Fill-mask: candidates for every [MASK]."""
+    """Fill-mask: number of candidates for each [MASK]."""
 
     labels: list[str] | None = None
-    """Names of the classes, where there are any."""
+    """Class names; None for models without classes."""
 
     tag_scheme: str | None = None
-    """Scheme of the tags of words, where there are any."""
+    """Tagging scheme; None for models that do not tag words."""
 
     texts: tuple[str, ...] = ()
     """Names of the inputs of `serving_default`."""
 
     by_token: tuple[str, ...] = ()
-    """Outputs of `ids` with values for every token, [B, S, ...]; those of padding have no meaning."""
+    """Outputs of `ids` with a value for each token, [B, S, ...]. Values at padding have no meaning."""
 
     outputs_of_tanh: tuple[str, ...] = ()
-    """Outputs that a tanh limits to -1 to 1."""
+    """Outputs of a tanh, between -1 and 1."""
 
     logits: tuple[str, ...] = ()
-    """Outputs of `ids` from which probabilities are computed."""
+    """Logits among the outputs of `ids`."""
 
     probabilities: tuple[str, ...] = ()
-    """Outputs that are a softmax of scores, or a mean of some."""
+    """Outputs that are a softmax of scores, or a mean of softmax values."""
 
     logits_of_score: int = 1
-    """Number of logits that are added up for a score."""
+    """Number of logits that are summed into a score."""
 
     score_differences: tuple[str, ...] = ()
     """Outputs that are the difference of two scores."""
@@ -93,11 +93,11 @@ class Signatures(ABC):
 
     @abstractmethod
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Answers `serving_default`, whose inputs nothing has looked at yet."""
+        """Computes the outputs of `serving_default` from unchecked inputs."""
 
     @abstractmethod
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
-        """Answers `ids`: token_ids, segment_ids, padding_mask, and what else `ids_inputs` names."""
+        """Computes the outputs of `ids` from token_ids, segment_ids, padding_mask and any further `ids_inputs`."""
 
     @property
     def text_inputs(self) -> tuple[tf.TensorSpec, ...]:
@@ -111,7 +111,7 @@ class Signatures(ABC):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The features of a tf.Example, by the names of the inputs of `serving_default`."""
+        """The features of a tf.Example, named after the inputs of `serving_default`."""
         return {name: tf.io.FixedLenFeature([], tf.string) for name in self.texts}
 
     @property
@@ -124,62 +124,63 @@ class Signatures(ABC):
         }
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns what `serving_default` answers to one row, as people read it and JSON holds it.
+        """Returns one row of `serving_default` outputs as a dictionary for people and JSON.
 
         Args:
-            outputs: of the row, by name.
+            outputs: outputs of the row, by name.
         """
         return {name: plain(values) for name, values in outputs.items()}
 
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
     ) -> dict[str, np.ndarray]:
-        """Returns the predictions that a rounding error may change, because two scores are almost equal.
+        """Returns the predictions that a rounding error may change because two scores are almost equal.
 
         Args:
             signature: name of the signature.
-            samples: its inputs, and those of all other signatures, by name.
-            outputs: its answer.
-            logit_error: the largest error of a logit.
+            samples: inputs of all signatures, by name.
+            outputs: outputs of the signature, by name.
+            logit_error: largest error of a logit.
 
         Returns:
-            By output, bool arrays that broadcast to it; outputs without such predictions may be missing.
+            Bool arrays by output name, each broadcastable to its output. Outputs without such predictions may be
+            missing.
         """
         del signature, samples, outputs, logit_error
         return {}
 
     def answer_examples(self, examples: tf.Tensor) -> Outputs:
-        """Answers `serve_examples`: what `serving_default` answers to the texts of serialized tf.Examples [B]."""
-        found = tf.io.parse_example(checked_examples(examples), dict(self.features))
-        return self.answer_once_traced(*(found[name] for name in self.texts))
+        """Computes the outputs of `serve_examples`: those of `serving_default` for serialized tf.Examples [B]."""
+        columns = tf.io.parse_example(checked_examples(examples), dict(self.features))
+        return self.answer_once_traced(*(columns[name] for name in self.texts))
 
     @functools.cached_property
     def run(self) -> Callable[[Outputs], Any]:
-        """The model as one function of the graph that all signatures call, so that a server loads it once."""
+        """The model as one graph function that all signatures share, so that a server loads it once."""
         return once_traced(self.model)
 
     @functools.cached_property
     def answer_once_traced(self) -> Callable[..., Outputs]:
-        """`answer` as one function of the graph, which all signatures of texts call."""
+        """`answer` as one graph function that all text signatures share."""
         return tf.function(self.answer, input_signature=self.text_inputs, autograph=False)
 
     def encode(self, *texts: tf.Tensor, keep_mask_token: bool = False) -> Outputs:
         """Returns token_ids, segment_ids and padding_mask [B, S] int32 of one or two string tensors [B].
 
-        S is that of the batch's longest text, at most `max_sequence_length`.
+        S is the length of the longest row in the batch, at most `max_sequence_length`.
 
         Args:
-            *texts: string tensors of rank 1 and one length.
-            keep_mask_token: whether a literal [MASK] is the mask token; otherwise it is text like any other.
+            *texts: string tensors of rank 1 and equal length.
+            keep_mask_token: True to read a literal [MASK] as the mask token, False to read it as text.
         """
         return self.packed([self.tokenizer.ids(text, keep_mask_token=keep_mask_token) for text in texts])
 
     def packed(self, segments: list[tf.RaggedTensor]) -> Outputs:
-        """Returns the rows of `encode` for one or two segments of ids, ragged (B, None) int32."""
+        """Packs one or two segments of ids, ragged (B, None) int32, into the rows of `encode`."""
         return never_empty(pack(segments, self.vocabulary, self.max_sequence_length))
 
     def checked(self, *ids: tf.Tensor) -> Outputs:
-        """Returns the model's three inputs by name, once they are known to be sound."""
+        """Returns the model's three inputs by name, with checks of shapes and values."""
         config = self.preset.config
         return checked_ids(
             *ids,
@@ -190,35 +191,35 @@ class Signatures(ABC):
 
 
 def once_traced(model: keras.Model) -> Callable[[Outputs], Any]:
-    """Returns a model of named inputs, without dropout, as one function of the graph."""
+    """Returns a model with named inputs as one graph function, without dropout."""
     inputs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in model.input.items()}
-    return tf.function(lambda given: model(given, training=False), input_signature=[inputs], autograph=False)
+    return tf.function(lambda tensors: model(tensors, training=False), input_signature=[inputs], autograph=False)
 
 
 def plain(values: np.ndarray | np.generic | bytes) -> Any:
-    """Returns numbers and texts as Python has them, bytes as UTF-8."""
-    found = values.tolist() if isinstance(values, np.ndarray | np.generic) else values
-    if isinstance(found, list):
-        return [plain(value) for value in found]
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
+    """Converts NumPy values to Python numbers and strings; bytes are decoded as UTF-8."""
+    python_value = values.tolist() if isinstance(values, np.ndarray | np.generic) else values
+    if isinstance(python_value, list):
+        return [plain(value) for value in python_value]
+    return python_value.decode("utf-8", "replace") if isinstance(python_value, bytes) else python_value
 
 
 def never_empty(rows: Outputs) -> Outputs:
-    """Returns the model's inputs (B, S) with at least two columns.
+    """Pads the model's inputs (B, S) to at least two columns.
 
-    An empty batch has no longest text; attention over no columns at all gives a batch of one.
+    An empty batch has no columns, and attention over zero columns returns a batch of one.
     """
     missing = tf.maximum(2 - tf.shape(rows[TOKEN_IDS])[1], 0)
     return {name: tf.pad(tensor, [[0, 0], [0, missing]]) for name, tensor in rows.items()}
 
 
 def matrix(name: str) -> tf.TensorSpec:
-    """Returns the specification of an input (B, any) int32."""
+    """Returns the specification of an int32 input (B, any)."""
     return tf.TensorSpec([None, None], tf.int32, name)
 
 
 def task_field(preset: Preset, name: str, default: int) -> int:
-    """Returns a positive number of task.json. Raises ConfigError where it is none."""
+    """Returns a positive integer from task.json. Raises ConfigError for any other value."""
     value = (preset.task or {}).get(name, default)
     if type(value) is not int or value < 1:
         raise ConfigError(f"task.json: `{name}` must be a positive integer. Received: {value!r}")
@@ -226,7 +227,7 @@ def task_field(preset: Preset, name: str, default: int) -> int:
 
 
 def class_labels(preset: Preset) -> list[str]:
-    """Returns the names of the model's classes. Raises ConfigError where task.json does not give them."""
+    """Returns the names of the model's classes. Raises ConfigError if task.json does not list them."""
     labels = (preset.task or {}).get("labels")
     classes = preset.model.num_classes
     if not isinstance(labels, list) or len(labels) != classes or not all(isinstance(n, str) for n in labels):

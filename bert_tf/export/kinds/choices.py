@@ -1,4 +1,4 @@
-"""The best of several continuations of a text.
+"""Signatures of multiple-choice models.
 
 Shape legend: B batch, N choices, S sequence.
 """
@@ -24,8 +24,8 @@ CHOICES = "choices"
 class ChoiceSignatures(Signatures):
     """`serving_default`: text [B] and choices [B, N] -> choice [B] int32, counted from 0, and probabilities [B, N].
 
-    Each choice makes a pair with the text: of SWAG, the text is `sent1`, a choice `sent2`, a space and an ending.
-    `ids` takes the rows of all choices, (B x N, S), and gives the logit of each, (B x N).
+    Each choice forms a pair with the text. For SWAG, the text is `sent1`; a choice is `sent2`, a space and an ending.
+    `ids` takes the rows of all choices, (B x N, S), and returns the logit of each row, (B x N).
     """
 
     texts = (TEXT, CHOICES)
@@ -39,7 +39,7 @@ class ChoiceSignatures(Signatures):
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """The text, and as many choices as in training where their number is known."""
+        """The text and its choices, a fixed number of them if task.json has `choices`."""
         count = (self.preset.task or {}).get("choices") or None
         of_row = tf.io.FixedLenFeature([count], tf.string) if count else None
         return {
@@ -48,7 +48,7 @@ class ChoiceSignatures(Signatures):
         }
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the most probable choice, and the probabilities of all in their order."""
+        """Returns the most probable choice, and the probabilities of all choices in order."""
         text, choices = inputs
         text, choices = checked_choices(text, choices, (TEXT, CHOICES))
         shape = tf.shape(choices)
@@ -63,11 +63,11 @@ class ChoiceSignatures(Signatures):
         return {"choice": is_tie(outputs["probabilities"], logit_error)} if "choice" in outputs else {}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
-        """Returns the logit of every row."""
+        """Returns the logit of each row."""
         return {"logits": self._logits(self.checked(*ids))}
 
     def _logits(self, rows: Outputs) -> tf.Tensor:
-        """Returns the logit of each row as that of the only choice, (B x N)."""
+        """Returns the logit of each row, scored as the only choice of its text, (B x N)."""
         batch, length = tf.unstack(tf.shape(rows[TOKEN_IDS]))
         alone = {name: tf.reshape(tensor, [batch, 1, length]) for name, tensor in rows.items()}
         return self.run(alone)[:, 0]

@@ -1,6 +1,6 @@
-"""Embeddings of texts.
+"""Signatures of encoders: embeddings of texts.
 
-Shape legend: B batch, S sequence, H hidden, L layers that a row asks for, N layers of the encoder.
+Shape legend: B batch, S sequence, H hidden, L requested layers of a row, N layers of the encoder.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ TEXT, LAYERS = "text", "layers"
 
 
 class EncoderSignatures(Signatures):
-    """`serving_default`: text [B] -> pooled_output and mean_output [B, H] float32; `ids` gives sequence_output as well.
+    """`serving_default`: text [B] -> pooled_output and mean_output [B, H] float32; `ids` also returns sequence_output.
 
-    An encoder without pooler gives no pooled_output. `layers`: text [B] and layers [B, L] -> first_output and
-    mean_output [B, L, H] of any layers, which each row chooses for itself: rows of several requests can become one
-    batch.
+    An encoder without pooler has no pooled_output. `layers`: text [B] and layers [B, L] -> first_output and
+    mean_output [B, L, H] of any layers. Each row has its own layers, so rows of several requests can be batched.
     """
 
     texts = (TEXT,)
@@ -33,32 +32,32 @@ class EncoderSignatures(Signatures):
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of all kinds, and `layers`."""
+        """The signatures of all kinds, and `layers`."""
         return {**super().endpoints, LAYERS: Endpoint(self.embed_layers, (*self.text_inputs, matrix(LAYERS)))}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the vectors of texts."""
+        """Returns the embeddings of texts."""
         return self.embed(*inputs)
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
-        """Returns what the encoder gives, and its mean over the tokens."""
+        """Returns the outputs of the encoder, and the mean over the tokens."""
         return self._embedded(self.checked(*ids))
 
     def embed(self, text: tf.Tensor) -> Outputs:
-        """Returns the vectors of texts."""
+        """Returns the embeddings of texts."""
         outputs = self._embedded(self._rows(*checked_texts({TEXT: text})))
         return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
     def embed_layers(self, text: tf.Tensor, layers: tf.Tensor) -> Outputs:
-        """Returns the vectors of texts in the layers that each asks for.
+        """Returns the embeddings of texts in the requested layers.
 
         Args:
             text: string [B].
-            layers: int32 [B, L]: 0 the embeddings, 1 to N the layers; or from the end, -1 the last to -N-1 the
-                embeddings. L is at most N + 1.
+            layers: int32 [B, L]: 0 is the embedding layer, 1 to N are the encoder layers. Negative numbers count from
+                the end: -1 is the last layer, -N-1 the embedding layer. L is at most N + 1.
 
         Returns:
-            `first_output`, that of [CLS], and `mean_output`, the mean over all tokens, both float32 [B, L, H].
+            `first_output`, the vector of [CLS], and `mean_output`, the mean over all tokens; float32 [B, L, H].
         """
         (column,) = checked_texts({TEXT: text})
         count = self._encoder.config.num_layers + 1
@@ -69,8 +68,8 @@ class EncoderSignatures(Signatures):
         first = tf.stack([tf.cast(layer[:, 0], tf.float32) for layer in hidden], axis=1)
         mean = tf.stack([_mean(layer, inputs[PADDING_MASK]) for layer in hidden], axis=1)
         numbers = tf.where(chosen < 0, chosen + count, chosen)
-        found = {"first_output": first, "mean_output": mean}
-        return {name: tf.gather(vectors, numbers, axis=1, batch_dims=1) for name, vectors in found.items()}
+        outputs = {"first_output": first, "mean_output": mean}
+        return {name: tf.gather(vectors, numbers, axis=1, batch_dims=1) for name, vectors in outputs.items()}
 
     @property
     def _encoder(self) -> BertBackbone:
@@ -78,12 +77,12 @@ class EncoderSignatures(Signatures):
 
     @functools.cached_property
     def _rows(self) -> Callable[[tf.Tensor], Outputs]:
-        """`encode` as one function of the graph, which all signatures of texts call."""
+        """`encode` as one graph function that all text signatures share."""
         return tf.function(self.encode, input_signature=self.text_inputs, autograph=False)
 
     @functools.cached_property
     def _encoded(self) -> Callable[[Outputs], Outputs]:
-        """All that the encoder gives; what a signature does not ask for, the graph does not keep."""
+        """All outputs of the encoder; the graph optimizer removes those that a signature does not use."""
         encoder = self._encoder
         return once_traced(keras.Model(encoder.input, {**encoder.layer_outputs, **encoder.output}, name="encoded"))
 
@@ -94,7 +93,7 @@ class EncoderSignatures(Signatures):
 
 
 def _mean(hidden: tf.Tensor, padding_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mean [B, H] float32 of hidden states [B, S, H] over the tokens that are no padding."""
+    """Returns the mean [B, H] float32 of hidden states [B, S, H] over the tokens that are not padding."""
     mask = tf.cast(padding_mask, tf.float32)[..., tf.newaxis]
     tokens = tf.maximum(tf.reduce_sum(mask, axis=1), 1.0)
     return tf.reduce_sum(tf.cast(hidden, tf.float32) * mask, axis=1) / tokens

@@ -1,4 +1,4 @@
-"""Named entities, as text, type and place, found in the graph.
+"""Signatures of token classifiers: named entities with text, type and position.
 
 Shape legend: B texts, N rows, S sequence, W words of all texts, E entities of all texts, C classes.
 """
@@ -23,21 +23,21 @@ from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
 _OUTSIDE = "O"
-# How tags are written; `bert_tf.tasks.ner.tags` describes the schemes.
+# Tagging schemes; `bert_tf.tasks.ner.tags` describes them.
 _SCHEMES = ("IO", "IOB1", "IOB2", "IOBES")
 WORDS_SIGNATURE = "words"
 
 
 class _Tagged(NamedTuple):
-    """Words with the class of each.
+    """Words and their classes.
 
     Args:
         words: W words.
         classes: (W,) int32.
-        probabilities: (W,) float32, of that class.
-        begins: (W,) bool, whether an entity begins.
-        inside: (W,) bool, whether it is of an entity.
-        touches: (W,) bool, whether the word before it is of an entity of the same type in the same text.
+        probabilities: (W,) float32, probability of that class.
+        begins: (W,) bool, True if an entity begins with the word.
+        inside: (W,) bool, True if the word belongs to an entity.
+        touches: (W,) bool, True if the previous word of the text belongs to an entity of the same type.
     """
 
     words: words.TextWords
@@ -49,21 +49,21 @@ class _Tagged(NamedTuple):
 
 
 class EntitySignatures(Signatures):
-    """`serving_default`: text [B] -> its entities, each output [B, most entities of a text].
+    """`serving_default`: text [B] -> entities, each output [B, largest number of entities].
 
     | output | |
     |---|---|
-    | entities | string, as the entity stands in the text; "" pads |
+    | entities | string, the text of the entity; padded with "" |
     | types | string |
-    | starts, ends | int32, its first character (code points, from 0) and the one after its last; -1 pads |
-    | scores | float32, the mean probability of the classes of its words; 0 pads |
+    | starts, ends | int32, first character (code point, from 0) and one past the last; padded with -1 |
+    | scores | float32, mean probability of the predicted classes of its words; padded with 0 |
 
-    The text is split into words by `words.split`. `words` does the same for text whose words have spaces between, as
-    `predict` reads them, and gives further outputs [B, most words of a text]: words, tags in the scheme of the
-    preset (`tag_scheme` of the model card), probabilities.
+    The text is split into words by `words.split`. The signature `words` takes text that is already split at spaces, as
+    `predict` does, and has further outputs [B, largest number of words]: words, tags in the scheme of the preset
+    (`tag_scheme` of the model card), probabilities.
 
     Raises:
-        ConfigError: for labels that are not O and B- and I- of types, and for an unknown scheme.
+        ConfigError: for labels other than O, B- and I-, and for an unknown scheme.
     """
 
     texts = (TEXT,)
@@ -89,7 +89,7 @@ class EntitySignatures(Signatures):
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of all kinds, and `words`."""
+        """The signatures of all kinds, and `words`."""
         return {**super().endpoints, WORDS_SIGNATURE: Endpoint(self._answer_words, self.text_inputs)}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
@@ -101,19 +101,19 @@ class EntitySignatures(Signatures):
         """Returns `entities`, each with `entity`, `type`, `start`, `end` and `score`."""
         names = {"entities": "entity", "types": "type", "starts": "start", "ends": "end", "scores": "score"}
         columns = zip(*(plain(outputs[name]) for name in names), strict=True)
-        found = [dict(zip(names.values(), one, strict=True)) for one in columns]
-        return {"entities": [one for one in found if one["start"] >= 0]}
+        entities = [dict(zip(names.values(), values, strict=True)) for values in columns]
+        return {"entities": [entity for entity in entities if entity["start"] >= 0]}
 
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
     ) -> dict[str, np.ndarray]:
-        """Returns all entities and tags of texts in which the two most probable classes of some word are tied."""
+        """Returns all entities and tags of texts with a word whose two most probable classes are tied."""
         depend = [name for name in ("entities", "types", "starts", "ends", "scores", "tags") if name in outputs]
         if not depend or not len(outputs["entities"]):
             return {}
-        found = words.split(tf.constant(samples[TEXT]), at_spaces_only=signature == WORDS_SIGNATURE)
-        tied = is_tie(self._probabilities(found).numpy(), logit_error)
-        text_of_word = np.repeat(np.arange(len(samples[TEXT])), np.diff(found.row_splits.numpy()))
+        text_words = words.split(tf.constant(samples[TEXT]), at_spaces_only=signature == WORDS_SIGNATURE)
+        tied = is_tie(self._probabilities(text_words).numpy(), logit_error)
+        text_of_word = np.repeat(np.arange(len(samples[TEXT])), np.diff(text_words.row_splits.numpy()))
         tied_words = np.bincount(text_of_word, weights=tied, minlength=len(samples[TEXT]))
         return dict.fromkeys(depend, (tied_words > 0)[:, np.newaxis])
 
@@ -134,7 +134,7 @@ class EntitySignatures(Signatures):
         return self._entities(text, tagged) | {name: _by_text(values, splits) for name, values in columns.items()}
 
     def _letters(self, tagged: _Tagged) -> tf.Tensor:
-        """Returns the letters that the scheme gives to words of entities, (W,)."""
+        """Returns the prefix letter of each tag in the preset's scheme, (W,)."""
         begins, inside = tagged.begins, tagged.inside
         if self._scheme == "IOBES":
             goes_on = tf.concat([inside & ~begins, [False]], 0)[1:]
@@ -142,29 +142,29 @@ class EntitySignatures(Signatures):
         marked = {"IO": tf.zeros_like(begins), "IOB1": begins & tagged.touches, "IOB2": begins}[self._scheme]
         return tf.where(marked, "B", "I")
 
-    def _tagged(self, found: words.TextWords) -> _Tagged:
-        """Returns the classes of words; an entity begins where conlleval says so of any sequence of tags."""
-        probabilities = self._probabilities(found)
+    def _tagged(self, text_words: words.TextWords) -> _Tagged:
+        """Classifies words; entities begin by the rules of conlleval, which cover any sequence of tags."""
+        probabilities = self._probabilities(text_words)
         classes = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        is_first = _is_first(found.row_splits)
+        is_first = _is_first(text_words.row_splits)
         numbers = tf.gather(tf.constant(self._type_numbers), classes)
         inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
         before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
         touches = ~is_first & inside_before & (numbers == before)
         begins = inside & (~touches | tf.gather(tf.constant(self._begins), classes))
-        return _Tagged(found, classes, tf.reduce_max(probabilities, axis=-1), begins, inside, touches)
+        return _Tagged(text_words, classes, tf.reduce_max(probabilities, axis=-1), begins, inside, touches)
 
-    def _probabilities(self, found: words.TextWords) -> tf.Tensor:
-        """Returns the probabilities of the classes of words, (W, C), by the first piece of each."""
+    def _probabilities(self, text_words: words.TextWords) -> tf.Tensor:
+        """Returns the class probabilities of words, (W, C), from the first piece of each word."""
         capacity = self.max_sequence_length - 2
-        pieces = self.tokenizer.ids(found.strings)[:, :capacity]
-        # A word that normalization leaves nothing of is unknown.
+        pieces = self.tokenizer.ids(text_words.strings)[:, :capacity]
+        # A word that is empty after normalization becomes [UNK].
         missing = tf.cast(pieces.row_lengths() == 0, tf.int64)
         unknown = tf.fill(tf.reduce_sum(missing)[tf.newaxis], self.vocabulary.unk_id)
         of_missing = tf.RaggedTensor.from_row_lengths(unknown, missing)
         pieces = tf.concat([pieces, of_missing], axis=1)
         offsets = pieces.row_splits
-        rows = word_rows(offsets, found.row_splits, capacity, TEXT)
+        rows = word_rows(offsets, text_words.row_splits, capacity, TEXT)
         logits = in_parts(self.run, self._rows(pieces, offsets, rows), 3, ROWS_AT_ONCE)
         of_word = rows.of_word
         first = tf.gather(offsets, tf.gather(rows.starts, of_word))
@@ -172,7 +172,7 @@ class EntitySignatures(Signatures):
         return tf.nn.softmax(tf.gather_nd(logits, tf.stack([of_word, places], axis=-1)))
 
     def _rows(self, pieces: tf.RaggedTensor, offsets: tf.Tensor, rows: WordRows) -> Outputs:
-        """Returns `[CLS] words [SEP]` of all rows."""
+        """Returns the rows `[CLS] words [SEP]` as the model's inputs."""
         begins = tf.gather(offsets, rows.starts)
         held = sliced(pieces.values, begins, tf.gather(offsets, rows.ends) - begins)
         one = tf.ones_like(begins, tf.int32)[:, tf.newaxis]
@@ -187,7 +187,7 @@ class EntitySignatures(Signatures):
         )
 
     def _entities(self, text: tf.Tensor, tagged: _Tagged) -> Outputs:
-        """Returns the outputs by text."""
+        """Returns the entity outputs, padded to the largest number of entities."""
         first = tf.where(tagged.begins)[:, 0]
         number = tf.cumsum(tf.cast(tagged.begins, tf.int32)) - 1
         members = tf.where(tagged.inside)[:, 0]
@@ -207,19 +207,19 @@ class EntitySignatures(Signatures):
 
 
 def _by_text(values: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """Returns flat values as (B, most of a text), padded with "", 0.0 or -1."""
+    """Returns flat values as a matrix with one row for each text, padded with "", 0.0 or -1."""
     filler = -1 if values.dtype == tf.int32 else None
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(filler)
 
 
 def _is_first(splits: tf.Tensor) -> tf.Tensor:
-    """Returns for every word, as bool, whether its text begins with it."""
+    """Returns a bool (W,), True for the first word of each text."""
     marked = tf.scatter_nd(splits[:-1, tf.newaxis], tf.ones_like(splits[:-1]), splits[-1:] + 1)
     return marked[:-1] > 0
 
 
 def _substrings(text: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns characters `starts` to `ends` of the texts in `row`, (E,)."""
+    """Returns the characters `starts` to `ends` of the texts numbered `row`, (E,)."""
     chars = tf.strings.unicode_decode(text, "UTF-8")
     begins = tf.gather(chars.row_starts(), row) + tf.cast(starts, tf.int64)
     return tf.strings.unicode_encode(sliced(chars.values, begins, tf.cast(ends - starts, tf.int64)), "UTF-8")

@@ -1,4 +1,4 @@
-"""What stands behind each [MASK].
+"""Signatures of pre-training models: candidates for each [MASK].
 
 Shape legend: B batch, S sequence, P predictions, M masks in a text, K candidates.
 """
@@ -21,13 +21,15 @@ from bert_tf.models import Preset
 
 
 class PretrainerSignatures(EncoderSignatures):
-    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `embed` gives the vectors of the encoder.
+    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores.
 
-    So does `layers`, those of any of its layers. A model without next sentence prediction gives no nsp_logits to `ids`.
+    `embed` returns the embeddings of the encoder, `layers` those of any layers. `ids` has no nsp_logits if the model
+    has no next sentence prediction head.
 
     Args:
-        preset, max_sequence_length: as `Signatures`.
-        top_k: K.
+        preset: model, vocabulary and task.
+        max_sequence_length: largest S; defaults to that of the task, else of the model.
+        top_k: number of candidates K.
 
     Raises:
         ConfigError: for a model without masked language model, and for more candidates than word pieces.
@@ -39,7 +41,7 @@ class PretrainerSignatures(EncoderSignatures):
     def __init__(self, preset: Preset, max_sequence_length: int | None = None, top_k: int = 5) -> None:
         super().__init__(preset, max_sequence_length)
         if not preset.model.masked_lm:
-            raise ConfigError("a BertPretrainer is served by its masked language model. Received: one without")
+            raise ConfigError("a BertPretrainer must have a masked language model. Received: one without")
         if not 1 <= top_k <= len(preset.vocabulary):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
         self.top_k = self._count = top_k
@@ -51,11 +53,11 @@ class PretrainerSignatures(EncoderSignatures):
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of an encoder, and `embed`."""
+        """The signatures of an encoder, and `embed`."""
         return {**super().endpoints, "embed": Endpoint(self.embed, self.text_inputs)}
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the most probable word pieces for each [MASK]; what pads a text with fewer masks is empty."""
+        """Returns the most probable word pieces for each [MASK], padded with "" for texts with fewer masks."""
         return self._best_pieces(inputs, self._count)
 
     def _best_pieces(self, inputs: tuple[tf.Tensor, ...], count: int) -> Outputs:
@@ -64,23 +66,23 @@ class PretrainerSignatures(EncoderSignatures):
         encoded = self.encode(column, keep_mask_token=True)
         is_mask = tf.equal(encoded[TOKEN_IDS], self.vocabulary.mask_id)
         columns = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
-        found = tf.ragged.boolean_mask(columns, is_mask)
-        positions = checked_mask_count(found.to_tensor(), TEXT)
+        masks = tf.ragged.boolean_mask(columns, is_mask)
+        positions = checked_mask_count(masks.to_tensor(), TEXT)
         logits = self.run({**encoded, MASK_POSITIONS: positions})[MLM_LOGITS]
         scores, candidates = tf.math.top_k(tf.nn.softmax(logits), count)
-        present = tf.sequence_mask(found.row_lengths(), tf.shape(positions)[1])[..., tf.newaxis]
+        present = tf.sequence_mask(masks.row_lengths(), tf.shape(positions)[1])[..., tf.newaxis]
         tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
         return {"tokens": tf.where(present, tokens, ""), "scores": tf.where(present, scores, 0.0)}
 
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
     ) -> dict[str, np.ndarray]:
-        """Returns the pieces that are tied with the next more or the next less probable one."""
+        """Returns the pieces that are tied with the next or the previous candidate."""
         if "tokens" not in outputs or not len(outputs["tokens"]):
             return {}
         count = outputs["tokens"].shape[-1]
         texts = tf.constant(samples[TEXT])
-        # One more than is given shows whether the last one is tied.
+        # One candidate more shows whether the last one is tied.
         wider = self._best_pieces((texts,), min(count + 1, len(self.vocabulary)))["scores"].numpy()
         tied = close(wider[..., :-1], wider[..., 1:], logit_error)
         after = np.pad(tied, [(0, 0), (0, 0), (0, max(0, count - tied.shape[-1]))])
@@ -88,9 +90,9 @@ class PretrainerSignatures(EncoderSignatures):
         return {"tokens": after | before}
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns `masks`: for each [MASK] its candidates, each with `token` and `score`."""
+        """Returns `masks`: the candidates for each [MASK], each with `token` and `score`."""
         pairs = zip(plain(outputs["tokens"]), plain(outputs["scores"]), strict=True)
-        # What pads a text with fewer masks is empty.
+        # Texts with fewer masks are padded with empty tokens.
         return {"masks": [_candidates(tokens, scores) for tokens, scores in pairs if tokens[0]]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:

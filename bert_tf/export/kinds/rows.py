@@ -1,4 +1,4 @@
-"""Many rows for one request, worked through in parts, so that memory does not follow the length of a text.
+"""Runs the many rows of one request in parts, so that memory use does not grow with the length of a text.
 
 Shape legend: N rows, S sequence.
 """
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.export.kinds.base import Outputs
 
-# As many as a processor makes good use of.
+# Enough rows to keep a processor busy.
 ROWS_AT_ONCE = 32
 
 
@@ -19,22 +19,22 @@ def in_parts(run: Callable[[Outputs], tf.Tensor], rows: Outputs, rank: int, size
     """Returns `run(rows)`, computed for `size` rows at a time.
 
     Args:
-        run: takes the first dimension's parts of `rows`; gives a float32 tensor (rows of the part, ...).
-        rows: tensors by name, all of one first dimension N; N may be 0.
-        rank: of what `run` gives.
-        size: rows of a part.
+        run: takes a part of `rows` and returns a float32 tensor (rows of the part, ...).
+        rows: tensors by name, all with the same first dimension N; N may be 0.
+        rank: rank of the tensor that `run` returns.
+        size: number of rows of a part.
     """
     total = tf.shape(next(iter(rows.values())))[0]
-    # An empty batch goes through once, for its shapes.
+    # An empty batch runs once, for its shapes.
     parts = tf.maximum(1, -(-total // size))
-    found = tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=[None] * rank)
+    outputs = tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=[None] * rank)
 
-    def step(number: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+    def step(number: tf.Tensor, outputs: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         part = {name: tensor[number * size : (number + 1) * size] for name, tensor in rows.items()}
-        return number + 1, found.write(number, run(part))
+        return number + 1, outputs.write(number, run(part))
 
-    _, found = tf.while_loop(lambda number, _: number < parts, step, (0, found), parallel_iterations=1)
-    return found.concat()
+    _, outputs = tf.while_loop(lambda number, _: number < parts, step, (0, outputs), parallel_iterations=1)
+    return outputs.concat()
 
 
 def sliced(values: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> tf.RaggedTensor:
@@ -43,7 +43,7 @@ def sliced(values: tf.Tensor, begins: tf.Tensor, sizes: tf.Tensor) -> tf.RaggedT
 
 
 def within_groups(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns, for groups of `counts` members, the group of each member and its number within it."""
+    """Returns the group of each member and its number within the group, for groups of `counts` members."""
     groups = tf.range(tf.size(counts, out_type=counts.dtype))
     group = tf.repeat(groups, counts)
     return group, tf.range(tf.size(group, out_type=counts.dtype)) - tf.gather(tf.cumsum(counts, exclusive=True), group)

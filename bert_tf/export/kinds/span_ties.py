@@ -1,4 +1,4 @@
-"""Ties among answers to questions: which of them a rounding error may exchange.
+"""Ties among answers to questions, whose order may change with a rounding error.
 
 Shape legend: B questions, K answers.
 """
@@ -15,28 +15,28 @@ from bert_tf.export.verify.tolerances import close
 def open_answers(
     contexts: np.ndarray, outputs: Mapping[str, np.ndarray], score_error: float, threshold: float
 ) -> dict[str, np.ndarray]:
-    """Returns the answers that are tied with another one, and the places of texts that occur more than once.
+    """Returns the answers that are tied with another one, and the positions of texts that occur more than once.
 
     Args:
         contexts: bytes [B].
-        outputs: of `spans.SpanSignatures`, the n best in order of their probabilities.
-        score_error: the largest error of the score of a span.
-        threshold: of `null_odds`.
+        outputs: outputs of `spans.SpanSignatures`, the n best answers in descending order of probability.
+        score_error: largest error of a span's score.
+        threshold: threshold of `null_odds`.
 
     Returns:
-        By output, bool arrays that broadcast to it.
+        Bool arrays by output name, each broadcastable to its output.
     """
     texts, probabilities = outputs["n_best_answers"], outputs["n_best_probabilities"]
     is_text = (texts != b"") & (probabilities > 0)
     best_tied = _best_two_tied(np.where(is_text, probabilities, 0.0), score_error)
     tied = close(probabilities[:, :-1], probabilities[:, 1:], score_error)
     tied = np.pad(tied, [(0, 0), (0, 1)]) | np.pad(tied, [(0, 0), (1, 0)])
-    # Candidates beyond the last one are not known.
+    # Candidates after the last one are unknown.
     is_last = np.arange(probabilities.shape[1]) == (probabilities > 0).sum(axis=1, keepdims=True) - 1
     open_probabilities = np.zeros((len(texts), 1), bool)
     if "null_odds" in outputs:
         best_tied |= np.abs(outputs["null_odds"] - threshold) <= 2 * score_error
-        # Where "" is not among the n best, it is given as one candidate more, which changes all probabilities.
+        # If "" is not among the n best, it is appended as one more candidate, which changes all probabilities.
         is_null = (texts == b"") & (probabilities > 0)
         at_the_limit = is_last & (np.arange(probabilities.shape[1]) == probabilities.shape[1] - 2)
         open_probabilities = (is_null & (tied | at_the_limit)).any(axis=1, keepdims=True)
@@ -58,11 +58,11 @@ def open_answers(
 
 
 def _best_two_tied(probabilities: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns whether the two largest of each row are tied, bool (B,)."""
+    """Returns a bool (B,), True if the two largest probabilities of a row are tied."""
     ordered = -np.sort(-probabilities, axis=1)
     return close(ordered[:, 0], ordered[:, 1], score_error) if ordered.shape[1] > 1 else np.zeros(len(ordered), bool)
 
 
 def _occurs_again(text: bytes, context: bytes) -> bool:
-    """Returns True if a text occurs at more than one place of its context, and so may be found at another one."""
+    """Returns True if a text occurs more than once in its context, so that its position is ambiguous."""
     return text != b"" and context.find(text, context.find(text) + 1) >= 0

@@ -1,4 +1,4 @@
-"""Windows over contexts that are longer than a row, cut and scored as `bert_tf.tasks.squad.windows` does it.
+"""Windows over contexts that are longer than a row, cut and scored as in `bert_tf.tasks.squad.windows`.
 
 Shape legend: B questions, N windows, P tokens of all contexts. All numbers are int64.
 """
@@ -20,16 +20,16 @@ _SPECIAL = 3
 
 
 class SpanWindows(NamedTuple):
-    """Windows of contexts; those of a question stand together, in order.
+    """Windows of contexts, grouped by question and in order.
 
     Args:
-        of: (N,), the question.
-        number: (N,), of the window among those of its question.
-        begins: (N,), the token of its context that it begins with.
-        held: (N,), how many tokens of the context it holds.
-        counts: (B,), windows of each question.
-        room: (B,), tokens of a context that a window has room for.
-        step: (B,), tokens from the beginning of one window to that of the next.
+        of: (N,), index of the question.
+        number: (N,), index of the window within its question.
+        begins: (N,), index of the first token of the window in its context.
+        held: (N,), number of context tokens in the window.
+        counts: (B,), number of windows of each question.
+        room: (B,), number of context tokens that fit into a window.
+        step: (B,), number of tokens from the start of one window to the start of the next.
     """
 
     of: tf.Tensor
@@ -42,12 +42,12 @@ class SpanWindows(NamedTuple):
 
 
 class ScoredTokens(NamedTuple):
-    """The tokens of all contexts, each at its place in the window where it has the most context.
+    """Tokens of all contexts, each in the window that has the most context around it.
 
     Args:
-        rows: (P,), that window.
-        places: (P,), place of the token in its row.
-        limits: (P,), place after the last token of the context in its row.
+        rows: (P,), index of that window.
+        places: (P,), position of the token in its row.
+        limits: (P,), position after the last context token in its row.
     """
 
     rows: tf.Tensor
@@ -56,7 +56,7 @@ class ScoredTokens(NamedTuple):
 
 
 def window_counts(query_sizes: tf.Tensor, context_sizes: tf.Tensor, length: int, stride: int) -> tf.Tensor:
-    """Returns how many windows each context makes, (B,)."""
+    """Returns the number of windows of each context, (B,)."""
     room, step = _room_and_step(query_sizes, length, stride)
     return tf.where(context_sizes <= room, tf.ones_like(room), 1 - ((room - context_sizes) // step))
 
@@ -66,10 +66,10 @@ def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, len
 
     Args:
         counts: (B,), from `window_counts`.
-        query_sizes: (B,), tokens of a question.
-        context_sizes: (B,), tokens of a context.
-        length: tokens of a row at most.
-        stride: tokens from the beginning of one window to that of the next at most.
+        query_sizes: (B,), number of tokens of each question.
+        context_sizes: (B,), number of tokens of each context.
+        length: maximum number of tokens of a row.
+        stride: maximum number of tokens from the start of one window to the start of the next.
     """
     room, step = _room_and_step(query_sizes, length, stride)
     of, number = within_groups(counts)
@@ -81,7 +81,7 @@ def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, len
 def rows_of(
     windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary
 ) -> dict[str, tf.Tensor]:
-    """Returns `[CLS] question [SEP] window [SEP]` of all windows as the model's inputs, (N, S) int32."""
+    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, S) int32."""
     query = tf.gather(queries, windows.of)
     origins = tf.gather(contexts.ids.row_starts(), windows.of) + windows.begins
     held = sliced(contexts.ids.values, origins, windows.held)
@@ -100,15 +100,15 @@ def rows_of(
 
 
 def scored_tokens(windows: SpanWindows, query_sizes: tf.Tensor, context_sizes: tf.Tensor) -> ScoredTokens:
-    """Returns where each token of each context is scored.
+    """Returns the window and the position in which each context token is scored.
 
-    It has the most context where the smaller of the numbers of tokens to its left and right is the largest, a hundredth
-    of the tokens that a window holds added; of equal windows it is the first (as in run_squad.py). All windows of a
-    question but the last hold `room` tokens: of these it is the one whose middle is the nearest.
+    The context of a token in a window is the smaller of the token counts to its left and right, plus a hundredth of
+    the window's size. The token is scored in the first window with the most context (as in run_squad.py). All windows
+    of a question except the last hold `room` tokens; among these, the window with the nearest middle is chosen.
     """
     of, token = within_groups(context_sizes)
     counts, step, room = (tf.gather(each, of) for each in (windows.counts, windows.step, windows.room))
-    # What a single window holds, all of a context that is shorter than the room.
+    # A context that is shorter than the room has a single window of its own size.
     room = tf.minimum(room, tf.gather(context_sizes, of))
     nearest = -((step + room - 1 - 2 * token) // (2 * step))
     full = tf.clip_by_value(nearest, 0, tf.maximum(counts - 2, 0))

@@ -1,6 +1,6 @@
-"""Answers to questions, as text and place in their context, found in the graph.
+"""Signatures of span predictors: answers to questions with text and position in the context.
 
-Shape legend: B questions, N windows, S sequence, P tokens of a context, L tokens of an answer at most, K answers.
+Shape legend: B questions, N windows, S sequence, P tokens of a context, L maximum tokens of an answer, K answers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bert_tf.models import Preset
 
 QUESTION, CONTEXT = "question", "context"
 _PLURALS = {"answer": "answers", "start": "starts", "end": "ends", "probability": "probabilities"}
-# Spans to look at beyond the n best, in case that some have the same text; then eight times as many, and again. One
-# word said over and over has fewer different answers than asked for among any number of spans.
+# Spans to examine beyond the n best, because some may have the same text; then eight times as many, repeatedly. A
+# context that repeats one word has too few distinct answers among any number of spans, hence the limit.
 _FURTHER, _GROWTH, _MOST_LOOKED_AT = 8, 8, 1 << 15
 # [CLS], two [SEP] and a token of the context.
 _LEAST_BESIDE_QUERY = 4
@@ -32,11 +32,12 @@ class _Spans(NamedTuple):
     """The spans of one context and their scores.
 
     Args:
-        scores: float64 (P x L), by first token and then by length; -inf for what is no span.
-        starts, limits: int32 (P,), the characters of each token.
+        scores: float64 (P x L), by first token and then by length; -inf for invalid spans.
+        starts: int32 (P,), first character of each token.
+        limits: int32 (P,), character after the last of each token.
         longest: L.
         text: the context, a scalar.
-        offsets: int32 (characters + 1,), the byte that each character begins with, and the number of bytes.
+        offsets: int32 (characters + 1,), byte offset of each character, then the number of bytes.
     """
 
     scores: tf.Tensor
@@ -47,8 +48,8 @@ class _Spans(NamedTuple):
     offsets: tf.Tensor
 
 
-class _Found(NamedTuple):
-    """Answers of different texts, the best first; all (at most K,)."""
+class _Answers(NamedTuple):
+    """Answers with distinct texts, the best first; all arrays have at most K elements."""
 
     texts: tf.Tensor
     starts: tf.Tensor
@@ -57,20 +58,20 @@ class _Found(NamedTuple):
 
 
 class SpanSignatures(Signatures):
-    """`serving_default`: question and context [B] -> the answer, with the n best, as `predict` gives them.
+    """`serving_default`: question and context [B] -> the best answer and the n best answers, as in `predict`.
 
     | output | |
     |---|---|
-    | answer | string [B], as it stands in the context; "" where there is none |
-    | start, end | int32 [B], its first character and the one after its last; -1 for "" |
-    | probability | float32 [B], its share of the n best |
-    | null_odds | float32 [B], score of there being no answer less that of the best; where a question may have none |
-    | n_best_answers, n_best_starts, ... | those of the n best, [B, K], the most probable first; what pads has 0 |
+    | answer | string [B], text of the answer in the context; "" for no answer |
+    | start, end | int32 [B], first character and one past the last; -1 for "" |
+    | probability | float32 [B], probability among the n best |
+    | null_odds | float32 [B], score of no answer minus the best score; only for tasks with unanswerable questions |
+    | n_best_answers, n_best_starts, ... | the n best, [B, K], the most probable first; padding has probability 0 |
 
-    Characters are code points; bytes that are no UTF-8 count as U+FFFD.
+    Characters are code points; bytes that are not valid UTF-8 count as U+FFFD.
 
     Raises:
-        ConfigError: where rows have no place for a context, and for numbers of task.json that are none.
+        ConfigError: if rows have no room for a context, or a number in task.json is not a positive integer.
     """
 
     texts = (QUESTION, CONTEXT)
@@ -97,7 +98,7 @@ class SpanSignatures(Signatures):
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Returns the answers."""
         question, context = checked_texts(dict(zip(self.texts, inputs, strict=True)))
-        # So that the n-th character is the same to all operations.
+        # Replaces invalid bytes, so that all operations count characters alike.
         context = tf.strings.unicode_transcode(context, "UTF-8", "UTF-8")
         queries = self.tokenizer.ids(question)[:, : self._query]
         contexts = self.tokenizer.pieces(context)
@@ -126,7 +127,7 @@ class SpanSignatures(Signatures):
                 offsets[number],
             )
             of_cls = tf.reduce_sum(logits[first_rows[number] : first_rows[number] + counts[number], 0], axis=-1)
-            return self._answered(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
+            return self._answer_outputs(_distinct(spans, self._n_best), tf.reduce_min(of_cls))
 
         numbers = tf.range(tf.size(counts))
         return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
@@ -134,18 +135,18 @@ class SpanSignatures(Signatures):
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
     ) -> dict[str, np.ndarray]:
-        """Returns the answers that are tied with another one, and the places of texts that occur more than once."""
+        """Returns the answers that are tied with another one, and the positions of texts that occur more than once."""
         if "answer" not in outputs or not len(outputs["answer"]):
             return {}
         return span_ties.open_answers(samples[CONTEXT], outputs, self.logits_of_score * logit_error, self._threshold)
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns the answer, and under `n_best` those beside it."""
+        """Returns the best answer, and `n_best` with all candidates."""
         singular = {f"n_best_{plural}": name for name, plural in _PLURALS.items()}
         values = {name: plain(value) for name, value in outputs.items()}
         columns = zip(*(values.pop(plural) for plural in singular), strict=True)
-        n_best = [dict(zip(singular.values(), one, strict=True)) for one in columns]
-        return values | {"n_best": [one for one in n_best if one["answer"] or one["probability"]]}
+        n_best = [dict(zip(singular.values(), candidate, strict=True)) for candidate in columns]
+        return values | {"n_best": [answer for answer in n_best if answer["answer"] or answer["probability"]]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns start_logits and end_logits [B, S]."""
@@ -157,7 +158,7 @@ class SpanSignatures(Signatures):
 
     @property
     def _most(self) -> int:
-        """K: beside the n best stand the best text and "", where these are not among them."""
+        """K: the n best, and one more for the best text or "" if that is not among them."""
         return self._n_best + 1 if self._may_be_impossible else self._n_best
 
     def _output_specs(self) -> dict[str, tf.TensorSpec]:
@@ -169,31 +170,31 @@ class SpanSignatures(Signatures):
             name: tf.TensorSpec([self._most], dtype) for name, dtype in n_best.items()
         }
 
-    def _answered(self, found: _Found, null_score: tf.Tensor) -> Outputs:
+    def _answer_outputs(self, answers: _Answers, null_score: tf.Tensor) -> Outputs:
         """Returns the outputs for one question."""
         answer: Outputs = {}
         refused = tf.constant(False)
         if self._may_be_impossible:
-            best = tf.concat([found.scores, [0.0]], 0)[0]
+            best = tf.concat([answers.scores, [0.0]], 0)[0]
             odds = null_score - best
             answer["null_odds"] = tf.cast(odds, tf.float32)
             refused = odds > self._threshold
-            found = _with_null(found, null_score, self._n_best)
-        probabilities = tf.cast(tf.nn.softmax(found.scores), tf.float32)
-        texts = tf.where(found.texts != "")[:, 0]
+            answers = _with_null(answers, null_score, self._n_best)
+        probabilities = tf.cast(tf.nn.softmax(answers.scores), tf.float32)
+        texts = tf.where(answers.texts != "")[:, 0]
         has_answer = tf.size(texts) > 0
         columns = {
-            "answer": (found.texts, ""),
-            "start": (found.starts, -1),
-            "end": (found.ends, -1),
+            "answer": (answers.texts, ""),
+            "start": (answers.starts, -1),
+            "end": (answers.ends, -1),
             "probability": (probabilities, 0.0),
         }
-        # Where "" is the answer, its probability is that of the candidate "", which is 0 where there is none.
-        nothing = tf.reduce_sum(tf.where(found.texts == "", probabilities, 0.0))
+        # The probability of the answer "" is that of the candidate "", or 0 without such a candidate.
+        null_probability = tf.reduce_sum(tf.where(answers.texts == "", probabilities, 0.0))
         at = tf.concat([texts, [0]], 0)[0]
         for name, (values, filler) in columns.items():
             chosen = tf.concat([values, [filler]], 0)[at]
-            none = nothing if name == "probability" else tf.constant(filler, values.dtype)
+            none = null_probability if name == "probability" else tf.constant(filler, values.dtype)
             answer[name] = tf.where(has_answer & ~refused, chosen, none)
             missing = tf.fill([self._most - tf.size(values)], tf.constant(filler, values.dtype))
             answer[f"n_best_{_PLURALS[name]}"] = tf.ensure_shape(tf.concat([values, missing], 0), [self._most])
@@ -211,8 +212,8 @@ def _span_scores(logits: tf.Tensor, rows: tf.Tensor, places: tf.Tensor, limits: 
     return tf.reshape(tf.where(inside, scores, tf.constant(float("-inf"), tf.float64)), [-1])
 
 
-def _distinct(spans: _Spans, n_best: int) -> _Found:
-    """Returns the n best answers of different texts, the best first; of equal ones the first, then the shortest."""
+def _distinct(spans: _Spans, n_best: int) -> _Answers:
+    """Returns the n best answers with distinct texts, the best first; ties go to the earliest, then the shortest."""
     count = tf.reduce_sum(tf.cast(tf.math.is_finite(spans.scores), tf.int32))
 
     def look(looked_at: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -235,17 +236,18 @@ def _distinct(spans: _Spans, n_best: int) -> _Found:
     looked_at = tf.constant(n_best + _FURTHER)
     invariants = (tf.TensorShape([]), *[tf.TensorShape([None])] * 4)
     state = (looked_at, *look(looked_at))
-    return _Found(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
+    return _Answers(*tf.while_loop(goes_on, further, state, shape_invariants=invariants)[1:])
 
 
-def _with_null(found: _Found, score: tf.Tensor, n_best: int) -> _Found:
-    """Returns the n best of the answers and "", and after them the best text or "" where it is not among them."""
-    before = tf.reduce_sum(tf.cast(found.scores >= score, tf.int32))
+def _with_null(answers: _Answers, score: tf.Tensor, n_best: int) -> _Answers:
+    """Inserts "" among the answers and keeps the n best; appends the best text or "" if it is not among them."""
+    before = tf.reduce_sum(tf.cast(answers.scores >= score, tf.int32))
     null = {"texts": "", "starts": -1, "ends": -1, "scores": score}
     ranked = {
-        name: tf.concat([values[:before], [null[name]], values[before:]], 0) for name, values in found._asdict().items()
+        name: tf.concat([values[:before], [null[name]], values[before:]], 0)
+        for name, values in answers._asdict().items()
     }
     number = tf.range(tf.size(ranked["texts"]))
     # The best text is the first or the second.
     kept = (number < n_best) | (number == before) | (number == tf.cast(before == 0, tf.int32))
-    return _Found(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})
+    return _Answers(**{name: tf.boolean_mask(values, kept) for name, values in ranked.items()})

@@ -1,4 +1,4 @@
-"""Classification of, and regression on, one or two texts.
+"""Signatures of text classifiers and regression models, for one or two texts.
 
 Shape legend: B batch, N rows, C classes.
 """
@@ -22,18 +22,19 @@ from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
 TEXT_PAIR = "text_pair"
-# What neighbouring windows have in common at least, as a share of a window; as training cuts them.
+# Minimum overlap of neighbouring windows, as a fraction of a window; as in training.
 _OVERLAP = 0.25
 
 
 class TextSignatures(Signatures):
-    """What classification and regression share: one value a row, or the mean over the windows of a long text.
+    """Base class of classification and regression: one prediction a row, or the mean over the windows of a long text.
 
     Args:
-        preset, max_sequence_length: as `Signatures`.
+        preset: model, vocabulary and task.
+        max_sequence_length: largest S; defaults to that of the task, else of the model.
 
     Raises:
-        ConfigError: for another number of text columns than one or two.
+        ConfigError: if the task does not have one or two text columns.
     """
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
@@ -47,10 +48,10 @@ class TextSignatures(Signatures):
 
     @abstractmethod
     def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
-        """Returns what is averaged over windows, (N, C) float32."""
+        """Returns the values that are averaged over windows, (N, C) float32."""
 
     def values(self, *texts: tf.Tensor) -> tf.Tensor:
-        """Returns the values of texts, (B, C) float32."""
+        """Returns the predictions for texts, (B, C) float32."""
         columns = checked_texts(dict(zip(self.texts, texts, strict=True)))
         if not self._reads_windows:
             return self.of_logits(self.run(self.encode(*columns)))
@@ -63,7 +64,7 @@ class TextSignatures(Signatures):
 class ClassifierSignatures(TextSignatures):
     """`serving_default`: text (and text_pair) [B] -> label [B] and probabilities [B, C].
 
-    `classify` gives the same by TF Serving's names: classes [B, C] and scores [B, C] for serialized tf.Examples.
+    `classify` uses TF Serving's names: classes [B, C] and scores [B, C] for serialized tf.Examples.
     """
 
     logits = ("logits",)
@@ -76,7 +77,7 @@ class ClassifierSignatures(TextSignatures):
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of all kinds, and `classify`."""
+        """The signatures of all kinds, and `classify`."""
         inputs = (tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS),)
         return {**super().endpoints, CLASSIFY: Endpoint(self._classify, inputs)}
 
@@ -85,7 +86,7 @@ class ClassifierSignatures(TextSignatures):
         return tf.nn.softmax(logits)
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the most probable label, and the probabilities of all in their order."""
+        """Returns the most probable label, and the probabilities of all labels in order."""
         probabilities = self.values(*inputs)
         return {
             "label": tf.gather(tf.constant(self._names), tf.argmax(probabilities, axis=-1)),
@@ -93,7 +94,7 @@ class ClassifierSignatures(TextSignatures):
         }
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Returns `label`, and `probabilities` by the names of the classes."""
+        """Returns `label`, and `probabilities` by class name."""
         named = dict(zip(self._names, plain(outputs["probabilities"]), strict=True))
         return {"label": plain(outputs["label"]), "probabilities": named}
 
@@ -103,7 +104,7 @@ class ClassifierSignatures(TextSignatures):
         """Returns the labels of texts whose two most probable classes are tied."""
         if "label" not in outputs:
             return {}
-        # The mean over windows is taken of probabilities, of which each may be off by twice the error of a logit.
+        # The mean over windows is a mean of probabilities; each has up to twice the error of a logit.
         return {"label": is_tie(outputs["probabilities"], logit_error * (2 if self._reads_windows else 1))}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
@@ -119,25 +120,25 @@ class ClassifierSignatures(TextSignatures):
 class RegressionSignatures(TextSignatures):
     """`serving_default`: text (and text_pair) [B] -> number [B] float32.
 
-    `regress` gives the same by TF Serving's name, outputs [B], for serialized tf.Examples.
+    `regress` uses TF Serving's name, outputs [B], for serialized tf.Examples.
     """
 
     @property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Those of all kinds, and `regress`."""
+        """The signatures of all kinds, and `regress`."""
         inputs = (tf.TensorSpec([None], tf.string, CLASSIFY_INPUTS),)
         return {**super().endpoints, REGRESS: Endpoint(self._regress, inputs)}
 
     def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
-        """Returns the numbers as they are."""
+        """Returns the logits, which are the predicted numbers."""
         return logits
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the number."""
+        """Returns the predicted number."""
         return {"number": self.values(*inputs)[:, 0]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
-        """Returns the number."""
+        """Returns the predicted number."""
         return {"number": self.run(self.checked(*ids))[:, 0]}
 
     def _regress(self, examples: tf.Tensor) -> Outputs:
@@ -145,11 +146,11 @@ class RegressionSignatures(TextSignatures):
 
 
 def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
-    """Cuts examples that are longer than a row into windows of their longer text, as `tasks.text_rows` does.
+    """Cuts examples that are longer than a row into windows of the longer text, as `tasks.classify.rows` does.
 
     Args:
-        segments: one or two of ragged (B, None) int32.
-        room: tokens of a row beside the special ones.
+        segments: one or two ragged tensors (B, None) int32.
+        room: number of tokens of a row, without the special tokens.
 
     Returns:
         The segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.

@@ -1,4 +1,4 @@
-"""Rows of texts that are split into words, cut where they are too long as `bert_tf.tasks.ner.rows` cuts them.
+"""Rows of texts that are split into words; long texts are cut as in `bert_tf.tasks.ner.rows`.
 
 Shape legend: B texts, N rows, W words of all texts. All numbers are int64.
 """
@@ -13,11 +13,12 @@ from bert_tf.export.checks import MAX_ROWS, checked_row_count
 
 
 class WordRows(NamedTuple):
-    """Rows of words, and where each word is predicted.
+    """Rows of words, and the row in which each word is predicted.
 
     Args:
-        starts, ends: (N,), the first word of each row, and the one after its last.
-        of_word: (W,), the row that a word is predicted in: the one where the nearer edge is farthest.
+        starts: (N,), first word of each row.
+        ends: (N,), word after the last of each row.
+        of_word: (W,), row in which a word is predicted: the one whose nearer edge is farthest from the word.
     """
 
     starts: tf.Tensor
@@ -26,13 +27,13 @@ class WordRows(NamedTuple):
 
 
 def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -> WordRows:
-    """Returns one row for a text that fits, else rows that overlap by half.
+    """Returns one row for a text that fits, otherwise rows that overlap by half.
 
     Args:
-        offsets: (W + 1,), where the pieces of every word begin; no word has none, or more than `capacity`.
-        splits: (B + 1,), where the words of every text begin.
-        capacity: pieces of a row.
-        name: of the input, for the error where the rows are too many.
+        offsets: (W + 1,), row splits of the word pieces; each word has at least 1 and at most `capacity` pieces.
+        splits: (B + 1,), row splits of the words.
+        capacity: maximum number of pieces of a row.
+        name: name of the input, for the error about too many rows.
     """
     begins = tf.gather(offsets, splits)
     fit = tf.reduce_all(begins[1:] - begins[:-1] <= capacity)
@@ -41,7 +42,7 @@ def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -
     of, starts, ends = tf.cond(fit, lambda: whole, lambda: _cut(offsets, splits, capacity))
     with tf.control_dependencies([checked_row_count(tf.size(of), name)]):
         of = tf.identity(of)
-    # In the middle of what it has in common with the next row of its text, a row leaves the words to that one.
+    # From the middle of the overlap of two rows, words are predicted in the second row.
     goes_on = tf.concat([of[1:] == of[:-1], [False]], 0)[: tf.size(of)]
     next_starts = tf.concat([starts[1:], [0]], 0)[: tf.size(of)]
     middles = tf.searchsorted(
@@ -53,18 +54,18 @@ def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -
 
 
 def _cut(offsets: tf.Tensor, splits: tf.Tensor, capacity: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the text of each row, its first word, and the word after its last, (N,); N is at most `MAX_ROWS` + 1."""
+    """Returns the text, the first word and the word after the last of each row, (N,); N is at most `MAX_ROWS` + 1."""
 
-    def found(value: tf.Tensor, side: str) -> tf.Tensor:
+    def word_at(value: tf.Tensor, side: str) -> tf.Tensor:
         return tf.searchsorted(offsets, value[tf.newaxis], side=side, out_type=tf.int64)[0]
 
     def row(text: tf.Tensor, start: tf.Tensor, number: tf.Tensor, *rows: tf.TensorArray) -> tuple[tf.Tensor, ...]:
         first, last = splits[text], splits[text + 1]
-        end = tf.minimum(last, found(offsets[start] + capacity, "right") - 1)
+        end = tf.minimum(last, word_at(offsets[start] + capacity, "right") - 1)
         is_last = end >= last
-        # The last row reaches back as far as it can.
-        begin = tf.where(is_last, tf.maximum(first, found(offsets[last] - capacity, "left")), start)
-        half = found(offsets[start] + (capacity + 1) // 2, "left")
+        # The last row extends back as far as possible.
+        begin = tf.where(is_last, tf.maximum(first, word_at(offsets[last] - capacity, "left")), start)
+        half = word_at(offsets[start] + (capacity + 1) // 2, "left")
         following = tf.maximum(start + 1, tf.minimum(half, end))
         text_rows = [array.write(number, value) for array, value in zip(rows, (text, begin, end), strict=True)]
         return text + tf.cast(is_last, tf.int64), tf.where(is_last, last, following), number + 1, *text_rows

@@ -1,4 +1,4 @@
-"""Texts to words, with the place of each, inside a graph: what named entities are made of.
+"""Splits texts into words with character positions, as graph operations for named entity recognition.
 
 Shape legend: B texts, N characters of all texts, W words of all texts.
 """
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# Bits of what a character is to `split`.
+# Bit flags of the character classes that `split` distinguishes.
 _SPACE, _OPENING, _CLOSING, _ALONE, _APOSTROPHE, _DOT, _DIGIT, _S = (1 << bit for bit in range(8))
 _KINDS = {
     _OPENING: "\"'`([{<“‘«‹„‚¿¡「『（【《〈",
@@ -23,7 +23,7 @@ _KINDS = {
     _DIGIT: "0123456789",
     _S: "sS",
 }
-# Ideographs, which the original's basic tokenization reads one by one as well (BasicTokenizer._is_chinese_char).
+# Ideographs, each of which is a word, as in the original's basic tokenization (BasicTokenizer._is_chinese_char).
 _IDEOGRAPHS = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
 
 
@@ -32,8 +32,9 @@ class TextWords(NamedTuple):
 
     Args:
         strings: (W,) string.
-        row_splits: (B + 1,) int64, the words of each text.
-        starts, limits: (W,) int32, the first character in its text, and the one after the last.
+        row_splits: (B + 1,) int64, row splits of the words by text.
+        starts: (W,) int32, position of the first character in the text.
+        limits: (W,) int32, position after the last character.
     """
 
     strings: tf.Tensor
@@ -46,11 +47,11 @@ def split(texts: tf.Tensor, *, at_spaces_only: bool) -> TextWords:
     """Splits texts into words.
 
     Args:
-        texts: (B,) string; bytes that are no UTF-8 count as U+FFFD.
-        at_spaces_only: whether what stands between spaces is a word as it is. Otherwise punctuation at either end of it
-            makes words of its own, and so does a final `'s`, as in corpora of named entities: `("Ruiz's)` is `( " Ruiz
-            's )`. A full stop stays where another one stands within the word (`U.N.`), or but one letter (`J.`).
-            Ideographs and dashes stand alone. A character said twice is one word (`...`).
+        texts: (B,) string; bytes that are not valid UTF-8 count as U+FFFD.
+        at_spaces_only: True to split at spaces only. Otherwise punctuation at either end and a final `'s` are split
+            off as words, as in named entity corpora: `("Ruiz's)` becomes `( " Ruiz 's )`. A full stop stays if the
+            word contains another one (`U.N.`) or has a single letter (`J.`). Each ideograph and each dash is a word.
+            A repeated punctuation character is one word (`...`).
     """
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     chars, row_splits = decoded.values, decoded.row_splits
@@ -75,14 +76,14 @@ def split(texts: tf.Tensor, *, at_spaces_only: bool) -> TextWords:
 
 
 def _at_punctuation(chars: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
-    """Returns, as bool (N,), whether a word begins with a character, where `begins` says so of what spaces part."""
+    """Returns a bool (N,), True for the first character of a word; `begins` is the same for splits at spaces only."""
     is_space = kinds & _SPACE > 0
     chunk = tf.cumsum(tf.cast(begins, tf.int64)) - 1
-    # Spaces before the first chunk are counted to it; where there is no chunk, to one of nothing.
+    # Spaces before the first chunk count as part of it; without chunks, as part of an empty one.
     first = tf.concat([tf.where(begins)[:, 0], [tf.size(chars, tf.int64)]], 0)
 
     def up_to(counted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns how many of a chunk's characters are counted up to each one, and in the whole chunk."""
+        """Returns the number of counted characters in a chunk, up to each character and in total."""
         running = tf.concat([[0], tf.cumsum(tf.cast(counted & ~is_space, tf.int64))], 0)
         before, after = (tf.gather(running, part) for part in (first, tf.concat([first[1:], first[-1:]], 0)))
         at = tf.maximum(chunk, 0)
@@ -108,7 +109,7 @@ def _kept_dots(
     leading: tf.Tensor,
     up_to: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
 ) -> tf.Tensor:
-    """Returns, as bool (N,), which full stops at the end belong to an abbreviation."""
+    """Returns a bool (N,), True for final full stops that belong to an abbreviation."""
     core = ~(trailing | leading)
     is_dot, is_digit = kinds & _DOT > 0, kinds & _DIGIT > 0
     dots, letters, digits = (up_to(core & kind)[1] for kind in (is_dot, ~is_dot, is_digit))
@@ -117,7 +118,7 @@ def _kept_dots(
 
 
 def _kinds(chars: tf.Tensor) -> tf.Tensor:
-    """Returns the bits of characters, (N,) int32; those beyond the first plane have none."""
+    """Returns the bit flags of characters, (N,) int32; 0 beyond the first plane."""
     return tf.cast(tf.gather(tf.constant(_table()), tf.minimum(chars, 0x10000)), tf.int32)
 
 
@@ -136,15 +137,15 @@ def _is_ideograph(chars: tf.Tensor) -> tf.Tensor:
 
 
 def _shifted(values: tf.Tensor, before: bool | int) -> tf.Tensor:
-    """Returns for every character the value of the one before it, `before` for the first."""
+    """Returns the value of the previous character for each character, and `before` for the first."""
     return tf.concat([[before], values], 0)[:-1]
 
 
 def _next(values: tf.Tensor, after: bool) -> tf.Tensor:
-    """Returns for every character the value of the one after it, `after` for the last."""
+    """Returns the value of the next character for each character, and `after` for the last."""
     return tf.concat([values, [after]], 0)[1:]
 
 
 def _marks(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns bool (size,), true at `positions`; one that equals `size` is left out."""
+    """Returns a bool (size,), True at `positions`; a position equal to `size` is ignored."""
     return tf.scatter_nd(positions[:, tf.newaxis], tf.ones_like(positions), size[tf.newaxis] + 1)[:-1] > 0

@@ -1,1 +1,1 @@
-"""Compares an exported SavedModel with the model that it was exported from."""
+"""Compares an exported SavedModel with its source model."""

@@ -1,4 +1,4 @@
-"""`python -m bert_tf.export.verify`: Runs `check`."""
+"""`python -m bert_tf.export.verify` runs `check`."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""`python -m bert_tf.export.verify FOLDER [RECORDING]`: does a SavedModel answer as its model did?
+"""`python -m bert_tf.export.verify FOLDER [RECORDING]` compares a SavedModel with recorded outputs of its source model.
 
-Run in a process of its own, which knows TensorFlow and tensorflow-text and nothing of Keras or of this package's
-models: what a server knows. Plays the warm-up requests, too. Prints the largest differences as JSON; status 1 and the
-reasons on stderr where one is too large or a request fails.
+It runs in a separate process with TensorFlow and tensorflow-text but without Keras or this package's models, as a
+server does. It also runs the warm-up requests. It prints the largest differences as JSON. If a difference is too large
+or a request fails, it exits with status 1 and the reasons on stderr.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Verdict(NamedTuple):
     """Result of `verify`.
 
     Args:
-        max_abs_difference: the largest by signature, of the values that are compared.
-        tolerance: rounding error that was allowed, relative to the largest value of an output.
-        warmup_requests: how many were played.
-        failures: a line for whatever is wrong.
+        max_abs_difference: largest difference of the compared values, by signature.
+        tolerance: allowed rounding error, relative to the largest value of an output.
+        warmup_requests: number of warm-up requests.
+        failures: one line for each failure.
     """
 
     max_abs_difference: dict[str, float]
@@ -43,22 +43,22 @@ class Verdict(NamedTuple):
 
 
 def verify(folder: Path, recording: Path) -> Verdict:
-    """Plays the warm-up requests of a SavedModel, and compares its answers with recorded ones.
+    """Runs the warm-up requests of a SavedModel, and compares its outputs with recorded ones.
 
     Args:
-        folder: holds saved_model.pb.
-        recording: from `comparison.write_recording`.
+        folder: folder with saved_model.pb.
+        recording: file of `comparison.write_recording`.
 
     Returns:
-        The verdict. A failure is every request that is not answered and every output that differs by more than the
-        recorded tolerances.
+        The verdict. Its failures are requests with an error, and outputs that differ by more than the recorded
+        tolerances.
 
     Raises:
         ValueError: for a recording without tolerances.
     """
     with without_gradient_warnings():
         signatures = tf.saved_model.load(str(folder)).signatures
-    played, failures = _played(signatures, folder)
+    warmup_requests, failures = _run_warmup(signatures, folder)
     cases, tolerance = read_recording(recording)
     largest: dict[str, float] = dict.fromkeys(signatures, 0.0)
     missing = set(signatures)
@@ -68,25 +68,25 @@ def verify(folder: Path, recording: Path) -> Verdict:
             failures.append(f"signature `{name}`: not in the SavedModel")
             continue
         missing.discard(name)
-        for output, difference, failure in compare_outputs(_answer(signatures, name, case.inputs), case):
+        for output, difference, failure in compare_outputs(_run_signature(signatures, name, case.inputs), case):
             largest[name] = max(largest[name], difference)
             if failure:
                 failures.append(f"signature `{name}`, output `{output}`: {failure}")
     failures += [f"signature `{name}`: nothing recorded" for name in sorted(missing)]
-    return Verdict(largest, tolerance, played, failures)
+    return Verdict(largest, tolerance, warmup_requests, failures)
 
 
-def _answer(signatures: Any, name: str, inputs: Tensors) -> Tensors:
+def _run_signature(signatures: Any, name: str, inputs: Tensors) -> Tensors:
     specs = signatures[name].structured_input_signature[1]
     outputs = signatures[name](**{key: tf.constant(inputs[key], spec.dtype) for key, spec in specs.items()})
     return {key: tensor.numpy() for key, tensor in outputs.items()}
 
 
-def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
-    """Plays the warm-up requests; returns how many there are, and a line for each that fails."""
+def _run_warmup(signatures: Any, folder: Path) -> tuple[int, list[str]]:
+    """Runs the warm-up requests; returns their number, and one line for each failure."""
     if not (folder / WARMUP).exists():
         return 0, []
-    # Without tensorflow-serving-api, versions that have no such requests can be verified.
+    # Imported late: versions without warm-up requests can be verified without tensorflow-serving-api.
     from bert_tf.export.warmup import read_warmup, request_of
 
     number, failures = 0, []
@@ -94,7 +94,7 @@ def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
         for number, log in enumerate(read_warmup(folder), start=1):
             name, inputs = request_of(log)
             try:
-                _answer(signatures, name, inputs)
+                _run_signature(signatures, name, inputs)
             except (KeyError, ValueError, TypeError, tf.errors.OpError) as error:
                 reason = " ".join(str(error).split())
                 failures.append(f"warm-up request {number}, signature `{name}`: {type(error).__name__}: {reason}")
@@ -104,7 +104,7 @@ def _played(signatures: Any, folder: Path) -> tuple[int, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Verifies, reports, and returns the exit status."""
+    """Verifies a version, prints the result and returns the exit status."""
     if len(arguments) not in (1, 2):
         print("usage: python -m bert_tf.export.verify FOLDER [RECORDING]", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Recorded answers of an exported model, and the comparison of other answers with them. Needs NumPy alone."""
+"""Reads and writes recorded outputs, and compares other outputs with them. Needs only NumPy."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ RECORDING = Path("assets.extra") / "recorded.npz"
 _LENGTHS, _BYTES = "lengths", "bytes"
 _SIDES = ("inputs", "outputs", "tolerances")
 _RELATIVE = "relative_tolerance"
-# The value that pads an output with fewer columns: no string, no probability, no position.
+# Padding values of outputs by dtype kind: empty string, zero probability, no position.
 _FILLERS: dict[str, Any] = {"O": b"", "f": 0.0, "i": -1}
 
 Tensors = dict[str, np.ndarray]
 
 
 class Case(NamedTuple):
-    """One request to a signature, the recorded answer, and the difference that another answer may have from it.
+    """One request to a signature, its recorded outputs, and their tolerances.
 
     Args:
         signature: name of the signature.
         inputs: arrays by name; strings are objects of bytes.
         outputs: arrays by name.
-        tolerances: for each output a float array that broadcasts to it: the largest absolute difference of a number;
-            0 for strings and integers that must be equal; infinity for values that are not compared.
+        tolerances: float arrays by output name, each broadcastable to its output: the largest absolute difference of a
+            number; 0 for strings and integers that must be equal; infinity for values that are not compared.
     """
 
     signature: str
@@ -37,13 +37,13 @@ class Case(NamedTuple):
 
 
 def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float) -> None:
-    """Writes recorded requests and answers.
+    """Writes recorded requests and outputs.
 
     Args:
         path: the .npz file.
-        cases: what is recorded.
+        cases: requests with outputs and tolerances.
         relative_tolerance: rounding error relative to the largest value of an output, from which the tolerances of
-            `cases` were derived; kept for reports.
+            `cases` are derived; stored for reports.
     """
     arrays: dict[str, Any] = {_RELATIVE: np.float64(relative_tolerance)}
     for number, (signature, *sides) in enumerate(cases):
@@ -55,10 +55,13 @@ def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float
 
 
 def read_recording(path: Path) -> tuple[list[Case], float]:
-    """Returns the cases and the relative tolerance that `write_recording` was given.
+    """Returns the cases and the relative tolerance of a file of `write_recording`.
+
+    Args:
+        path: the .npz file.
 
     Raises:
-        ValueError: for a recording without tolerances, as version 0.1.0 wrote it.
+        ValueError: for a recording of version 0.1.0, which has no tolerances.
     """
     with np.load(path) as file:
         arrays = dict(file)
@@ -79,14 +82,14 @@ def read_recording(path: Path) -> tuple[list[Case], float]:
 
 
 def compare_outputs(found: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
-    """Compares all outputs of an answer with a recorded case.
+    """Compares outputs with a recorded case.
 
     Args:
-        found: the answer's outputs by name.
+        found: outputs by name.
         case: the recorded case.
 
     Yields:
-        For each output its name, the largest absolute difference, and the fault as `compare` describes it.
+        Name, largest absolute difference and fault of each output, as returned by `compare`.
     """
     for name in sorted(found.keys() | case.outputs.keys()):
         yield name, *compare(found.get(name), case.outputs.get(name), case.tolerances.get(name))
@@ -97,16 +100,17 @@ def compare(
 ) -> tuple[float, str]:
     """Compares an output with the recorded one.
 
-    Outputs that hold a list for each row may have more or fewer columns where a recorded prediction is a tie: the
-    shorter one is padded.
+    Outputs with a list for each row may have more or fewer columns if a recorded prediction is a tie; the shorter one
+    is padded.
 
     Args:
-        found, expected: strings as objects of bytes; None where the output is missing.
+        found: values of the output, strings as objects of bytes; None if the output is missing.
+        expected: recorded values; None if the output was not recorded.
         tolerance: as in `Case`. None counts as 0.
 
     Returns:
-        The largest absolute difference of the numbers that are compared, and a description of the fault; empty where
-        there is none.
+        The largest absolute difference of the compared numbers, and a description of the fault; empty if there is
+        none.
     """
     if found is None or expected is None:
         return 0.0, "missing from the SavedModel" if found is None else "was not recorded"
@@ -129,7 +133,7 @@ def compare(
 
 
 def _differ_in_ties_only(found: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
-    """Returns True if shapes have as many rows, and lists as long as those of some row that is not compared."""
+    """Returns True if matrices differ only in the number of columns, and some row has a tie."""
     same_rows = len(found) == len(expected) == 2 and found[0] == expected[0]
     return same_rows and bool(np.isinf(allowed).any())
 
@@ -137,9 +141,9 @@ def _differ_in_ties_only(found: tuple[int, ...], expected: tuple[int, ...], allo
 def _padded_alike(
     found: np.ndarray, expected: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the arrays with as many columns as the longer of `found` and `expected` has.
+    """Pads the arrays to the number of columns of the wider one.
 
-    Columns that are added must hold nothing but filler in rows that are compared.
+    In rows without ties, the added columns may hold only padding values.
     """
     columns = max(found.shape[1], expected.shape[1])
     row_is_open = np.isinf(allowed).any(axis=1)
@@ -152,7 +156,7 @@ def _padded_alike(
 
 
 def _of_bytes(key: str, strings: np.ndarray) -> Tensors:
-    """Returns strings as two arrays of numbers. NumPy's own string arrays drop trailing zero bytes."""
+    """Encodes strings as two numeric arrays; NumPy's own string arrays drop trailing zero bytes."""
     lengths = np.array([len(string) for string in strings.reshape(-1)], np.int64).reshape(strings.shape)
     joined = np.frombuffer(b"".join(strings.reshape(-1)), np.uint8)
     return {f"{key}/{_LENGTHS}": lengths, f"{key}/{_BYTES}": joined}

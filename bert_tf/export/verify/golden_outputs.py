@@ -1,4 +1,4 @@
-"""Recorded answers of a live model to a few samples, with which the exported one is compared."""
+"""Golden outputs: recorded outputs of a live model, with which the exported model is compared."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from bert_tf.export.verify.tolerances import (
 
 
 class _Errors(NamedTuple):
-    """Rounding errors of one model: relative to the largest value of an output, and of its logits, absolute."""
+    """Rounding errors of one model: relative to the largest value of an output, and absolute for its logits."""
 
     relative: float
     of_logits: float
 
 
 def record(signatures: Signatures, precision: str) -> list[Case]:
-    """Runs every signature on a batch of samples and on an empty batch.
+    """Runs all signatures on a batch of samples and on an empty batch.
 
     Args:
-        signatures: of the preset.
-        precision: in which the model computes, for the tolerances.
+        signatures: signatures of the preset.
+        precision: precision of the model, for the tolerances.
 
     Returns:
-        Requests and answers, with the differences that rounding explains.
+        Inputs and outputs, with tolerances for rounding errors.
     """
     samples = comparison_samples(signatures)
     empty = {name: value[:0] for name, value in samples.items()}
     requests = [
         (name, batch, outputs)
         for name, endpoint in signatures.endpoints.items()
-        for batch, outputs in zip((samples, empty), _answers(endpoint, (samples, empty)), strict=True)
+        for batch, outputs in zip((samples, empty), _outputs(endpoint, (samples, empty)), strict=True)
     ]
     relative = relative_tolerance(precision, signatures.preset.config)
     errors = _Errors(relative, relative * _largest_logit(signatures, samples, requests))
@@ -60,9 +60,9 @@ def record(signatures: Signatures, precision: str) -> list[Case]:
     return cases
 
 
-def _answers(endpoint: Endpoint, batches: tuple[Tensors, ...]) -> Iterator[Tensors]:
+def _outputs(endpoint: Endpoint, batches: tuple[Tensors, ...]) -> Iterator[Tensors]:
     """Yields the outputs for each batch."""
-    # A graph, as it is exported: operation by operation, the last digits of sums may differ.
+    # A graph, as in the export: in eager execution the last digits of sums may differ.
     function = tf.function(endpoint.function, input_signature=endpoint.inputs)
     for batch in batches:
         outputs = function(*(tf.constant(batch[str(spec.name)], spec.dtype) for spec in endpoint.inputs))
@@ -71,7 +71,7 @@ def _answers(endpoint: Endpoint, batches: tuple[Tensors, ...]) -> Iterator[Tenso
 
 def _largest_logit(signatures: Signatures, samples: Tensors, requests: list[tuple[str, Tensors, Tensors]]) -> float:
     """Returns the largest absolute logit of the samples at tokens that are not padding, at least 1."""
-    (outputs,) = (found for name, batch, found in requests if name == IDS_SIGNATURE and batch is samples)
+    (outputs,) = (result for name, batch, result in requests if name == IDS_SIGNATURE and batch is samples)
     logits = (_at_tokens_only(signatures, output, outputs[output], samples) for output in signatures.logits)
     return max((largest(values) for values in logits), default=1.0)
 
@@ -83,14 +83,14 @@ def _at_tokens_only(signatures: Signatures, output: str, values: np.ndarray, bat
 def _tolerance(
     signatures: Signatures, names: tuple[str, str], values: np.ndarray, batch: Tensors, errors: _Errors
 ) -> np.ndarray | float:
-    """Returns the tolerance of one output, as in `comparison.Case`, without regard to ties.
+    """Returns the tolerance of one output, as in `comparison.Case`, ignoring ties.
 
     Args:
-        signatures: of the preset.
-        names: of the signature and the output.
-        values: of the output.
-        batch: the samples.
-        errors: of the model.
+        signatures: signatures of the preset.
+        names: names of the signature and the output.
+        values: values of the output.
+        batch: inputs by name.
+        errors: rounding errors of the model.
     """
     signature, output = names
     if values.dtype.kind != "f":
@@ -106,32 +106,34 @@ def _tolerance(
 
 
 def check_arrangement(arranged: list[Case], as_trained: list[Case]) -> None:
-    """Checks that a model arranged for inference answers as the model that was trained.
+    """Checks that a model arranged for inference has the same outputs as the model as trained.
 
     Args:
-        arranged, as_trained: from `record`, both in float32.
+        arranged: cases of `record` in float32, for the arranged model.
+        as_trained: cases of `record` in float32, for the model as trained.
 
     Raises:
-        RuntimeError: if an answer differs by more than the order of a sum explains.
+        RuntimeError: if an output differs by more than the rounding errors of sums in another order.
     """
-    for found, expected in zip(arranged, as_trained, strict=True):
-        for output, _, failure in compare_outputs(found.outputs, expected):
+    for case, expected in zip(arranged, as_trained, strict=True):
+        for output, _, failure in compare_outputs(case.outputs, expected):
             if failure:
                 raise RuntimeError(
-                    f"the model arranged for inference does not answer as the preset does; nothing was exported. "
-                    f"Signature `{expected.signature}`, output `{output}`: {failure}"
+                    f"the outputs of the model arranged for inference must equal those of the preset; nothing was "
+                    f"exported. Received: signature `{expected.signature}`, output `{output}`: {failure}"
                 )
 
 
 def differences(cases: list[Case], reference: list[Case]) -> dict[str, dict[str, Any]]:
-    """Compares answers of two models of one preset.
+    """Compares the outputs of two models of one preset.
 
     Args:
-        cases, reference: from `record`.
+        cases: cases of `record`.
+        reference: cases of `record` for the reference model.
 
     Returns:
-        By signature `max_abs_difference` of the numbers at tokens that are not padding, and `other`, the names of
-        outputs whose strings, integers or shape are not those of the reference.
+        By signature, `max_abs_difference` of the numbers at tokens that are not padding, and `other`, the names of
+        outputs with other strings, integers or shapes than the reference.
     """
     result: dict[str, dict[str, Any]] = {}
     for (name, _, outputs, _), expected in zip(cases, reference, strict=True):

@@ -1,7 +1,7 @@
-"""The operations of a SavedModel, held against those that TF Serving links.
+"""Checks that TF Serving supports the operations of a SavedModel.
 
-TF Serving's server links TensorFlow's own kernels and tensorflow-text's `ops_lib` (SUPPORTED_TENSORFLOW_OPS of
-tensorflow_serving/model_servers/BUILD). A version that needs another operation is refused there, when it is loaded.
+TF Serving's server links TensorFlow's own kernels and tensorflow-text's `ops_lib` (SUPPORTED_TENSORFLOW_OPS in
+tensorflow_serving/model_servers/BUILD). It fails to load a version with other operations.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from tensorflow.python.framework.kernels import get_registered_kernels_for_op
 
 from bert_tf.export.metadata import read_meta_graph
 
-# Of tensorflow-text's `ops_lib` (tensorflow_text/BUILD: fast_bert_normalizer_cc, fast_wordpiece_tokenizer_cc,
-# trimmer_ops_cc), what text to ids takes.
+# Tokenizer operations in tensorflow-text's `ops_lib` (tensorflow_text/BUILD: fast_bert_normalizer_cc,
+# fast_wordpiece_tokenizer_cc, trimmer_ops_cc).
 TEXT_OPERATIONS = frozenset({"FastBertNormalize", "FastWordpieceTokenizeWithOffsets", "TFText>RoundRobinTrim"})
-# They call Python, or compile for the machine at hand what nothing has looked at.
+# Operations that call Python or compile unchecked code for the local machine.
 _REFUSED = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule", "XlaCustomCallV2", "XlaLaunch"})
 
 
 def text_operations(folder: Path) -> list[str]:
-    """Returns the operations of a SavedModel that are not TensorFlow's own, sorted.
+    """Returns the sorted operations of a SavedModel that are not part of TensorFlow.
 
     Args:
-        folder: holds saved_model.pb.
+        folder: folder with saved_model.pb.
 
     Raises:
-        ValueError: for an operation that TF Serving does not link, naming it, and the signatures that reach it.
+        ValueError: for an operation that TF Serving does not link; names it and the signatures that use it.
     """
     meta_graph = read_meta_graph(folder)
     graph = meta_graph.graph_def
@@ -41,36 +41,36 @@ def text_operations(folder: Path) -> list[str]:
         for name, definition in meta_graph.signature_def.items()
     }
     needed = set().union(*reached.values())
-    found = set()
-    for where, node in _nodes(graph):
-        # A function that no signature calls is never made ready to run.
-        if where and where not in needed:
+    operations = set()
+    for function_name, node in _nodes(graph):
+        # A function that no signature calls is never instantiated.
+        if function_name and function_name not in needed:
             continue
         if node.op in functions or _is_core(node.op):
             continue
         if node.op not in TEXT_OPERATIONS:
-            users = sorted(name for name, names in reached.items() if where in names or node.name in names)
+            users = sorted(name for name, names in reached.items() if function_name in names or node.name in names)
             raise ValueError(
                 f"{folder}: TF Serving links TensorFlow's operations for the CPU, without those that call Python, and "
-                f"{', '.join(sorted(TEXT_OPERATIONS))}. Received: {node.op} (`{node.name}` of {where or 'the graph'}, "
-                f"reached by signature {', '.join(users) or 'none'})"
+                f"{', '.join(sorted(TEXT_OPERATIONS))}. Received: {node.op} (`{node.name}` of "
+                f"{function_name or 'the graph'}, reached by signature {', '.join(users) or 'none'})"
             )
-        found.add(node.op)
-    return sorted(found)
+        operations.add(node.op)
+    return sorted(operations)
 
 
 @functools.cache
 def _is_core(operation: str) -> bool:
-    """Tells whether TensorFlow itself, without tensorflow-text, has the operation, and for the CPU."""
+    """Returns True if TensorFlow itself, without tensorflow-text, has a CPU kernel for the operation."""
     if operation in _REFUSED or not hasattr(tf.raw_ops, operation):
         return False
-    # Some kernels are for whatever device there is.
+    # Some kernels are registered for any device.
     devices = {kernel.device_type for kernel in get_registered_kernels_for_op(operation).kernel}
     return bool(devices & {"CPU", "DEFAULT"})
 
 
 def _nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
-    """Yields every node with the name of its function, "" for the graph's own."""
+    """Yields all nodes with the name of their function; "" for nodes of the graph itself."""
     for node in graph.node:
         yield "", node
     for function in graph.library.function:
@@ -79,23 +79,23 @@ def _nodes(graph: GraphDef) -> Iterator[tuple[str, NodeDef]]:
 
 
 def _reached(graph: GraphDef, outputs: Iterable[str]) -> set[str]:
-    """Returns the names of all nodes of the graph that `outputs` need, and of the functions that these call."""
+    """Returns the names of all graph nodes that `outputs` depend on, and of the functions that these call."""
     nodes = {node.name: node for node in graph.node}
     functions = {function.signature.name: function for function in graph.library.function}
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = list(outputs)
     while waiting:
         name = waiting.pop()
-        if name in found:
+        if name in reached:
             continue
-        found.add(name)
+        reached.add(name)
         if name in functions:
             called = functions[name].node_def
         else:
             called = [nodes[name]]
             waiting += [source.lstrip("^").partition(":")[0] for source in nodes[name].input]
         waiting += [function for node in called for function in _called(node) if function in functions]
-    return found
+    return reached
 
 
 def _called(node: NodeDef) -> Iterator[str]:

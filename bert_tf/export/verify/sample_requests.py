@@ -1,4 +1,4 @@
-"""Requests to every signature of a preset: some to compare answers with, others to warm a server up.
+"""Sample requests to all signatures of a preset, for comparisons and for server warm-up.
 
 Shape legend: B batch, S sequence, N choices.
 """
@@ -16,14 +16,14 @@ from bert_tf.export.metadata import CLASSIFY_INPUTS
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# N, where a preset takes any number of choices.
+# N for presets that take any number of choices.
 _COLUMNS = 3
 
 
 def comparison_samples(signatures: Signatures) -> Tensors:
-    """Returns every input any signature may have, by name, for one batch.
+    """Returns one batch of inputs of all signatures, by name.
 
-    Its texts have no, one and two masks; one is empty and one too long.
+    The texts have zero, one or two masks; one text is empty and one too long.
     """
     drawn = _words(signatures.vocabulary, signatures.max_sequence_length + 8)
     texts = [
@@ -37,10 +37,10 @@ def comparison_samples(signatures: Signatures) -> Tensors:
 
 
 def warmup_sample(signatures: Signatures) -> Tensors:
-    """Returns every input any signature may have, by name, for one row of the fewest tokens.
+    """Returns one row of inputs of all signatures, by name, with as few tokens as possible.
 
-    What a first request waits for is its graph, whatever its length: after this, the first of 128 tokens takes little
-    longer than the next (`benchmarks.cold_start`).
+    The first request is slow because of the graph, whatever the length. After this row, the first request of 128 tokens
+    takes little longer than the next (`benchmarks.cold_start`).
     """
     length = SHORTEST_SEQUENCE
     words = _words(signatures.vocabulary, length)
@@ -58,7 +58,7 @@ def _samples(signatures: Signatures, texts: list[str], texts_of_ids: list[str]) 
     choices = int((signatures.preset.task or {}).get(CHOICES) or _COLUMNS)
     samples: Tensors = {}
     for number, spec in enumerate(signatures.text_inputs):
-        # Each input has the texts in another order.
+        # Each input has the texts in a different order.
         turned = np.roll(column, -number)
         columns = np.stack([np.roll(turned, shift) for shift in range(choices)], axis=1)
         samples[str(spec.name)] = turned if spec.shape.rank == 1 else columns
@@ -66,16 +66,16 @@ def _samples(signatures: Signatures, texts: list[str], texts_of_ids: list[str]) 
     encoded = signatures.encode(tf.constant(texts_of_ids), keep_mask_token=True)
     samples |= {name: tensor.numpy() for name, tensor in encoded.items()}
     batch = len(samples[TOKEN_IDS])
-    # The first and the last token of the text; what a model answers at padding has no meaning.
+    # The first and the last token of the text; outputs at padding have no meaning.
     last = samples[PADDING_MASK].sum(axis=1, dtype=np.int32) - 1
     samples[MASK_POSITIONS] = np.stack([np.ones(batch, np.int32), last], axis=1)
-    # Each of them once, the last one from the end.
+    # Each layer once, the last one as -1.
     samples[LAYERS] = np.tile(np.arange(-1, signatures.preset.config.num_layers, dtype=np.int32), (batch, 1))
     return samples
 
 
 def _examples(columns: Tensors) -> np.ndarray:
-    """Returns each row of some texts as a serialized tf.Example."""
+    """Returns the rows of text columns as serialized tf.Examples."""
     rows = []
     for values in zip(*columns.values(), strict=True):
         lists = (tf.train.BytesList(value=np.atleast_1d(np.array(value, dtype=object))) for value in values)
@@ -85,6 +85,6 @@ def _examples(columns: Tensors) -> np.ndarray:
 
 
 def _words(vocabulary: Vocabulary, count: int) -> list[str]:
-    """Returns words that are in the vocabulary, the same each time."""
+    """Returns random words of the vocabulary, with a fixed seed."""
     words = [t for t in vocabulary.tokens if t not in SPECIAL_TOKENS and not t.startswith("##")] or ["[UNK]"]
     return [str(word) for word in np.random.default_rng(0).choice(words, size=count)]

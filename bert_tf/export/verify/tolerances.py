@@ -1,24 +1,22 @@
-"""Bounds on the differences that rounding makes between two computations of one model.
+"""Bounds on the differences between two computations of one model due to rounding.
 
-Two processors, or two ways to order the sums of one product, give answers that differ by rounding errors. The bound on
-these follows from the arithmetic, not from measured differences:
+Two processors, or two orders of summation, have outputs that differ by rounding errors. The bound is derived from the
+arithmetic, not from measured differences:
 
 - Each value that a layer stores is rounded. The relative error is spread evenly over -u to u, where u is the unit
   roundoff (2^-24 in float32, 2^-8 in bfloat16): its variance is u^2 / 3. A sum of n terms in float32 that is computed
-  in blocks of 8, the width of a vector register, has n / 8 roundings in a row, which on average act on half of the sum.
-- Functions are computed in float32 (exp, tanh or erf, reciprocal square root). They are approximated, and exp turns
-  the absolute error of a score, which may be 16 and more in size, into a relative one: an error of 16 u is counted for
-  each. In bfloat16 this is of no account beside the errors of stored values.
-- Rounding errors are independent of one another, so that their variances add up (Higham and Mary, "A New Approach to
-  Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019). The difference of two computations has twice
-  the variance of one. The largest of many errors is to the largest of many values as a typical error is to a typical
-  value.
-- A layer passes on the errors of the layers below it at about their size, because it normalizes the sum of its input
-  and its own result. Errors of layers are counted as if all had the same sign: they grow linearly with depth.
+  in blocks of 8, the width of a vector register, has n / 8 sequential roundings, which on average act on half the sum.
+- Functions are computed in float32 (exp, tanh or erf, reciprocal square root). They are approximate, and exp turns the
+  absolute error of a score, whose size may be 16 or more, into a relative one: each function has an error of 16 u. In
+  bfloat16 this is negligible compared with the errors of stored values.
+- Rounding errors are independent, so their variances add up (Higham and Mary, "A New Approach to Probabilistic Rounding
+  Error Analysis", SIAM J. Sci. Comput. 41, 2019). The difference of two computations has twice the variance of one. The
+  ratio of the largest error to the largest value is that of a typical error to a typical value.
+- A layer preserves the size of the errors from the layers below, because it normalizes the sum of its input and its
+  result. Errors of layers are added as if all had the same sign: they grow linearly with depth.
 
 The bound is relative to the largest value of an output at tokens that are not padding. Outputs of a tanh, which limits
-values but not their errors, count as large as hidden states. What a model computes at [PAD] positions has no meaning
-and no bound.
+values but not their errors, are bounded like hidden states. Outputs at [PAD] positions have no meaning and no bound.
 """
 
 from __future__ import annotations
@@ -34,16 +32,16 @@ FLOAT32, BFLOAT16, INT8 = "float32", "bfloat16", "int8"
 
 # Weights in int8 are multiplied in float32.
 _UNIT_ROUNDOFF = {FLOAT32: 2.0**-24, INT8: 2.0**-24, BFLOAT16: 2.0**-8}
-# Values stored by a layer, one after another: projections, scaled queries, scores, attention weights, weighted values,
-# output of attention, residual sum, normalization, hidden product, its activation, output product with residual sum,
+# Values that a layer stores in sequence: projections, scaled queries, scores, attention weights, weighted values,
+# attention output, residual sum, normalization, hidden product, its activation, output product with residual sum,
 # normalization.
 _STORED = 12
-# Products of a layer, one after another: projections, scores, weighted values, output, and two of the feed-forward
+# Products that a layer computes in sequence: projections, scores, weighted values, output, and two in the feed-forward
 # network.
 _PRODUCTS = 6
 _VECTOR_WIDTH = 8
 _FUNCTIONS, _FUNCTION_ERROR = 3, 16
-# Largest absolute value among a few thousand standard normal ones, as normalized hidden states are.
+# Largest absolute value among a few thousand standard normal values, such as normalized hidden states.
 LARGEST_HIDDEN = 4.0
 
 
@@ -52,7 +50,7 @@ def relative_tolerance(precision: str, config: BertConfig) -> float:
 
     Args:
         precision: `float32`, `bfloat16` or `int8`.
-        config: the model's; its depth and its widths count.
+        config: configuration of the model, for its depth and widths.
 
     Example:
 
@@ -63,7 +61,7 @@ def relative_tolerance(precision: str, config: BertConfig) -> float:
     """
     variance = float(_STORED)
     if precision != BFLOAT16:
-        # Products of bfloat16 are summed in float32, whose errors are of no account beside those of storing.
+        # Products in bfloat16 are summed in float32, with negligible errors compared with those of storing.
         variance += (
             _FUNCTIONS * _FUNCTION_ERROR**2
             + _PRODUCTS * max(config.hidden_dim, config.intermediate_dim) / _VECTOR_WIDTH / 2
@@ -77,24 +75,24 @@ def largest(values: np.ndarray) -> float:
 
 
 def probability_tolerance(probabilities: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns the bound on differences of probabilities, for each of them.
+    """Returns the bound on the difference of each probability.
 
-    A softmax of scores that are each off by at most e changes the logarithm of a probability by at most 2e.
+    If each score has an error of at most e, the logarithm of a softmax probability changes by at most 2e.
 
     Args:
         probabilities: float32 of any shape.
-        score_error: the largest error of a score.
+        score_error: largest error of a score.
     """
     smallest = float(np.finfo(np.float32).tiny)
     return probabilities.astype(np.float64) * math.expm1(min(2 * score_error, 700.0)) + smallest
 
 
 def is_tie(probabilities: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns whether the two largest probabilities may change places, bool (...).
+    """Returns a bool (...), True if rounding may swap the two largest probabilities.
 
     Args:
         probabilities: (..., C).
-        score_error: the largest error of the logarithm of a probability, up to a constant.
+        score_error: largest error of the logarithm of a probability, up to a constant.
     """
     if probabilities.shape[-1] < 2:
         return np.zeros(probabilities.shape[:-1], bool)
@@ -103,11 +101,12 @@ def is_tie(probabilities: np.ndarray, score_error: float) -> np.ndarray:
 
 
 def close(larger: np.ndarray, smaller: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns whether probabilities are so near to each other that their order is open, bool.
+    """Returns a bool array, True for pairs of probabilities so close that rounding may change their order.
 
     Args:
-        larger, smaller: of any shape; what is 0 is no candidate, and nothing is close to it.
-        score_error: the largest error of the logarithm of a probability, up to a constant.
+        larger: probabilities of any shape.
+        smaller: probabilities of the same shape; 0 marks a missing candidate, which is not close to any other.
+        score_error: largest error of the logarithm of a probability, up to a constant.
     """
     return (smaller > 0) & (larger <= smaller * math.exp(min(2 * score_error, 700.0)))
 
@@ -116,8 +115,8 @@ def at_tokens(tolerance: float, padding_mask: np.ndarray, dimensions: int) -> np
     """Returns a tolerance for each token, infinite at padding.
 
     Args:
-        tolerance: of tokens that are not padding.
-        padding_mask: (B, S), 1 where there is a token.
+        tolerance: tolerance at tokens that are not padding.
+        padding_mask: (B, S), 1 for tokens.
         dimensions: number of dimensions of the output, at least 2.
     """
     by_token = np.where(padding_mask == 1, tolerance, np.inf)
@@ -125,12 +124,12 @@ def at_tokens(tolerance: float, padding_mask: np.ndarray, dimensions: int) -> np
 
 
 def undecided(tolerances: Tensors, open_values: Tensors, outputs: Tensors) -> Tensors:
-    """Returns tolerances with infinity for the values that a tie leaves open.
+    """Returns tolerances with infinity for the values that depend on a tie.
 
     Args:
-        tolerances: by output.
-        open_values: by output, bool arrays that broadcast to it.
-        outputs: by name.
+        tolerances: tolerances by output name.
+        open_values: bool arrays by output name, each broadcastable to its output.
+        outputs: outputs by name.
     """
     return tolerances | {
         name: np.where(np.broadcast_to(is_open, outputs[name].shape), np.inf, tolerances[name])

@@ -29,7 +29,7 @@ def rows_of(texts: list[str]) -> dict[str, np.ndarray]:
 
 
 def expected(preset: Path, texts: list[str], layers: list[list[int]]) -> dict[str, np.ndarray]:
-    """What the layers of the live model say, put together by numpy."""
+    """Returns the embeddings of the live model's layers, computed with NumPy."""
     model = load_preset(preset).model
     backbone = getattr(model, "backbone", model)
     inputs = rows_of(texts)

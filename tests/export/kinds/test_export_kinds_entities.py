@@ -1,4 +1,4 @@
-"""Entities found in the graph are those that the task finds in Python, at their place in the text."""
+"""The graph returns the same entities as the task in Python, with their positions in the text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def saved(directory: Path, labels: tuple[str, ...] = LABELS, **task: Any) -> Pat
 
 
 def drawn(seed: int) -> list[tuple[str, ...]]:
-    """Texts of no word to many windows; words of many pieces, of none, and longer than a row."""
+    """Texts from zero words to many windows; words with many pieces, with none, and longer than a row."""
     generator = np.random.default_rng(seed)
     known = [*WORDS, "cats", "U.N.", "É", "\ufffd", "zebra", "-" * 5, "natanatana", "a" * 30, "1\u00a02"]
     return [tuple(generator.choice(known, size)) for size in (0, 1, 11, 12, 13, 0, *generator.integers(1, 60, 20))]
@@ -48,7 +48,7 @@ def drawn(seed: int) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("scheme", ["IO", "IOB1", "IOB2", "IOBES"])
 def test_tags_of_spaced_words_are_those_of_the_task(scheme: str, tmp_path: Path) -> None:
     preset = saved(tmp_path / "preset", scheme=scheme)
-    # A word with a space within is several here.
+    # A word that contains a space becomes several words.
     rows = [tuple(" ".join(row).split()) for row in drawn(seed=1)]
     sentences = [Sentence(Path("f"), 1, row, (), row, " ", document=(row,)) for row in rows]
     expected = TaskPredictor(preset).answers([sentence for sentence in sentences if sentence.words])
@@ -64,7 +64,7 @@ def test_tags_of_spaced_words_are_those_of_the_task(scheme: str, tmp_path: Path)
         assert (outputs["probabilities"][number, : len(row)] > 0.2).all()
         assert (outputs["probabilities"][number, len(row) :] == 0).all()
         if scheme == "IO":
-            # Tags of this scheme do not part entities that touch each other.
+            # Tags of this scheme do not separate adjacent entities.
             continue
         found = signatures.row({name: value[number] for name, value in outputs.items()})["entities"]
         expected_entities = entities(tags)
@@ -113,7 +113,7 @@ def test_entities_of_plain_text_stand_in_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_punctuation_at_the_ends_of_words_makes_words(text: str, expected: list[str]) -> None:
-    # The neighbours show that texts of a batch do not run into one another.
+    # The neighbours show that the texts of a batch are independent.
     texts = ["(", text, "s."]
     found = words.split(tf.constant(texts), at_spaces_only=False)
     splits, strings = found.row_splits.numpy(), [string.decode() for string in found.strings.numpy()]

@@ -1,4 +1,4 @@
-"""Answers found in the graph are those that the task finds in Python."""
+"""The graph returns the same answers as the task in Python."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def saved(directory: Path, **task: Any) -> Path:
 
 
 def drawn(count: int, seed: int) -> list[tuple[str, str]]:
-    """Questions, and contexts from nothing to many windows, with accents, ideographs and words nobody knows."""
+    """Questions, and contexts from empty to many windows, with accents, ideographs and unknown words."""
     generator = np.random.default_rng(seed)
     sizes = [0, 1, 12, 13, 14, 19, 20, 21, 26, *generator.integers(0, 90, count)]
     rows = []

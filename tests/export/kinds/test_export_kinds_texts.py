@@ -1,4 +1,4 @@
-"""Labels, numbers and choices of the graph are those of the task, windows included."""
+"""The graph returns the same labels, numbers and choices as the task, including windows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def classifier(directory: Path, classes: int, **task: Any) -> Path:
 
 
 def drawn(columns: int, seed: int) -> list[tuple[str, ...]]:
-    """Texts of nothing to many windows."""
+    """Texts from empty to many windows."""
     generator = np.random.default_rng(seed)
     sizes = [(0,) * columns, (13,) * columns, (60,) * columns, *generator.integers(0, 50, (25, columns))]
     return [tuple(" ".join(generator.choice(WORDS, size)) for size in row) for row in sizes]
@@ -125,7 +125,7 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(
         answered(signatures, "serve_examples", serialized)["probabilities"], found["probabilities"], atol=1e-5
     )
-    with pytest.raises(ConfigError, match="lines of text have no place for the list `choices`"):
+    with pytest.raises(ConfigError, match="list input `choices`"):
         Predictor(preset)
 
 

@@ -1,4 +1,4 @@
-"""One service with models of several kinds, and its REST and gRPC surfaces, shared by all tests of this folder."""
+"""Fixtures with one service of several models, and its REST and gRPC interfaces, shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REQUEST_BYTES = 20000
 
 @pytest.fixture(scope="session")
 def service(exported: Callable[[str], Path]) -> Iterator[Service]:
-    """Serves a classifier, labelled `stable`, and a regression; the batcher waits for nobody."""
+    """Serves a classifier with the label `stable` and a regression model, without batching delay."""
     models = [
         ServedModel("classifier", exported("classifier").parent, labels={"stable": 1, "canary": 2}),
         ServedModel("regression", exported("regression").parent),
@@ -32,13 +32,13 @@ def service(exported: Callable[[str], Path]) -> Iterator[Service]:
 
 @pytest.fixture(scope="session")
 def rest(service: Service) -> TestClient:
-    """Answers REST requests of this process."""
+    """A REST client of the service in this process."""
     return TestClient(create_app(service, RestOptions(body=BodyLimits(MAX_REQUEST_BYTES))), base_url="http://localhost")
 
 
 @pytest.fixture(scope="session")
 def grpc_address(service: Service) -> Iterator[str]:
-    """Where the service answers gRPC."""
+    """The gRPC address of the service."""
     server = create_grpc_server(service, GrpcOptions(max_message_bytes=MAX_REQUEST_BYTES))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -48,6 +48,6 @@ def grpc_address(service: Service) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def channel(grpc_address: str) -> Iterator[grpc.Channel]:
-    """A channel to that address."""
+    """A channel to the gRPC address."""
     with grpc.insecure_channel(grpc_address) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""Versions of nothing, and a manager of them, for tests."""
+"""Fake versions without a model, and a manager for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_tf.serving.manager import ModelManager
 
 
 class Version(LoadedVersion):
-    """A version of nothing, which knows whether it was closed."""
+    """A version without a model, which records whether it was closed."""
 
     def __init__(self, folder: Path) -> None:
         if (folder / SAVED_MODEL_NAME).read_bytes() == b"corrupt":
@@ -28,7 +28,7 @@ class Version(LoadedVersion):
         self._released = threading.Condition()
 
     def close(self) -> None:
-        """Closes it as any other version."""
+        """Closes the version."""
         super().close()
         self.closed.set()
 
@@ -40,12 +40,12 @@ def write_version(folder: Path, content: bytes = b"good") -> None:
 
 
 class Models:
-    """A folder of versions of the model `m`, and a manager of it.
+    """A folder with versions of the model `m`, and its manager.
 
     Args:
-        root: the folder.
-        versions: are written first.
-        options: of the ServedModel.
+        root: path of the folder.
+        versions: versions that are written at the start.
+        options: options of the ServedModel.
     """
 
     def __init__(self, root: Path, *versions: int, **options: Any) -> None:
@@ -60,7 +60,7 @@ class Models:
         self.manager = self.manager_of(ServedModel("m", root, **options))
 
     def manager_of(self, *models: ServedModel, **options: Any) -> ModelManager:
-        """Returns a manager of models, which looks at folders when it is told, on this object's clock."""
+        """Returns a manager that scans folders only on `poll`, with this object's clock."""
         return ModelManager(models, self._load, clock=lambda: self.now, **{"poll_seconds": 0} | options)
 
     def _load(self, name: str, folder: Path) -> Version:
@@ -80,7 +80,7 @@ class Models:
         (self.root / str(version)).rmdir()
 
     def answers(self, name: str = "m", **choice: Any) -> int:
-        """Returns the version that answers."""
+        """Returns the available version."""
         with self.manager.lease(name, **choice) as version:
             return version.version
 

@@ -1,4 +1,4 @@
-"""What Python's reference counts leave to the garbage collector."""
+"""Detects objects that are freed only by the garbage collector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def nothing_left_in_cycles() -> Iterator[None]:
-    """Checks that none of the server's functions that a block ran has to be found by the garbage collector."""
+    """Checks that a block leaves no frames of the server's functions to the garbage collector."""
     gc.collect()
     gc.disable()
     try:

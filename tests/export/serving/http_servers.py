@@ -1,4 +1,4 @@
-"""HTTP servers in a thread, without models, for tests."""
+"""HTTP servers without models, in threads."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from starlette.routing import Route
 from bert_tf.serving.http_connection import BoundedConnection, ConnectionLimits
 from bert_tf.serving.http_server import DrainingConfig, DrainingServer
 
-# Of a test that waits for what never comes.
+# Time-out of a test whose condition never becomes true.
 PATIENCE_SECONDS = 60
 
 
 class RunningServer:
-    """A server that answers.
+    """A running server.
 
     Args:
-        server: of uvicorn.
-        port: that it listens on.
-        thread: that it runs in.
+        server: uvicorn server.
+        port: port that it listens on.
+        thread: thread that it runs in.
     """
 
     def __init__(self, server: DrainingServer, port: int, thread: threading.Thread) -> None:
         self.server, self.port, self._thread = server, port, thread
 
     def connect(self, content: bytes = b"") -> socket.socket:
-        """Returns a connection that has sent something."""
+        """Opens a connection and sends data."""
         opened = socket.create_connection(("127.0.0.1", self.port), PATIENCE_SECONDS)
         opened.sendall(content)
         return opened
 
     def stop(self) -> None:
-        """Stops the server, and waits until it has ended."""
+        """Stops the server and waits for its end."""
         self.server.should_exit = True
         self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
@@ -49,7 +49,7 @@ class RunningServer:
 def serving(
     answer: Callable[..., Any], limits: ConnectionLimits | None = None, drain: Callable[[], None] = lambda: None
 ) -> Iterator[RunningServer]:
-    """Gives a block a server whose every path is answered by a function of Starlette."""
+    """Yields a server with one Starlette handler for all paths."""
     app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
     app.state.drain = drain
     connection = functools.partial(BoundedConnection, limits=limits or ConnectionLimits())
@@ -67,7 +67,7 @@ def serving(
 
 
 def read_all(opened: socket.socket) -> bytes:
-    """Returns what comes until the server closes the connection."""
+    """Returns the data that arrives until the server closes the connection."""
     parts = []
     while part := opened.recv(65536):
         parts.append(part)
@@ -75,7 +75,7 @@ def read_all(opened: socket.socket) -> bytes:
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    """Waits for something that the server does in its thread; returns False where it does not come."""
+    """Waits until a condition of the server's thread is true; returns False after the time-out."""
     waiter = threading.Event()
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds() and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""`bert-tf serve` in a process of its own, for tests."""
+"""Runs `bert-tf serve` in a separate process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GRPC = re.compile(r"gRPC on (127\.0\.0\.1:\d+)")
 
 @dataclass
 class Running:
-    """A server that answers.
+    """A running server.
 
     Args:
-        process: to be told to stop.
-        url: of REST, without a path.
+        process: process of the server.
+        url: REST address without a path.
         grpc: HOST:PORT.
     """
 
@@ -30,7 +30,7 @@ class Running:
     grpc: str
 
     def stop(self) -> tuple[int, str]:
-        """Tells it to stop; returns exit status and standard output."""
+        """Stops the server; returns exit status and standard output."""
         self.process.send_signal(signal.SIGTERM)
         out, _ = self.process.communicate(timeout=120)
         return self.process.returncode, out
@@ -38,7 +38,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(*arguments: str) -> Iterator[Running]:
-    """Gives a block a server on free ports, started with further arguments."""
+    """Yields a server on free ports, started with further arguments."""
     command = [sys.executable, "-m", "bert_tf.cli", "serve", "--port=0", "--grpc_port=0", *arguments]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as process:
@@ -53,6 +53,6 @@ def running(*arguments: str) -> Iterator[Running]:
             assert rest and grpc, f"the server did not start: {said}"
             yield Running(process, rest[1], grpc[1])
         finally:
-            # With its workers, which have its group only if they are asked to go.
+            # SIGTERM, not SIGKILL, because the server stops its workers only on request.
             process.terminate()
             process.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""Web pages of other sites are kept out, and a token is demanded where there is one."""
+"""Requests from web pages of other sites are rejected, and a configured token is required."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKEN = "correct-horse"
 def status(
     headers: dict[str, str], bound: str = "127.0.0.1", allowed: tuple[str, ...] = (), method: str = "POST"
 ) -> int:
-    """Returns the status of a request with these headers; 200 where it is answered."""
+    """Returns the status of a request with these headers; 200 if it is accepted."""
     try:
         AccessRules(bound, AccessOptions(allowed)).check(method, "/v1/models/m:predict", Headers(headers))
     except ServingError as error:
@@ -56,7 +56,7 @@ def test_other_names_are_refused_on_loopback(host: str) -> None:
 
 def test_allowed_hosts_widen_and_narrow() -> None:
     assert status({"host": "bert.example:80"}, allowed=("BERT.example",)) == 200
-    # An address that other machines reach has names that the server cannot know.
+    # The server does not know the names of an address that other machines can reach.
     assert status({"host": "any.example"}, bound="0.0.0.0") == 200
     assert status({"host": "any.example"}, bound="0.0.0.0", allowed=("bert.example",)) == 403
     assert status({}) == 200

@@ -1,4 +1,4 @@
-"""The bytes of requests are bounded: of small ones, of large ones that arrive, and of large ones being answered."""
+"""There are byte limits for small requests, large requests that are arriving, and large requests being answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every request gets its own rows back, whatever it was joined with; bad ones harm no other."""
+"""Each request of a batch gets its own rows back, and a bad request does not affect others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bert_tf.serving.batching import Arrays, Batcher, BatchingOptions, QueueFull
 
 
 class Model:
-    """Doubles numbers, counts batches, and waits where it is told to."""
+    """Doubles numbers, counts batches, and waits if requested."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -35,7 +35,7 @@ def rows(*values: int) -> Arrays:
 
 
 def held(model: Model, batcher: Batcher) -> Future[Arrays]:
-    """Keeps the only thread busy, so that what follows has to wait."""
+    """Keeps the only thread busy, so that later requests have to wait."""
     model.free.clear()
     first = batcher.submit("s", rows(0))
     assert model.busy.wait(20)
@@ -83,7 +83,7 @@ def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> Non
     batcher = Batcher(model, BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1))
     held(model, batcher)
     waiting = batcher.submit("s", rows(1, 2))
-    with pytest.raises(QueueFullError, match="2 rows wait, of 3 at most"):
+    with pytest.raises(QueueFullError, match="at most 3 rows may wait; 2 are waiting"):
         batcher.submit("s", rows(1, 2))
     cancelled = batcher.submit("s", rows(9))
     assert cancelled.cancel()

@@ -1,4 +1,4 @@
-"""Our client over REST and gRPC: the same rows, the same refusals."""
+"""The package's client returns the same rows and errors over REST and gRPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TF Serving's configuration files, as they are in `saved_models/` and with slips."""
+"""TF Serving's configuration files: the ones in `saved_models/`, and files with mistakes."""
 
 from __future__ import annotations
 

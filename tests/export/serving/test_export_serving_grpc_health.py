@@ -20,7 +20,7 @@ WATCH = "/grpc.health.v1.Health/Watch"
 
 
 class Models:
-    """Two models, one of which has a version that answers."""
+    """Two models, one of them with an available version."""
 
     def __init__(self) -> None:
         self.answering = {"good": True, "damaged": False}

@@ -1,4 +1,4 @@
-"""Messages that do not come, or are too many, keep nobody else from being answered."""
+"""Messages that do not arrive, or are too many, do not block other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gRPC surface: what REST answers, with TF Serving's codes and messages."""
+"""The gRPC interface returns the same results as REST, with TF Serving's codes and messages."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_predictions_are_those_of_rest(prediction: Any, rest: TestClient) -> Non
     assert tf.make_ndarray(response.outputs["label"]).tolist() == [row["label"].encode() for row in rows]
     found = tf.make_ndarray(response.outputs["probabilities"])
     np.testing.assert_allclose(found, [row["probabilities"] for row in rows], atol=1e-6)
-    # Where TF Serving puts them, for clients that read the fields.
+    # The same fields as in TF Serving, for clients that read them.
     assert len(response.outputs["probabilities"].float_val) == 6
 
 
@@ -271,7 +271,7 @@ def test_a_message_that_is_none_is_forgotten(channel: grpc.Channel) -> None:
 
 
 def _calls() -> int:
-    """Returns how many calls grpcio's servers of this process know of."""
+    """Returns the number of calls that grpcio's servers hold in this process."""
     gc.collect()
     return sum(type(found).__name__ == "_RPCState" for found in gc.get_objects())
 

@@ -1,4 +1,4 @@
-"""Connections that bring no request are closed, and keep out no other."""
+"""Connections without a request are closed and do not block others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_request_that_is_answered_has_no_such_deadline() -> None:
     closed = threading.Event()
 
     async def slow(request: Request) -> Response:
-        # Longer than the deadline: another connection, which came later, is closed by it meanwhile.
+        # Longer than the deadline, which closes a later connection in the meantime.
         await asyncio.get_running_loop().run_in_executor(None, closed.wait)
         return Response("hello")
 

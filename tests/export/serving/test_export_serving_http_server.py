@@ -1,4 +1,4 @@
-"""A server that is told to stop answers every client that has connected."""
+"""A server that is shutting down answers all connected clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A version runs, batches, refuses and closes."""
+"""Loaded versions: running, batching, rejecting requests and closing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients cannot fill the log, and the access log has a line for each request."""
+"""Repeated log messages are limited, and the access log has a line for each request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_repeated_message_is_logged_once_in_a_period() -> None:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """The lines of the access log, which is started."""
+    """Starts the access log and returns its lines."""
     with caplog.at_level(logging.INFO, access_log.logger.name):
         yield caplog
 

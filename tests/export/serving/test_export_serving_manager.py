@@ -1,4 +1,4 @@
-"""Versions come, fail and go, and what serves goes on serving."""
+"""Versions are added, fail and are removed, while the current version continues to serve."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_was_unloaded_leaves_memory(tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         gone = weakref.ref(models.loaded[1][0])
-        # In a cycle only the collector finds it.
+        # A reference cycle, which only the garbage collector frees.
         models.loaded[1][0].itself = models.loaded[1][0]  # type: ignore[attr-defined]
         del models.loaded[1]
         models.add(2)
@@ -296,7 +296,7 @@ def test_a_slow_load_delays_no_other_model(tmp_path: Path) -> None:
         models.add(2)
         assert first.closed.wait(20)
         assert (models.answers(), models.answers("slow")) == (2, 1)
-        # It ends while the manager is closed, and is closed too.
+        # The load ends while the manager is closing; its version is closed too.
         threading.Thread(target=lambda: (models.manager._stopping.wait(20), go_on.set())).start()
     assert models.loaded[3][0].closed.is_set()
     started = set(threading.enumerate()) - before
@@ -323,7 +323,7 @@ def test_models_change_at_run_time(tmp_path: Path) -> None:
         assert (models.states(), models.answers(label="old")) == ({1: AVAILABLE, 2: AVAILABLE}, 1)
         with models.manager.lease("m", version=1):
             models.manager.reload([ServedModel("m", tmp_path / "moved")])
-            # Not for the unloading of version 1.
+            # Does not wait until version 1 is unloaded.
             models.manager.wait_loaded(["m"])
         models.manager.poll()
         assert models.states() == {2: AVAILABLE}

@@ -1,4 +1,4 @@
-"""Counts of several processes add up, and none falls when a process dies."""
+"""Counts of several processes add up, and no count decreases when a process dies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def folder() -> Iterator[str]:
 
 @contextlib.contextmanager
 def worker(requests: int) -> Iterator[None]:
-    """A worker that has answered requests, is answering one more during the block, and dies after it."""
+    """Runs a worker that has answered requests, answers one more during the block, and dies after it."""
     command = [sys.executable, "-c", WORKER, metrics.__file__, str(requests)]
     with subprocess.Popen(command, stdin=-1, stdout=-1) as process:
         assert process.stdout is not None
@@ -57,7 +57,7 @@ def worker(requests: int) -> Iterator[None]:
 
 
 def scrape() -> bytes:
-    """Returns what another worker says."""
+    """Returns the metrics of another worker."""
     return subprocess.run([sys.executable, "-c", SCRAPE, metrics.__file__], stdout=-1, check=True).stdout
 
 
@@ -81,14 +81,14 @@ def test_counts_of_all_workers_are_added_and_never_fall(folder: str) -> None:
         assert before["runtime_latency_count", "Predict", "TF1", "m"] == 5
         assert before["batching_session:batch_size_sum", "m"] == 10
         assert before["requests_under_way",] == 2
-        # By the successor of the worker that died.
+        # Counted by the replacement of the worker that died.
         assert values(scrape()) == before | {("requests_under_way",): 1}
         files = set(Path(folder).iterdir())
         with worker(1):
             after = values(scrape())
             assert (after["request_count", "OK", "m"], after["requests_under_way",]) == (6, 2)
     assert values(scrape())["request_count", "OK", "m"] == 6
-    # However many workers die, there are files for three that run at the same time.
+    # There are only files for the three workers that run at the same time, even after many workers have died.
     assert set(Path(folder).iterdir()) == files
 
 
@@ -103,7 +103,7 @@ def test_names_are_those_of_tf_serving_with_one_process_and_with_several() -> No
         assert "\n# TYPE :tensorflow:serving:request_count counter\n" in f"\n{text}"
         assert f"\n:tensorflow:serving:request_count{{{labels}}} 1.0\n" in text
         assert "request_count_total" not in text
-    # Of one process only: what another one has would seem to jump.
+    # These would be metrics of a single process, and would jump between processes.
     assert ("process_cpu_seconds" in one, "process_cpu_seconds" in several) == (True, False)
 
 

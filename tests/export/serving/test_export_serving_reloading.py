@@ -1,4 +1,4 @@
-"""Other models at run time, from the configuration file and from a request."""
+"""Changes of the served models at run time, by the configuration file and by a request."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_file_is_watched(tmp_path: Path) -> None:
 
 @pytest.fixture
 def models(tmp_path: Path) -> Iterator[Models]:
-    """The model `m`, and a manager that serves it."""
+    """The model `m` and its manager."""
     models = Models(tmp_path / "m", 1)
     with models.manager:
         yield models
@@ -82,7 +82,7 @@ def models(tmp_path: Path) -> Iterator[Models]:
 
 @pytest.fixture
 def reload(models: Models) -> Iterator[Reload]:
-    """Sends a configuration in text form to a server that allows it."""
+    """Sends a configuration in text format to a server that accepts it."""
     with ExitStack() as stack:
         service = Service(models.manager, Metrics(), Admission(2**20))
         server = create_grpc_server(service, GrpcOptions(allow_reload_config=True))

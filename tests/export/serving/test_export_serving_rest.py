@@ -1,4 +1,4 @@
-"""The REST surface: TF Serving's forms, statuses and messages."""
+"""The REST interface: formats, statuses and messages of TF Serving."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_bytes_and_an_empty_batch_are_answered(rest: TestClient) -> None:
 def test_an_example_of_bytes_that_python_cannot_read_back_is_refused(rest: TestClient) -> None:
     answer = post(rest, {"signature_name": "serve_examples", "instances": [{"b64": "//8="}]})
     assert answer.status_code == 400
-    assert "bytes that are no UTF-8" in answer.json()["error"]
+    assert "bytes that are not valid UTF-8" in answer.json()["error"]
 
 
 LATEST, NOT_THERE = (
@@ -234,7 +234,7 @@ def test_a_failure_is_an_answer_too(
 def exchange(
     app: Any, parts: list[bytes], *, headers: dict[str, str] | None = None, ends: bool = True
 ) -> tuple[int, bytes]:
-    """Returns status and body of the answer to a predict request in parts, the last of which may never come."""
+    """Returns status and body of the response to a predict request whose body is sent in parts, perhaps without end."""
     sent: list[Any] = []
     left = list(parts)
 
@@ -262,7 +262,7 @@ def exchange(
         ([b"{"], False, BodyLimits(seconds=1000, pause_seconds=0.05)),
         ([b"{" * 8192] * 2, False, BodyLimits(seconds=1000, pause_seconds=0.05)),
         ([b"{"], False, BodyLimits(seconds=0.05, pause_seconds=1000)),
-        # A byte now and then.
+        # Sends single bytes slowly.
         ([b"{"] * 300, True, BodyLimits(seconds=1000, pause_seconds=0.05)),
     ],
 )

@@ -1,4 +1,4 @@
-"""The server as a process: it starts, survives, and stops when told."""
+"""The server as a process: start, restart of workers, and shutdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    """Waits for something another process does."""
+    """Waits until a condition that depends on another process is true."""
     waiter = threading.Event()
     for _ in range(int(seconds / 0.1)):
         if holds():
@@ -37,7 +37,7 @@ def until(holds: Callable[[], bool], seconds: float = 120) -> None:
 
 
 class Traffic:
-    """A thread that asks again and again, and keeps what went wrong."""
+    """A thread that sends requests repeatedly, and records the errors."""
 
     def __init__(self, url: str) -> None:
         self._client = connect(url, retries=0)
@@ -103,7 +103,7 @@ def test_versions_come_and_go_while_it_answers(exported: Callable[[str], Path], 
             (base / ".staging-3").rename(base / "3")
             until(lambda: states() == {3: "END", 2: "AVAILABLE"})
             shutil.rmtree(base / "3")
-            # Copied file by file, the variables last and their shard in two parts.
+            # Copies the version file by file, the variables last, with their shard in two parts.
             (base / "0004/variables").mkdir(parents=True)
             shutil.copy(source / "saved_model.pb", base / "0004")
             until(lambda: states() == {4: "START", 2: "AVAILABLE"})
@@ -125,19 +125,19 @@ def test_versions_come_and_go_while_it_answers(exported: Callable[[str], Path], 
 
 def _worker_pids(server: Any) -> set[int]:
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-    # multiprocessing has a helper of its own beside them.
+    # multiprocessing also starts a helper process.
     return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def _answered(url: str) -> float:
-    """Returns how many requests of a model have been answered, as a scrape has it."""
+    """Returns the number of answered requests of a model from the metrics."""
     with urllib.request.urlopen(url + "/monitoring/prometheus/metrics", timeout=60) as response:
         lines = response.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(":tensorflow:serving:request_count{"))
 
 
 def _that_answered(pids: set[int]) -> int:
-    """Returns the worker that answered a request: it holds the file of the counts open."""
+    """Returns the worker that answered a request, which has the metrics file open."""
     return next(
         pid for pid in pids if any("/counter_" in str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir())
     )
@@ -160,7 +160,7 @@ def test_a_worker_that_is_killed_is_missed_by_nobody_for_long(exported: Callable
         assert len(before) == 2
         assert connect(url, retries=8).predict(["the cat"])
         os.kill(_that_answered(before), signal.SIGKILL)
-        # One connection may break with the worker that had it; a client asks again.
+        # A connection may break together with its worker; a client retries.
         assert connect(url, retries=8).predict(["the cat"])
         until(lambda: len(_worker_pids(server)) == 2 and not _worker_pids(server) <= before)
         assert connect(url, retries=8).predict(["the cat"])

@@ -1,4 +1,4 @@
-"""Several tasks on the same examples are answered at once, all by one version."""
+"""Several tasks on the same examples are run by one version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = input_pb2.Input(example_list=input_pb2.ExampleList(examples=[tf.train
 
 
 def save(root: Path, version: int) -> None:
-    """Writes a model that classifies and regresses any example as the number of its version."""
+    """Writes a model whose predictions are its version number."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="inputs")])
     def classify(inputs: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""What is missing from a version's folder is found before it is loaded; what is damaged is an error of the loader."""
+"""Missing files of a version are detected before it is loaded; damaged files are errors of the loader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARD, INDEX = "variables/variables.data-00000-of-00001", "variables/variables.i
 
 @pytest.fixture
 def copied(exported: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A version of which files may be changed."""
+    """A version whose files may be changed."""
     return shutil.copytree(exported("classifier"), tmp_path / "1")
 
 
