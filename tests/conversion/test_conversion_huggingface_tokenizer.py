@@ -23,7 +23,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
         ({"tokenizer_config": {"tokenize_chinese_chars": False}}, "`tokenize_chinese_chars` must be True"),
         ({"tokenizer_config": {"do_basic_tokenize": False}}, "`do_basic_tokenize` must be True"),
         ({"tokenizer_config": {"strip_accents": False}}, "`strip_accents` must equal lower-casing, True"),
-        ({"tokenizer_config": {"do_lower_case": False, "strip_accents": True}}, "`strip_accents` must be"),
+        ({"tokenizer_config": {"do_lower_case": False, "strip_accents": True}}, "`strip_accents` must equal"),
         ({"tokenizer_config": {"never_split": ["x"]}}, "`never_split` must be"),
         ({"tokenizer_config": {"do_lower_case": "yes"}}, "`do_lower_case` must be true, false or null"),
         ({"tokenizer_config": {"mask_token": "<mask>"}}, r"`mask_token` must be \[MASK\]. Received: '<mask>'"),
