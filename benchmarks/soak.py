@@ -128,13 +128,13 @@ def _good(url: str, tally: Tally, stop: threading.Event) -> None:
             tally.wrong.append(f"{response}, not {expected[number % len(texts)]}")
 
 
-def _same(found: Any, expected: Any) -> bool:
+def _same(received: Any, expected: Any) -> bool:
     """Compares responses with a tolerance, since a batch may sum the values of a row in another order."""
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(_same(found[key], expected[key]) for key in expected)
+        return received.keys() == expected.keys() and all(_same(received[key], expected[key]) for key in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(map(_same, found, expected))
-    return bool(np.isclose(found, expected, atol=1e-5)) if isinstance(expected, float) else found == expected
+        return len(received) == len(expected) and all(map(_same, received, expected))
+    return bool(np.isclose(received, expected, atol=1e-5)) if isinstance(expected, float) else received == expected
 
 
 def _watch(server: Server, tally: Tally, stop: threading.Event) -> None:

@@ -49,8 +49,8 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 def _files(path: Path) -> list[Path]:
     """Returns the files under a directory except hidden ones, or the files whose names begin with that of `path`."""
     if path.is_dir():
-        found = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
-        return [file for file in found if file.is_file()]
+        files = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
+        return [file for file in files if file.is_file()]
     if path.is_file():
         return [path]
     return [file for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.") and file.is_file()]

@@ -1,4 +1,4 @@
-"""What every conversion rests on: canonical tensors, the numpy forward, the comparison, and presets there and back."""
+"""Tests the core of all conversions: canonical tensors, the numpy reference, the comparison, and preset round trips."""
 
 from __future__ import annotations
 

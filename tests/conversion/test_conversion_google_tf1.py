@@ -31,7 +31,7 @@ def arrays_of(directory: Path) -> dict[str, np.ndarray]:
 
 
 def rewritten(target: Path, *, drop=(), add=None, config=None, source: Path = CASED) -> Path:
-    """Returns a copy of a checkpoint with tensors dropped or added, and another configuration."""
+    """Returns a copy of a checkpoint with tensors dropped or added, and with a changed configuration."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.ckpt*", "checkpoint"))
     arrays = {name: array for name, array in arrays_of(source).items() if not name.startswith(tuple(drop) or " ")}
     write_tensors(target / "bert_model.ckpt", (arrays | (add or {})).items())

@@ -1,4 +1,4 @@
-"""What is refused of Hugging Face's directories, and by which name."""
+"""Tests the errors for unsupported directories of Hugging Face."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of tokenizers in Hugging Face's directories."""
+"""Tests the tokenizer files in Hugging Face's directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets of keras-hub: read as keras-hub reads them, written so that keras-hub opens them."""
+"""Tests keras-hub presets: reading them like keras-hub, and writing presets that keras-hub opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused of presets of keras-hub, and by which name."""
+"""Tests the errors for unsupported keras-hub presets."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def golden(kind: str) -> Path:
 
 
 def written(target: Path, objects: dict, config: dict | None = None) -> Path:
-    """Returns a checkpoint of any objects, with the description of the others."""
+    """Returns a checkpoint of the given objects, with the description of the recorded checkpoints."""
     target.mkdir()
     for name in ("bert_config.json", "vocab.txt"):
         shutil.copy(golden("encoder") / name, target / name)
@@ -116,7 +116,7 @@ def test_through_the_original_and_back_nothing_changes(kind, tmp_path):
     assert same_bits(source, back)
     for field in ("config", "heads", "lowercase", "step", "vocabulary", "info"):
         assert getattr(source, field) == getattr(back, field), field
-    # The encoder's twin of the pooler that the head of next sentence prediction has.
+    # The encoder's copy of the pooler in the head for next sentence prediction.
     twin = 2 if source.heads.next_sentence else 0
     assert len([name for name in back.left_out if not name.startswith("global_step")]) == twin
 

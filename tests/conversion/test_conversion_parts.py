@@ -1,4 +1,4 @@
-"""What every conversion rests on, part by part: tensors, inputs, vocabularies and the comparison."""
+"""Tests the parts of all conversions: tensors, inputs, vocabularies and the comparison."""
 
 from __future__ import annotations
 

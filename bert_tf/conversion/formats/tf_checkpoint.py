@@ -176,9 +176,9 @@ def _check_data_files(prefix: Path) -> None:
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         return
     files = [file for file in prefix.parent.iterdir() if file.name.startswith(f"{prefix.name}.data-")]
-    found = {match.groups() for file in files if (match := _DATA.search(file.name))}
-    number = next(iter(found))[1] if found else "00001"
-    missing = {f"{shard:05d}" for shard in range(int(number))} - {shard for shard, _ in found}
+    shards = {match.groups() for file in files if (match := _DATA.search(file.name))}
+    number = next(iter(shards))[1] if shards else "00001"
+    missing = {f"{shard:05d}" for shard in range(int(number))} - {shard for shard, _ in shards}
     if missing:
         names = ", ".join(f"{prefix.name}.data-{shard}-of-{number}" for shard in sorted(missing))
         raise ConversionError(f"{prefix}: all data files of the index must exist. Missing: {names}")

@@ -108,9 +108,9 @@ def read_task(path: Path, config: BertConfig) -> Task:
         if activation not in ("linear", "softmax", None):
             raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
         heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
-    own = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
+    task_arguments = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
     rate = rest.get("dropout") if heads.task else None
-    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), own)
+    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), task_arguments)
 
 
 def read_tokenizer(path: Path) -> bool:

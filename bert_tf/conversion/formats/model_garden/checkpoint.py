@@ -63,17 +63,17 @@ def read(path: Path, options: Options) -> Checkpoint:
     files = TensorFiles(prefix)
     if OBJECT_GRAPH not in files:
         raise ConversionError(f"{prefix}: stores its tensors by name, which is the format `google_tf1`.")
-    found = find_tensors(read_graph(files))
-    if found is None:
+    locations = find_tensors(read_graph(files))
+    if locations is None:
         raise ConversionError(
             f"{prefix}: must hold a BertEncoder of the Model Garden. Received: {_listed(list(files.shapes))}"
         )
     config, beside = read_config(prefix.parent / CONFIG_NAME)
-    left_out = _left_out(files, found)
-    kept = {name: _tensor(files, name, key) for name, key in found.keys.items()}
+    left_out = _left_out(files, locations)
+    kept = {name: _tensor(files, name, key) for name, key in locations.keys.items()}
     heads = heads_among(kept, lambda name: kept[name].shape)
     expected = expected_shapes(config, heads)
-    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in found.keys.items()}
+    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in locations.keys.items()}
     check_tensors(tensors, config, heads, prefix)
     vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
     step = next((int(files.array(key)) for key in _STEPS if key in files), None)
@@ -85,7 +85,7 @@ def read(path: Path, options: Options) -> Checkpoint:
         tensors={name: tensors[name] for name in expected},
         vocabulary=vocabulary,
         lowercase=casing(prefix.parent, vocabulary, beside, options),
-        dtype=files.dtype(found.keys.values()),
+        dtype=files.dtype(locations.keys.values()),
         step=step,
         left_out=left_out,
         info=remembered(beside),

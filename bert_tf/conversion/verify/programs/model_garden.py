@@ -106,17 +106,17 @@ def build_pretrainer(found: Objects, owner: tuple[str, ...], encoder: Any, confi
 def restored(checkpoint: str, kind: str) -> tuple[Any, Any, Any]:
     """Returns the encoder, the model and the masked language model's head with the values of a checkpoint."""
     config = configs.BertConfig.from_json_file(str(Path(checkpoint).parent / "bert_config.json"))
-    found = Objects(checkpoint)
-    names = found.children()
+    graph = Objects(checkpoint)
+    names = graph.children()
     owner = ("model",) if "model" in names else ()
-    encoder = build_encoder(config, kind, dict_outputs="classification" not in found.children(*owner))
-    model = build_model(found, owner, encoder, config) if owner or "encoder" not in names else encoder
+    encoder = build_encoder(config, kind, dict_outputs="classification" not in graph.children(*owner))
+    model = build_model(graph, owner, encoder, config) if owner or "encoder" not in names else encoder
     objects: dict[str, Any] = {"model": model} if owner else {}
     masked_lm = getattr(model, "masked_lm", None)
     if "encoder" in names:
         objects["encoder"] = encoder
     if "masked_lm" in names:
-        masked_lm = masked_lm or build_pretrainer(found, (), encoder, config).masked_lm
+        masked_lm = masked_lm or build_pretrainer(graph, (), encoder, config).masked_lm
         objects["masked_lm"] = masked_lm
     status = tf.train.Checkpoint(**objects).read(checkpoint) if objects else tf.train.Checkpoint(model).read(checkpoint)
     status.expect_partial().assert_existing_objects_matched()
