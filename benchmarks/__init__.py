@@ -1,1 +1,1 @@
-"""Speed, measured beside its peers in the same run."""
+"""Benchmarks of bert_tf and its peers, measured in the same run."""

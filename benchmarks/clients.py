@@ -1,6 +1,6 @@
-"""Clients of `benchmarks.load`: one request after another over connections that stay open, none waiting for another.
+"""Asynchronous clients for `benchmarks.load` that send overlapping requests over open connections.
 
-Both speak TF Serving's surface: REST `:predict` in row form, and gRPC `PredictionService/Predict`.
+Both use the API of TF Serving: REST `:predict` in row form, and gRPC `PredictionService/Predict`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ _TOO_LONG = 1 << 24
 
 
 class RequestError(Exception):
-    """A request that was answered by an error, or by nothing. The message is its kind, for counting."""
+    """A request without a successful response. The message is the kind of failure, for counting."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked.
+    """Server and model of the requests.
 
     Args:
-        host, port: of the server.
-        model: its name.
-        signature: of the model.
-        input_name: the input that takes texts.
+        host: host of the server.
+        port: port of the server.
+        model: name of the model.
+        signature: signature of the model.
+        input_name: name of the input for texts.
     """
 
     host: str
@@ -39,10 +40,10 @@ class Target:
 
 
 class Client(ABC):
-    """Sends requests; any number at a time.
+    """Sends requests, which may overlap.
 
     Args:
-        target: of all requests.
+        target: server and model of all requests.
     """
 
     def __init__(self, target: Target) -> None:
@@ -50,22 +51,22 @@ class Client(ABC):
 
     @abstractmethod
     async def predict(self, texts: Sequence[str]) -> None:
-        """Asks for the answer to a batch of texts and receives it whole. Raises RequestError where there is none."""
+        """Sends a batch of texts and receives the whole response. Raises RequestError if the request fails."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Closes what is open."""
+        """Closes all connections."""
 
 
 class RestClient(Client):
-    """REST over HTTP/1.1. A connection carries one request at a time; as many are opened as requests overlap."""
+    """REST over HTTP/1.1. A connection carries one request at a time; overlapping requests open more connections."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def predict(self, texts: Sequence[str]) -> None:
-        """As `Client.predict`."""
+        """Sends a batch of texts; see `Client.predict`."""
         rows = [{self.target.input_name: text} for text in texts]
         body = json.dumps({"signature_name": self.target.signature, "instances": rows}).encode()
         head = (
@@ -96,7 +97,7 @@ class RestClient(Client):
         self._idle.clear()
 
     def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Returns the idle connection that was used last, of those that the server has not closed; None without."""
+        """Returns the most recently used idle connection that the server has not closed; None if there is none."""
         while self._idle:
             reader, writer = self._idle.pop()
             if not reader.at_eof():
@@ -109,19 +110,19 @@ class RestClient(Client):
 
     @staticmethod
     async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bool]:
-        """Sends a request, reads the answer, and returns its status and whether the connection stays open."""
+        """Sends a request, reads the response, and returns its status and whether the connection stays open."""
         writer.write(request)
         await writer.drain()
         status_line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         if "content-length" not in fields:
-            raise ValueError(f"an answer without Content-Length: {fields}")
+            raise ValueError(f"a response must have Content-Length. Received: {fields}")
         await reader.readexactly(int(fields["content-length"]))
         return int(status_line.split()[1]), fields.get("connection", "").lower() != "close"
 
 
 class GrpcClient(Client):
-    """gRPC over one connection, in clear text."""
+    """gRPC over one unencrypted connection."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -135,7 +136,7 @@ class GrpcClient(Client):
         self._stub: Any = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
     async def predict(self, texts: Sequence[str]) -> None:
-        """As `Client.predict`."""
+        """Sends a batch of texts; see `Client.predict`."""
         from tensorflow.core.framework import types_pb2
 
         request = self._request()

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.cold_start --model saved_models/NAME`: how long until a server answers, and its first request.
+"""`python -m benchmarks.cold_start --model saved_models/NAME`: start-up time and first request of a server.
 
-Starts `bert-tf serve` with and without warm-up, again and again in turn, and asks it for one text of 128 tokens after
-the other over gRPC. Prints the medians: seconds from the process's start until it is ready, milliseconds of the first
-request, and of the median of those that follow.
+Starts `bert-tf serve` alternately with and without warm-up, and sends it requests of one text of 128 tokens over gRPC,
+one at a time. Prints medians: seconds from process start until the server is ready, milliseconds of the first request,
+and milliseconds of the median later request.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ TITLE = "Cold start"
 
 
 def started(model: Path, flags: Sequence[str], requests: Sequence[str]) -> tuple[float, list[float]]:
-    """Returns the seconds until a server was ready, and those that each request took, one after the other."""
+    """Returns the seconds until a server was ready, and the seconds of each request."""
     with serving(model, *flags) as server:
         client = connect(f"grpc://127.0.0.1:{server.grpc}/{model.resolve().name}")
-        # What the client asks once, for itself.
+        # The client requests the metadata only once.
         client.metadata()
-        taken = []
+        seconds = []
         for text in requests:
             began = time.perf_counter()
             client.predict([text])
-            taken.append(time.perf_counter() - began)
-        return server.seconds, taken
+            seconds.append(time.perf_counter() - began)
+        return server.seconds, seconds
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:
-    """Returns the figures in Markdown."""
+    """Returns the metrics as a Markdown table."""
     lines = ["| | ready, s | first request, ms | later ones, ms | first / later |", "|---|---|---|---|---|"]
     for name, row in rows.items():
         ready, first, later = (row[key] for key in ("ready_s", "first_ms", "later_ms"))
@@ -47,29 +47,31 @@ def table(rows: dict[str, dict[str, float]]) -> str:
 
 
 def main() -> None:
-    """Measures and reports."""
+    """Runs the benchmark and reports the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=Path, required=True, help="saved_models/NAME of a model that takes one text")
-    parser.add_argument("--rounds", type=int, default=measure.REPETITIONS, help="starts of each kind")
-    parser.add_argument("--requests", type=int, default=30, help="asked of each server")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    parser.add_argument(
+        "--rounds", type=int, default=measure.REPETITIONS, help="starts of each kind; default: %(default)s"
+    )
+    parser.add_argument("--requests", type=int, default=30, help="requests to each server; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     if args.rounds < 1 or args.requests < 2:
         parser.error(f"--rounds must be 1 and --requests 2 at least. Received: {args.rounds} and {args.requests}")
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in VARIANTS}
+    runs_of: dict[str, list[tuple[float, float, float]]] = {name: [] for name in VARIANTS}
     for number in range(args.rounds):
         for name, flags in VARIANTS.items():
             ready, (first, *later) = started(args.model, flags, texts(count=args.requests))
-            found[name].append((ready, 1000 * first, 1000 * statistics.median(later)))
+            runs_of[name].append((ready, 1000 * first, 1000 * statistics.median(later)))
             print(
                 f"round {number + 1} of {args.rounds}, {name}: ready after {ready:.1f} s", file=sys.stderr, flush=True
             )
     keys = ("ready_s", "first_ms", "later_ms")
     rows = {
         name: dict(zip(keys, map(statistics.median, zip(*runs, strict=True)), strict=True))
-        for name, runs in found.items()
+        for name, runs in runs_of.items()
     }
     measure.heading(f"{TITLE} of {args.model} (medians of {args.rounds})")
     print(table(rows))

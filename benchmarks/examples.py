@@ -1,9 +1,9 @@
-"""Pre-training examples a second and a CPU second, beside the Model Garden's create_pretraining_data.
+"""Pre-training examples per second and per CPU second, compared with the Model Garden's create_pretraining_data.
 
-Whole processes are run, as a user runs them, over two sizes of text; the rate is the difference of the examples over
-the difference of the times, so that starting up does not count. The peer reads one sentence a line; it and we are given
-such text (and we paragraphs as well, to be split). It runs in one process and holds everything in memory, so it gets
-smaller sizes: its rate does not depend on them.
+Each measurement runs whole processes over two sizes of text. The rate is the difference of the examples divided by the
+difference of the times, so start-up is not counted. The peer reads one sentence per line; bert_tf reads the same text,
+and paragraphs that it splits itself. The peer runs in one process and holds everything in memory, so its inputs are
+smaller; its rate does not depend on the size.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from typing import Any
 
 from benchmarks import measure, processes, texts
 
-# Tokens in an example and predictions in it, as the paper's two phases have them.
+# Predictions per example, by example length, as in the two phases of the paper.
 PREDICTIONS = {128: 20, 512: 77}
 DUPE_FACTOR = 5
 PEER = "tf-models-official"
 _TITLE = "Pre-training examples"
 _RATES = ("examples_per_second", "examples_per_cpu_second")
 _MODULE = "official.nlp.data.create_pretraining_data"
-# TFRecord: length and its checksum before the data, the data's checksum after it.
+# TFRecord: the length and its checksum precede the data, the checksum of the data follows.
 _RECORD_HEADER = struct.Struct("<QI")
 _RECORD_FOOTER = 4
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A program that makes examples.
+    """A program that creates examples.
 
     Args:
-        name: for the table.
-        command: from input files, an output path and a length to the command line.
-        sizes: megabytes of the smaller and of the larger input.
-        inputs: their files.
+        name: name in the table.
+        command: returns the command line for input files, an output path and a length.
+        sizes: sizes of the smaller and the larger input, megabytes.
+        inputs: files of both inputs.
         repetitions: runs of each size.
-        count: from what a run cost and its output path to its examples.
-        environment: variables to add.
+        count: returns the number of examples from the cost of a run and its output path.
+        environment: additional environment variables.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Contestant:
 
 
 def bert_tf_command(inputs: Sequence[Path], output: Path, length: int, vocabulary: Path, language: str) -> list[str]:
-    """Returns our command line: static records and all documents for training, as the peer makes them."""
+    """Returns the command line of bert_tf: static records, all documents for training, like the peer."""
     flags = {
         "input": ",".join(map(str, inputs)),
         "language": language,
@@ -68,7 +68,7 @@ def bert_tf_command(inputs: Sequence[Path], output: Path, length: int, vocabular
         "max_seq_length": length,
         "max_predictions_per_seq": PREDICTIONS[length],
         "validation_fraction": 0,
-        # The default for inputs as large as ours; given, so that both sizes are run alike.
+        # The default for inputs of this size; set so that both sizes run the same way.
         "direct_running_mode": "multi_processing",
     }
     program = [sys.executable, "-m", "beam_pipelines.create_pretraining_data"]
@@ -76,7 +76,7 @@ def bert_tf_command(inputs: Sequence[Path], output: Path, length: int, vocabular
 
 
 def peer_command(inputs: Sequence[Path], output: Path, length: int, vocabulary: Path, python: Path) -> list[str]:
-    """Returns the peer's command line."""
+    """Returns the command line of the peer."""
     flags = {
         "input_file": ",".join(map(str, inputs)),
         "output_file": output,
@@ -90,7 +90,7 @@ def peer_command(inputs: Sequence[Path], output: Path, length: int, vocabulary: 
 
 
 def records_in(path: Path) -> int:
-    """Returns the number of records of a TFRecord file."""
+    """Returns the number of records in a TFRecord file."""
     records = 0
     with path.open("rb") as file:
         while header := file.read(_RECORD_HEADER.size):
@@ -108,15 +108,15 @@ def _examples_of_file(_: processes.Cost, path: Path) -> int:
 
 
 def our_contestants(sample: texts.Sample, vocabulary: Path, megabytes: float, repetitions: int) -> list[Contestant]:
-    """Returns us twice: given sentences, as the peer is, and given paragraphs.
+    """Returns bert_tf twice: with sentences as input, like the peer, and with paragraphs.
 
     Args:
-        sample: of the corpus.
-        vocabulary: vocab.txt.
-        megabytes: our larger input; the smaller one is a quarter of it.
-        repetitions: runs of each.
+        sample: text of the corpus.
+        vocabulary: path of a vocab.txt.
+        megabytes: size of the larger input; the smaller one is a quarter of it.
+        repetitions: runs of each size.
     """
-    found = []
+    contestants = []
     for name, written, read in (("one sentence a line", "en", "none"), ("splitting paragraphs", "none", "en")):
 
         def command(inputs: Sequence[Path], output: Path, length: int, language: str = read) -> list[str]:
@@ -124,14 +124,22 @@ def our_contestants(sample: texts.Sample, vocabulary: Path, megabytes: float, re
 
         sizes = (megabytes / 4, megabytes)
         inputs = (sample.write(sizes[0], written), sample.write(sizes[1], written))
-        found.append(Contestant(f"bert_tf, {name}", command, sizes, inputs, repetitions, _examples_of_summary))
-    return found
+        contestants.append(Contestant(f"bert_tf, {name}", command, sizes, inputs, repetitions, _examples_of_summary))
+    return contestants
 
 
 def peer_contestant(
     sample: texts.Sample, vocabulary: Path, python: Path, megabytes: float, repetitions: int
 ) -> Contestant:
-    """Returns the peer; `python` is the interpreter of its environment, the rest as in `our_contestants`."""
+    """Returns the peer.
+
+    Args:
+        sample: text of the corpus.
+        vocabulary: path of a vocab.txt.
+        python: Python interpreter of the peer's environment.
+        megabytes: size of the larger input; the smaller one is a quarter of it.
+        repetitions: runs of each size.
+    """
 
     def command(inputs: Sequence[Path], output: Path, length: int) -> list[str]:
         return peer_command(inputs, output, length, vocabulary, python)
@@ -143,12 +151,12 @@ def peer_contestant(
 
 
 def measure_examples(runners: Sequence[Contestant], work: Path, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """Runs all contestants in turn, as often as each wants.
+    """Runs all contestants in turn, each with its own number of repetitions.
 
     Args:
-        runners: of the same vocabulary and settings.
-        work: for outputs, which are deleted.
-        lengths: of examples, keys of `PREDICTIONS`.
+        runners: contestants with the same vocabulary and settings.
+        work: folder for outputs, which are deleted.
+        lengths: example lengths, keys of `PREDICTIONS`.
 
     Returns:
         A row for each contestant and length: medians, differences and rates.
@@ -187,7 +195,7 @@ def _row(
         for name in ("seconds", "cpu_seconds")
     )
     examples = [runs[0][1] for runs in (small, large)]
-    made = examples[1] - examples[0]
+    count = examples[1] - examples[0]
     return {
         "name": runner.name,
         "max_seq_length": length,
@@ -197,18 +205,18 @@ def _row(
         "seconds": [round(value, 3) for value in seconds],
         "cpu_seconds": [round(value, 3) for value in cpu_seconds],
         "all_seconds": [[round(cost.seconds, 3) for cost, _ in runs] for runs in (small, large)],
-        "examples_per_second": _rate(made, seconds),
-        "examples_per_cpu_second": _rate(made, cpu_seconds),
+        "examples_per_second": _rate(count, seconds),
+        "examples_per_cpu_second": _rate(count, cpu_seconds),
     }
 
 
-def _rate(made: int, seconds: Sequence[float]) -> float | None:
-    """Returns the rate, None where the inputs are too small to tell."""
-    return made / (seconds[1] - seconds[0]) if seconds[1] > seconds[0] else None
+def _rate(count: int, seconds: Sequence[float]) -> float | None:
+    """Returns the rate; None if the inputs are too small to measure it."""
+    return count / (seconds[1] - seconds[0]) if seconds[1] > seconds[0] else None
 
 
 def show(rows: Sequence[dict[str, Any]], output: Path) -> None:
-    """Prints the table, ratios to the peer where there is one, and writes the JSON."""
+    """Prints the table, with ratios to the peer if it was measured, and writes the JSON."""
     measure.heading(f"{_TITLE}: static records, dupe factor {DUPE_FACTOR}, start-up not counted")
     print(f"  {'':<32}{'length':>7}{'examples/s':>12}{'per CPU s':>11}   whole run of the larger input")
     peers = {row["max_seq_length"]: row for row in rows if row["name"] == PEER}

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.finetune`: fine-tuning beside peers; a table on stdout, JSON in --output.
+"""`python -m benchmarks.finetune`: fine-tuning compared with peers; a table on stdout, JSON in --output.
 
-What is measured is tokens a second that are no padding: of SST-2's sentences (`--task sst2`, at most 128 tokens) or of
-SQuAD's windows (`--task squad1`, at most 384), 32 rows a step, on the CPU; word pieces and random weights are alike for
-all. Peers are keras-hub's BertTextClassifier, which our environment has (SST-2 only: it has no span
-predictor), and Hugging Face's Trainer, padded to the longest row of a batch, and (`huggingface_stock`) to the whole
-length, as its examples do by default. PyTorch lives in an environment of its own, made once:
+Measures non-padding tokens per second on SST-2's sentences (`--task sst2`, at most 128 tokens) or SQuAD's windows
+(`--task squad1`, at most 384), 32 rows per step, on the CPU. Word pieces and random weights are the same for all. The
+peers are keras-hub's BertTextClassifier, which is in bert_tf's environment (SST-2 only: it has no span predictor), and
+Hugging Face's Trainer, padded to the longest row of a batch or (`huggingface_stock`) to the full length, the default of
+its examples. PyTorch needs an environment of its own:
 
     python3.11 -m venv PEER
     PEER/bin/pip install 'torch==2.15.0' 'transformers[torch]==5.23.0'
@@ -35,10 +35,10 @@ def rows_of(task_name: str, data: Path, vocabulary: Path, most_examples: int) ->
     """Returns the rows of a task's training file.
 
     Args:
-        task_name: a key of `LENGTHS`.
-        data: the file.
-        vocabulary: uncased.
-        most_examples: the first ones are taken.
+        task_name: name of the task, a key of `LENGTHS`.
+        data: path of the training file.
+        vocabulary: path of an uncased vocab.txt.
+        most_examples: maximum number of examples, from the start of the file.
     """
     import itertools
 
@@ -49,14 +49,14 @@ def rows_of(task_name: str, data: Path, vocabulary: Path, most_examples: int) ->
 
     task: Any = task_class(task_name)()
     examples = list(itertools.islice(task.read(data, InputErrors()), most_examples))
-    found = task.fit_labels(examples).encode(examples, BertTokenizer(load_vocabulary(vocabulary)), LENGTHS[task_name])
+    encoded = task.fit_labels(examples).encode(examples, BertTokenizer(load_vocabulary(vocabulary)), LENGTHS[task_name])
     names = {"": "label", "start_logits": "start", "end_logits": "end"}
-    targets = {names[output]: values for output, values in found.targets.items()}
-    return Rows(found.token_ids, found.row_splits, found.first_lengths, targets, LENGTHS[task_name])
+    targets = {names[output]: values for output, values in encoded.targets.items()}
+    return Rows(encoded.token_ids, encoded.row_splits, encoded.first_lengths, targets, LENGTHS[task_name])
 
 
 def contenders(size: str, precision: str, args: argparse.Namespace, rows: Path, work: Path) -> list[rounds.Contender]:
-    """Returns ourselves and the peers that are asked for."""
+    """Returns bert_tf and the selected peers."""
     flags = {"size": size, "precision": precision, "rows": rows}
     commands = {OURS: train_step.command(sys.executable, "ours_finetune", args, output=work / "ours", **flags)}
     for peer in args.peers:
@@ -79,11 +79,11 @@ def run(args: argparse.Namespace, work: Path) -> None:
         for precision in args.precisions:
             folder = work / f"{size}-{precision}"
             folder.mkdir()
-            found = rounds.interleaved(
+            measured = rounds.interleaved(
                 contenders(size, precision, args, work / "rows.npz", folder),
                 args.rounds, args.seconds, args.settle, args.warmup, folder,
             )  # fmt: skip
-            table = rounds.summary(found)
+            table = rounds.summary(measured)
             instructions = " ".join(train_step.instructions())
             measure.heading(
                 f"Fine-tuning, {args.task}, {size}, {BATCH_SIZE} rows of at most {rows.max_length} tokens "
@@ -99,36 +99,48 @@ def run(args: argparse.Namespace, work: Path) -> None:
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Returns the arguments, what is left out filled in. Raises SystemExit where they do not go together."""
+    """Returns the arguments with defaults filled in. Raises SystemExit if they are inconsistent."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--task", choices=LENGTHS, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="the task's training file")
-    parser.add_argument("--vocabulary", type=Path, required=True, help="uncased; 30,522 word pieces or fewer")
-    parser.add_argument("--examples", type=int, default=20_000, help="the first ones of the file are taken")
-    parser.add_argument("--sizes", nargs="+", default=["L4_H256", "base"], help="of models")
+    parser.add_argument("--data", type=Path, required=True, help="training file of the task")
+    parser.add_argument(
+        "--vocabulary", type=Path, required=True, help="uncased vocab.txt of at most 30,522 word pieces"
+    )
+    parser.add_argument("--examples", type=int, default=20_000, help="maximum number of examples; default: %(default)s")
+    parser.add_argument("--sizes", nargs="+", default=["L4_H256", "base"], help="model sizes; default: L4_H256 base")
     parser.add_argument("--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
-    parser.add_argument("--peers", nargs="*", choices=PEERS, help="default: those that are there")
-    parser.add_argument("--torch_python", type=Path, help="interpreter of PyTorch's environment")
-    parser.add_argument("--rounds", type=int, default=measure.REPETITIONS, help="of every contender")
-    parser.add_argument("--seconds", type=float, default=10, help="that the timed steps of a round take")
-    parser.add_argument("--settle", type=int, default=20, help="untimed steps before the first round")
-    parser.add_argument("--warmup", type=int, default=1, help="untimed steps at the beginning of a round")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: one a core")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, help="peers to measure; default: all that are available")
+    parser.add_argument("--torch_python", type=Path, help="Python interpreter of PyTorch's environment")
+    parser.add_argument(
+        "--rounds", type=int, default=measure.REPETITIONS, help="rounds per contender; default: %(default)s"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="duration of a round's timed steps; default: %(default)s"
+    )
+    parser.add_argument(
+        "--settle", type=int, default=20, help="untimed steps before the first round; default: %(default)s"
+    )
+    parser.add_argument(
+        "--warmup", type=int, default=1, help="untimed steps at the start of a round; default: %(default)s"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads; default: one per core"
+    )
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args(argv)
-    there = [peer for peer in PEERS if args.torch_python or not peer.startswith("huggingface")]
-    args.peers = there if args.peers is None else args.peers
+    available = [peer for peer in PEERS if args.torch_python or not peer.startswith("huggingface")]
+    args.peers = available if args.peers is None else args.peers
     args.peers = [peer for peer in args.peers if peer != "keras_hub" or args.task == "sst2"]
     for peer in args.peers:
-        if peer not in there:
+        if peer not in available:
             parser.error(f"--peers {peer}: needs --torch_python.")
     return args
 
 
 def main() -> None:
-    """Measures the task that is asked for."""
+    """Measures the selected task."""
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="bert_tf_bench_") as work:
         run(args, Path(work))

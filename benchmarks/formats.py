@@ -1,4 +1,4 @@
-"""How fast the formats are read on one core, beside mwparserfromhell's `strip_code` on the same wikitext."""
+"""Reading speed of all formats on one core, compared with mwparserfromhell's `strip_code` on the same wikitext."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from benchmarks import measure, texts
 
 PEER = "mwparserfromhell.strip_code"
 _TITLE = "Reading formats"
-# Of dumps, by the beginnings of their names; pages of wikitext that the peer reads.
+# Name prefixes of the dumps; number of wikitext pages that the peer reads.
 _DUMPS, _PEER_PAGES = ("enwiki", "ltgwiki"), 12
 _PAGE_TEXT = re.compile(r"<text[^>]*>(.*?)</text>", re.DOTALL)
 
 
 def measure_formats(raw: Path, sample: texts.Sample, megabytes: float, work: Path, output: Path) -> None:
-    """Prints megabytes of plain file a CPU second, medians, and writes the JSON.
+    """Prints megabytes of uncompressed file per CPU second (medians), and writes the JSON.
 
     Args:
         raw: folder with `dumps` of MediaWiki and `wikiextractor` output.
-        sample: text for the formats of which there are no files.
-        megabytes: of that text.
-        work: for files, which stay until it is deleted.
-        output: where the JSON goes.
+        sample: text for the formats without files.
+        megabytes: size of that text.
+        work: folder for temporary files, which the caller deletes.
+        output: output directory of the JSON.
     """
     contestants: list[tuple[str, int, Callable[[], object]]] = []
     for name, format, files in [*_wiki_files(raw, work), *_text_files(sample, megabytes, work)]:
         contestants.append((name, sum(file.stat().st_size for file in files), _reader(format, files)))
         if name == f"wikipedia ({_DUMPS[0]})":
             contestants.append(_peer(files[0]))
-    measure.heading(f"{_TITLE}, MB of plain file a CPU second on one core (medians of {measure.REPETITIONS})")
+    measure.heading(f"{_TITLE}, MB of uncompressed file per CPU second on one core (medians of {measure.REPETITIONS})")
     rates = {}
     for name, size, read in contestants:
         read()
@@ -74,10 +74,10 @@ def _peer(dump: Path) -> tuple[str, int, Callable[[], object]]:
 
 def _wiki_files(raw: Path, work: Path) -> Iterable[tuple[str, str, list[Path]]]:
     for name in _DUMPS:
-        found = next((raw / "dumps").glob(f"{name}-*"))
+        dump = next((raw / "dumps").glob(f"{name}-*"))
         plain = work / f"{name}.xml"
-        content = found.read_bytes()
-        plain.write_bytes(bz2.decompress(content) if found.suffix == ".bz2" else content)
+        content = dump.read_bytes()
+        plain.write_bytes(bz2.decompress(content) if dump.suffix == ".bz2" else content)
         yield f"wikipedia ({name})", "wikipedia", [plain]
     yield "wikiextractor", "wikiextractor", sorted((raw / "wikiextractor").iterdir())
 

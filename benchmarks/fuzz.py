@@ -1,4 +1,4 @@
-"""Requests that no server should have to take, over REST, gRPC and bare sockets; a function of the seed."""
+"""Sends hostile requests over REST, gRPC and raw sockets; the requests depend on the seed only."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _METHODS = (
 )
 _TIMEOUT_SECONDS = 60
 _FIRST_VERSION = 1
-# Those that move megabytes, one in fifty.
+# Kinds that move megabytes, sent once in fifty requests.
 _HEAVY = (
     *("too large", "many values", "distinct keys", "punctuation", "compressed zeros", "paused body"),
     *("damaged version", "half a version", "whole version"),
 )
 _HEAVY_SHARE = 0.02
-# Connections that are kept open without a request.
+# Connections that are kept open without a complete request.
 _MAX_LEFT_OPEN = 1200
 _STATUSES = (400, 403, 404, 408, 413, 415, 429, 503)
 _CODES = {
@@ -49,15 +49,15 @@ _CODES = {
 
 
 class HostileClient:
-    """Sends one hostile request after the other.
+    """Sends hostile requests one after the other.
 
     Args:
         host: address of the server.
         rest: port of REST.
         grpc_port: port of gRPC.
-        model: name of a model that is there.
-        seed: of what is sent.
-        folder: of the model's versions, the first of which is copied whole or in part to higher ones.
+        model: name of a model on the server.
+        seed: seed of the requests.
+        folder: folder of the model's versions; the first is copied, whole or in part, to higher versions.
     """
 
     def __init__(self, host: str, rest: int, grpc_port: int, model: str, seed: int, folder: Path) -> None:
@@ -90,11 +90,11 @@ class HostileClient:
             "half a version": self._half_version,
             "whole version": self._whole_version,
         }
-        # Closed by this side when others take their place.
+        # Closed by the client when newer ones replace them.
         self._left_open: deque[socket.socket] = deque()
 
     def send(self) -> tuple[str, str, bool]:
-        """Sends one; returns its kind, what came of it, and whether that has TF Serving's form."""
+        """Sends one request; returns its kind, its outcome, and whether the response has TF Serving's format."""
         heavy = self._random.random() < _HEAVY_SHARE
         kind = self._random.choice(_HEAVY if heavy else [name for name in self._kinds if name not in _HEAVY])
         return kind, *self._kinds[kind]()
@@ -109,7 +109,7 @@ class HostileClient:
             response = connection.getresponse()
             content = response.read()
         except (BrokenPipeError, ConnectionResetError):
-            # A body that is too large may be refused while it is still being sent.
+            # The server may refuse a body that is too large while it is still being sent.
             return "connection closed", len(body) > 2**20
         finally:
             connection.close()
@@ -125,8 +125,8 @@ class HostileClient:
 
     def _deep(self) -> tuple[str, bool]:
         depth = self._random.randrange(10, 50000)
-        opened = self._random.choice([b"[", b'{"inputs":', b'{"instances":['])
-        return self._post(b'{"instances": ' + opened * depth + b"]" * self._random.randrange(depth))
+        prefix = self._random.choice([b"[", b'{"inputs":', b'{"instances":['])
+        return self._post(b'{"instances": ' + prefix * depth + b"]" * self._random.randrange(depth))
 
     def _value(self, depth: int = 0) -> Any:
         draw = self._random.randrange(11 if depth < 4 else 8)
@@ -205,14 +205,14 @@ class HostileClient:
     def _leave_open(self, content: bytes) -> None:
         while len(self._left_open) >= _MAX_LEFT_OPEN:
             self._left_open.popleft().close()
-        opened = socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS)
+        connection = socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS)
         try:
-            opened.sendall(content)
+            connection.sendall(content)
         except (BrokenPipeError, ConnectionResetError):
-            # The server may close it to make room.
-            opened.close()
+            # The server may close a connection to make room.
+            connection.close()
             return
-        self._left_open.append(opened)
+        self._left_open.append(connection)
 
     def _foreign(self) -> tuple[str, bool]:
         headers = self._random.choice(
@@ -248,29 +248,29 @@ class HostileClient:
         return "written by us", True
 
     def _whole_version(self) -> tuple[str, bool]:
-        # In place, file by file.
+        # Not atomic: the files are copied in place.
         shutil.copytree(self._folder / str(_FIRST_VERSION), self._new_version(), dirs_exist_ok=True)
         return "written by us", True
 
     def _new_version(self) -> Path:
-        """Returns an empty folder of a higher version than all others; only the last of these stays."""
-        others = sorted(int(path.name) for path in self._folder.iterdir())[1:]
-        for number in others[:-1]:
+        """Returns an empty folder for a new highest version; all added versions but the latest are deleted."""
+        versions = sorted(int(path.name) for path in self._folder.iterdir())[1:]
+        for number in versions[:-1]:
             shutil.rmtree(self._folder / str(number))
-        made = self._folder / str(max(others, default=_FIRST_VERSION) + 1)
-        made.mkdir()
-        return made
+        folder = self._folder / str(max(versions, default=_FIRST_VERSION) + 1)
+        folder.mkdir()
+        return folder
 
     def _raw(self, content: bytes) -> tuple[str, bool]:
-        with socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS) as opened:
-            opened.sendall(content)
+        with socket.create_connection((self._host, self._rest), _TIMEOUT_SECONDS) as connection:
+            connection.sendall(content)
         return "closed by us", True
 
     def _call(self, method: str, message: bytes) -> tuple[str, bool]:
         try:
             self._channel.unary_unary(f"/tensorflow.serving.{method}")(message, timeout=_TIMEOUT_SECONDS)
         except grpc.RpcError as error:
-            # What grpc says of a message that it cannot read, here as in TF Serving.
+            # grpc reports INTERNAL for a message that it cannot parse, in TF Serving too.
             unread = error.code() == grpc.StatusCode.INTERNAL and "deserializ" in (error.details() or "")
             return error.code().name, unread or error.code().name in _CODES
         return "OK", True

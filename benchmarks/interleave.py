@@ -1,7 +1,7 @@
-"""Contenders that wait for their turn: rounds of training steps, interleaved, each contender in a process of its own.
+"""Runs rounds of training steps of several contenders in turn, each contender in a process of its own.
 
-All are started once; between its rounds a contender is stopped (SIGSTOP), so that no thread of it takes a core from the
-one whose turn it is. `benchmarks.peers.session` is the other end of the line.
+All processes are started once. Between its rounds a contender is stopped (SIGSTOP), so that its threads do not take a
+core from the running contender. `benchmarks.peers.session` is the contender's side of the protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-# What bert_tf sets for itself; TensorFlow and PyTorch gain by it as well.
+# The settings of bert_tf; TensorFlow and PyTorch also benefit.
 ALLOCATOR = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
@@ -32,18 +32,18 @@ _QUIET = {
     "PYTHONWARNINGS": "ignore",
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
-# A share of a round that is long enough to tell how many steps a round takes.
+# The part of a round that is long enough to estimate the number of steps in a round.
 _TRIAL = 0.05
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A program that takes steps when told to.
+    """A program that runs steps on command.
 
     Args:
-        name: for the table.
+        name: name in the table.
         command: program and arguments.
-        reference: name of the contender that it is compared with.
+        reference: name of the contender to compare with.
     """
 
     name: str
@@ -53,14 +53,14 @@ class Contender:
 
 @dataclass(frozen=True)
 class Round:
-    """What the timed steps of one round took.
+    """The measurements of a round's timed steps.
 
     Args:
-        steps: their number.
-        seconds: from the first's beginning to the last's end.
-        units: of work done.
-        peak_bytes: largest resident size of the process so far.
-        loss: of the last step; None where there is none.
+        steps: number of steps.
+        seconds: duration from the start of the first step to the end of the last.
+        units: units of work done.
+        peak_bytes: largest resident set size of the process so far.
+        loss: loss of the last step; None if there is none.
     """
 
     steps: int
@@ -71,23 +71,23 @@ class Round:
 
     @property
     def milliseconds(self) -> float:
-        """Of one step."""
+        """Milliseconds per step."""
         return 1e3 * self.seconds / self.steps
 
     @property
     def rate(self) -> float:
-        """Units a second."""
+        """Units per second."""
         return self.units / self.seconds
 
 
 @dataclass
 class Measured:
-    """A contender's rounds.
+    """The rounds of a contender.
 
     Args:
-        contender: whose.
-        facts: its greeting: `loss` of its first step, `parameters`.
-        rounds: one after the other.
+        contender: the contender.
+        facts: facts from its first message: `loss` of the first step, `parameters`.
+        rounds: rounds in the order of time.
     """
 
     contender: Contender
@@ -96,14 +96,14 @@ class Measured:
 
 
 class Process:
-    """A contender's process, stopped except while it works. To be used in a `with` block, which ends it.
+    """The process of a contender, stopped except while it runs steps. Use it in a `with` block, which ends it.
 
     Args:
-        contender: what to start.
-        log: where its stderr goes.
+        contender: contender to start.
+        log: path of the log for stderr.
 
     Raises:
-        RuntimeError: when it ends before it is told to; holds the end of its stderr.
+        RuntimeError: if the process ends unexpectedly; the message holds the end of its stderr.
     """
 
     def __init__(self, contender: Contender, log: Path) -> None:
@@ -132,7 +132,7 @@ class Process:
         return self._process.pid
 
     def go(self, warmup: int, steps: int) -> Round:
-        """Has it take steps, the first `warmup` of them untimed."""
+        """Runs `warmup` untimed steps, then `steps` timed steps."""
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -142,7 +142,7 @@ class Process:
         return Round(**self._answer())
 
     def end(self) -> None:
-        """Kills it."""
+        """Kills the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -161,18 +161,18 @@ class Process:
 def interleaved(
     contenders: Sequence[Contender], rounds: int, seconds: float, settle: int, warmup: int, work: Path
 ) -> list[Measured]:
-    """Lets all contenders work in turn.
+    """Runs all contenders in turn.
 
     Args:
-        contenders: in the order of their turns, of different names.
-        rounds: turns of each.
-        seconds: how long the timed steps of a turn are to take; each contender takes as many steps as fit.
+        contenders: contenders of different names, in the order of their turns.
+        rounds: number of turns per contender.
+        seconds: target duration of the timed steps of a turn; each contender runs as many steps as fit.
         settle: untimed steps before the first turn.
-        warmup: untimed steps at the beginning of a turn.
-        work: an empty folder, for logs.
+        warmup: untimed steps at the start of a turn.
+        work: empty folder for logs.
 
     Returns:
-        What was measured, in the order of `contenders`.
+        The measurements, in the order of `contenders`.
     """
     with contextlib.ExitStack() as stack:
         processes, steps = [], []
@@ -180,15 +180,15 @@ def interleaved(
             process = stack.enter_context(Process(contender, work / f"contender-{number}.log"))
             processes.append(process)
             steps.append(_steps_for(process, seconds, settle))
-        found = [Measured(c, process.facts) for c, process in zip(contenders, processes, strict=True)]
+        results = [Measured(c, process.facts) for c, process in zip(contenders, processes, strict=True)]
         for _ in range(rounds):
-            for process, count, measured in zip(processes, steps, found, strict=True):
+            for process, count, measured in zip(processes, steps, results, strict=True):
                 measured.rounds.append(process.go(warmup, count))
-    return found
+    return results
 
 
 def _steps_for(process: Process, seconds: float, settle: int) -> int:
-    """Returns how many steps take about so many seconds, at least one."""
+    """Returns the number of steps that take about `seconds`, at least one."""
     steps = 1
     while (trial := process.go(settle, steps)).seconds < _TRIAL * seconds:
         steps, settle = 4 * steps, 0
@@ -198,10 +198,13 @@ def _steps_for(process: Process, seconds: float, settle: int) -> int:
 def summary(found: Sequence[Measured]) -> list[dict[str, Any]]:
     """Returns a row for each contender.
 
+    Args:
+        found: measurements of `interleaved`.
+
     Returns:
-        Medians over the rounds of milliseconds a step and of units a second, their extremes, and the medians of their
-        quotients with those of the reference in the same round, `times_milliseconds` and `times_rate`. The quotients
-        are `None` where the reference is not among those measured, the rates where nothing was counted.
+        Medians over the rounds of milliseconds per step and units per second, their minima and maxima, and the medians
+        of their ratios to the reference in the same round, `times_milliseconds` and `times_rate`. The ratios are None
+        if the reference was not measured; the rates are None if no units were counted.
     """
     by_name = {measured.contender.name: measured for measured in found}
     return [_row(measured, by_name.get(measured.contender.reference)) for measured in found]
@@ -216,14 +219,14 @@ def _row(measured: Measured, reference: Measured | None) -> dict[str, Any]:
         "peak_bytes": measured.rounds[-1].peak_bytes,
         "last_loss": measured.rounds[-1].loss,
     }
-    for what in ("milliseconds", "rate"):
-        values = [getattr(one, what) for one in measured.rounds]
-        others = [getattr(one, what) for one in reference.rounds] if reference else []
+    for name in ("milliseconds", "rate"):
+        values = [getattr(one, name) for one in measured.rounds]
+        references = [getattr(one, name) for one in reference.rounds] if reference else []
         counted = all(values)
-        compared = counted and bool(others) and all(others)
-        quotients = [own / other for own, other in zip(values, others, strict=True)] if compared else []
-        row[what] = statistics.median(values) if counted else None
-        row[f"{what}_range"] = [min(values), max(values)] if counted else None
-        row[f"{what}_of_rounds"] = values if counted else None
-        row[f"times_{what}"] = statistics.median(quotients) if compared else None
+        compared = counted and bool(references) and all(references)
+        ratios = [value / base for value, base in zip(values, references, strict=True)] if compared else []
+        row[name] = statistics.median(values) if counted else None
+        row[f"{name}_range"] = [min(values), max(values)] if counted else None
+        row[f"{name}_of_rounds"] = values if counted else None
+        row[f"times_{name}"] = statistics.median(ratios) if compared else None
     return row

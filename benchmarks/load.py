@@ -1,16 +1,16 @@
 """`python -m benchmarks.load`: a server under load; Markdown on stdout, JSON in --output.
 
-Requests arrive at random, at a rate, as those of many clients do that know nothing of one another (a Poisson process),
-and are sent when they arrive, whether or not others were answered: an open loop. A latency counts from the arrival, not
-from the sending, so that a server that makes requests wait cannot hide it by being asked less. What fails counts as
+Requests arrive at random at a given rate (a Poisson process), like those of many independent clients. Each request is
+sent when it arrives, whether or not earlier ones were answered (an open loop). Latency is measured from the arrival
+rather than the sending, so a server cannot hide waiting time by receiving fewer requests. Failed requests count as
 infinitely late.
 
     python -m benchmarks.load --address 127.0.0.1:8501 --model encoder --rates 5 10 20
     python -m benchmarks.load --address 127.0.0.1:8500 --protocol grpc --model encoder --slo 200
 
-The second finds the highest rate at which the 95th percentile stays under 200 ms. The server is another process, TF
-Serving or `bert-tf serve`. Texts are those of `benchmarks.serving` (`vocab.txt` of its made-up vocabulary), others of
-its words in many lengths (`--mixed`), or lines of a file (`--texts`).
+The second command finds the highest rate with a 95th percentile below 200 ms. The server is another process, TF Serving
+or `bert-tf serve`. Texts are those of `benchmarks.serving` (from its synthetic `vocab.txt`), texts of many lengths with
+the same words (`--mixed`), or the lines of a file (`--texts`).
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ from benchmarks import measure
 from benchmarks.clients import CLIENTS, Client, RequestError, Target
 from benchmarks.peers import requests
 
-# The search ends when the rate that holds and the rate that does not are this near.
+# Ratio of the failing to the passing rate at which the search ends.
 _NEAR = 1.1
 _HIGHEST_RATE = 1e5
 
 
 @dataclass(frozen=True)
 class Load:
-    """What came of one rate.
+    """The results of one rate.
 
     Args:
-        rate: arrivals a second.
-        requests: that arrived.
-        achieved: answers a second, from the first arrival to the last answer.
-        p50, p95, p99: milliseconds from arrival to answer; infinite where so many failed.
-        late_p99: milliseconds from arrival to sending: what the generator itself is late.
-        errors: number by kind.
+        rate: arrivals per second.
+        requests: number of arrivals.
+        achieved: responses per second, from the first arrival to the last response.
+        p50: median of the milliseconds from arrival to response; infinite if too many requests failed.
+        p95: 95th percentile of the same.
+        p99: 99th percentile of the same.
+        late_p99: 99th percentile of the milliseconds from arrival to sending, the delay of the generator itself.
+        errors: number of failures by kind.
     """
 
     rate: float
@@ -60,31 +62,31 @@ class Load:
 
 
 def arrivals(rate: float, seconds: float, seed: int) -> np.ndarray:
-    """Returns arrival times of a Poisson process, seconds from its beginning, ascending.
+    """Returns the arrival times of a Poisson process in seconds, ascending.
 
-    Given how many there are, its arrivals lie anywhere with equal chance. There are rate x seconds, one at least, so
-    that the rate is what it is said to be however short the time.
+    Given their number, the arrivals are distributed uniformly. The number is rate x seconds, at least one, so that
+    even a short duration has the exact rate.
 
     Args:
-        rate: arrivals a second.
-        seconds: how long.
-        seed: of the times.
+        rate: arrivals per second.
+        seconds: duration.
+        seed: seed of the times.
     """
     count = max(1, round(rate * seconds))
     return np.sort(np.random.default_rng(seed).uniform(0.0, seconds, count))
 
 
 async def offer(send: Callable[[int], Awaitable[None]], times: np.ndarray, timeout: float) -> tuple[list[Any], float]:
-    """Sends a request at each time, whatever became of those before.
+    """Sends a request at each time, regardless of the earlier ones.
 
     Args:
-        send: sends the request of a number and returns when it is answered; raises RequestError.
+        send: sends the request of a number and returns after the response; raises RequestError.
         times: seconds from now, ascending.
-        timeout: seconds from its arrival after which a request has failed.
+        timeout: seconds after its arrival at which a request fails.
 
     Returns:
-        Of each request the seconds from its arrival to its sending, those to its answer, infinite where it failed,
-        and the kind of failure or None; and the seconds until the last ended.
+        For each request the seconds from arrival to sending, the seconds from arrival to response (infinite if it
+        failed) and the kind of failure or None; and the seconds until the last request ended.
     """
     clock = time.perf_counter
     began = clock()
@@ -108,9 +110,9 @@ async def offer(send: Callable[[int], Awaitable[None]], times: np.ndarray, timeo
 
 
 def summary(rate: float, outcomes: Sequence[tuple[float, float, str | None]], seconds: float) -> Load:
-    """Returns the percentiles of what `offer` gave."""
+    """Returns the percentiles of the outcomes of `offer`."""
     late, latencies, kinds = zip(*outcomes, strict=True)
-    # Those that failed are at the end of the order; between a number and infinity there is no mean.
+    # Failed requests are infinite, so interpolation between values is impossible.
     percentiles = 1e3 * np.quantile(latencies, [0.5, 0.95, 0.99], method="inverted_cdf")
     errors = collections.Counter(kind for kind in kinds if kind)
     answered = len(outcomes) - errors.total()
@@ -119,44 +121,44 @@ def summary(rate: float, outcomes: Sequence[tuple[float, float, str | None]], se
 
 
 def highest_rate(trial: Callable[[float], Load], slo: float, start: float) -> Load | None:
-    """Returns the load of the highest rate whose 95th percentile is at most `slo`, or None where there is none.
+    """Returns the load of the highest rate whose 95th percentile is at most `slo`; None if there is none.
 
-    The rate is doubled, or halved, until it no longer holds, or does; then the two ends are brought together.
+    The rate is doubled or halved until one rate passes and one fails, then bisected.
 
     Args:
         trial: measures a rate.
-        slo: milliseconds.
-        start: the first rate, requests a second.
+        slo: latency limit in milliseconds.
+        start: first rate, requests per second.
     """
-    found: Load | None = None
+    best: Load | None = None
     low, high, rate = 0.0, math.inf, start
     while high > _NEAR * low and rate <= _HIGHEST_RATE:
         load = trial(rate)
         if load.p95 <= slo:
-            low, found = rate, load
+            low, best = rate, load
         else:
             high = rate
         if low == 0.0:
             rate = high / 2
-            # Whatever is that slow has no rate worth finding.
+            # A slower server is not worth measuring.
             if rate < start / 1024:
                 return None
         else:
             rate = 2 * low if math.isinf(high) else math.sqrt(low * high)
-    return found
+    return best
 
 
 class Generator:
     """Measures rates on one server, one after the other.
 
     Args:
-        make: makes a client.
-        texts: of the requests, in turn.
-        batch_size: texts of a request.
-        seconds: that requests arrive, for each rate.
-        warmup: requests beforehand, one after the other.
-        timeout: seconds.
-        seed: of the arrivals.
+        make: creates a client.
+        texts: texts of the requests, used in turn.
+        batch_size: texts per request.
+        seconds: duration of the arrivals at each rate.
+        warmup: sequential requests before each rate.
+        timeout: time-out of a request in seconds.
+        seed: seed of the arrivals.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class Generator:
         self._seconds, self._warmup, self._timeout, self._seed = seconds, warmup, timeout, seed
 
     def __call__(self, rate: float) -> Load:
-        """Measures one rate. Raises RequestError where the warm-up fails."""
+        """Measures one rate. Raises RequestError if the warm-up fails."""
         return asyncio.run(self._measured(rate))
 
     async def _measured(self, rate: float) -> Load:
@@ -192,7 +194,7 @@ class Generator:
 
 
 def table(loads: Sequence[Load]) -> list[str]:
-    """Returns the lines of a table in Markdown."""
+    """Returns the lines of a Markdown table."""
     lines = [
         "| requests/s | answered/s | p50 ms | p95 ms | p99 ms | failed | sent late, p99 ms |",
         "|---:|---:|---:|---:|---:|---|---:|",
@@ -207,14 +209,14 @@ def table(loads: Sequence[Load]) -> list[str]:
 
 
 def fields(load: Load) -> dict[str, Any]:
-    """Returns a load as JSON holds it, which knows no infinity: None."""
+    """Returns a load as JSON values; infinity becomes None."""
     return {
         name: None if isinstance(value, float) and math.isinf(value) else value for name, value in asdict(load).items()
     }
 
 
 def run(args: argparse.Namespace) -> list[Load]:
-    """Measures what is asked for and returns every load, in order of rates."""
+    """Runs the selected measurements and returns all loads in the order of their rates."""
     host, _, port = args.address.rpartition(":")
     target = Target(host, int(port), args.model, args.signature, args.input_name)
     if args.texts:
@@ -238,11 +240,11 @@ def run(args: argparse.Namespace) -> list[Load]:
     else:
         best = highest_rate(trial, args.slo, args.start)
     loads.sort(key=lambda load: load.rate)
-    measure.heading(f"{args.name}: {args.protocol} at {args.address}, {args.batch_size} text(s) a request")
+    measure.heading(f"{args.name}: {args.protocol} at {args.address}, {args.batch_size} text(s) per request")
     print("\n".join(["", *table(loads)]), flush=True)
     if not args.rates:
-        told = f"{best.rate:.1f} requests/s" if best else "no rate"
-        print(f"\nhighest rate with p95 at most {args.slo:.0f} ms: {told}", flush=True)
+        rate_text = f"{best.rate:.1f} requests/s" if best else "no rate"
+        print(f"\nhighest rate with p95 at most {args.slo:.0f} ms: {rate_text}", flush=True)
     names = ("protocol", "model", "signature", "batch_size", "seconds", "warmup", "timeout", "seed", "slo")
     about = {"loads": [fields(load) for load in loads], "best": fields(best) if best else None}
     measure.save(f"Load {args.name}", {name: getattr(args, name) for name in names} | about, args.output)
@@ -250,29 +252,29 @@ def run(args: argparse.Namespace) -> list[Load]:
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Returns the arguments. Raises SystemExit where they are out of range."""
+    """Returns the arguments. Raises SystemExit if they are out of range."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="of REST or of gRPC")
+    parser.add_argument("--address", required=True, metavar="HOST:PORT", help="address of REST or gRPC")
     parser.add_argument("--protocol", choices=CLIENTS, default="rest")
-    parser.add_argument("--model", required=True, help="its name at the server")
-    parser.add_argument("--name", default="server", help="of what is measured, for title and file")
+    parser.add_argument("--model", required=True, help="name of the model on the server")
+    parser.add_argument("--name", default="server", help="name of the server in title and file; default: %(default)s")
     parser.add_argument("--signature", default="serving_default")
-    parser.add_argument("--input_name", default="text", help="the signature's input of texts")
+    parser.add_argument("--input_name", default="text", help="name of the input for texts; default: %(default)s")
     texts = parser.add_mutually_exclusive_group()
-    texts.add_argument("--texts", type=Path, help="a text a line; default: those of benchmarks.serving")
-    texts.add_argument("--mixed", action="store_true", help="texts of 6 to 128 tokens, about 30 in the mean")
-    texts.add_argument("--length", type=int, default=requests.LENGTH, help="tokens of every text")
-    parser.add_argument("--batch_size", type=int, default=1, help="texts of a request")
-    parser.add_argument("--rates", type=float, nargs="+", help="requests a second; default: search")
-    parser.add_argument("--slo", type=float, default=200.0, help="milliseconds that p95 is to stay under")
-    parser.add_argument("--start", type=float, default=8.0, help="the first rate of the search")
-    parser.add_argument("--seconds", type=float, default=30.0, help="that requests arrive, at each rate")
-    parser.add_argument("--warmup", type=int, default=20, help="requests before each rate")
-    parser.add_argument("--timeout", type=float, default=10.0, help="seconds")
-    parser.add_argument("--seed", type=int, default=0, help="of the arrivals")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    texts.add_argument("--texts", type=Path, help="file with a text per line; default: texts of benchmarks.serving")
+    texts.add_argument("--mixed", action="store_true", help="texts of 6 to 128 tokens, 30 on average")
+    texts.add_argument("--length", type=int, default=requests.LENGTH, help="tokens per text; default: %(default)s")
+    parser.add_argument("--batch_size", type=int, default=1, help="texts per request; default: %(default)s")
+    parser.add_argument("--rates", type=float, nargs="+", help="requests per second; default: search")
+    parser.add_argument("--slo", type=float, default=200.0, help="limit of p95 in milliseconds; default: %(default)s")
+    parser.add_argument("--start", type=float, default=8.0, help="first rate of the search; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=30.0, help="duration of each rate; default: %(default)s")
+    parser.add_argument("--warmup", type=int, default=20, help="requests before each rate; default: %(default)s")
+    parser.add_argument("--timeout", type=float, default=10.0, help="time-out in seconds; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the arrivals; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args(argv)
     host, _, port = args.address.rpartition(":")
     if not host or not port.isdigit():
@@ -286,7 +288,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measures."""
+    """Runs the benchmark."""
     run(arguments())
 
 

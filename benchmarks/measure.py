@@ -1,4 +1,4 @@
-"""Medians of interleaved repetitions, and the table and JSON that come of them."""
+"""Measures medians of interleaved repetitions, and reports them as a table and JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ REPETITIONS = 5
 def rates(
     contestants: Mapping[str, Callable[[], Any]], units: float, repetitions: int = REPETITIONS
 ) -> dict[str, float]:
-    """Returns units a second of every contestant: medians over interleaved repetitions, after one warm-up each.
+    """Returns the rate of every contestant in units per second: medians over interleaved repetitions after a warm-up.
 
     Args:
-        contestants: what to run, by name. Interleaving them spreads the machine's moods over all.
-        units: units of work in one call.
-        repetitions: timed calls of each.
+        contestants: functions to run, by name. Interleaving spreads variations of the machine over all of them.
+        units: units of work per call.
+        repetitions: timed calls per contestant.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for run in contestants.values():
@@ -44,7 +44,16 @@ def report(
     output: Path,
     repetitions: int = REPETITIONS,
 ) -> None:
-    """Prints a table with the ratio to `reference`, and writes it as JSON with machine and date."""
+    """Prints a table with the ratios to `reference`, and writes it as JSON with the machine and the date.
+
+    Args:
+        title: title of the table.
+        unit: unit of the results.
+        results: rates by name.
+        reference: name of the rate to compare with.
+        output: output directory of the JSON.
+        repetitions: repetitions of each measurement.
+    """
     heading(f"{title} (medians of {repetitions})")
     for name, rate in results.items():
         print(f"  {name:<44} {rate:>14,.0f} {unit}   {rate / results[reference]:>6.2f} x {reference}")
@@ -53,12 +62,12 @@ def report(
 
 
 def heading(title: str) -> None:
-    """Prints a title, with the machine and the day."""
+    """Prints a title with the machine and the date."""
     print(f"\n{title}; {processor()}, {os.cpu_count()} cores, {datetime.date.today()}", flush=True)
 
 
 def save(title: str, fields: Mapping[str, Any], output: Path) -> None:
-    """Writes `fields` as JSON into the directory `output`, with machine and date, under a name made of `title`."""
+    """Writes `fields` with the machine and the date as JSON into `output`; the file is named after `title`."""
     output.mkdir(parents=True, exist_ok=True)
     record = {
         "title": title,
@@ -73,7 +82,7 @@ def save(title: str, fields: Mapping[str, Any], output: Path) -> None:
 
 
 def processor() -> str:
-    """Returns the model of the processor."""
+    """Returns the name of the processor model."""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

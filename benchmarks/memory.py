@@ -1,9 +1,9 @@
-"""`python -m benchmarks.memory`: memory of workers and of Java while data are made on Flink; table and JSON.
+"""`python -m benchmarks.memory`: memory of workers and Java while data is created on Flink; table and JSON.
 
-On a runner that spills what crosses the shuffle to disk, memory follows the size of a shard, not of the corpus:
-the first rows grow the corpus at one size of shard, the last rows grow the shard at one size of corpus. Java gets a
-fixed heap (`--java_megabytes`) that holds none of the corpora: that it suffices shows that Flink spills. `--runner
-local` measures Beam's local runner, which holds what crosses the shuffle in its driver, in the same way.
+On a runner that spills shuffled data to disk, memory depends on the size of a shard, not of the corpus. The first rows
+increase the corpus at one shard size, the last rows increase the shard at one corpus size. Java has a fixed heap
+(`--java_megabytes`) that is smaller than any corpus; if it suffices, Flink spills. `--runner local` measures Beam's
+local runner, whose driver holds the shuffled data.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SECONDS_BETWEEN_SAMPLES = 0.2
 
 @dataclass(frozen=True)
 class Peaks:
-    """Largest proportional set sizes of one run, in bytes, each at its own moment.
+    """Largest proportional set sizes of a run in bytes, each with its own peak time.
 
     Args:
-        worker: of the largest worker process.
-        workers: of all worker processes together.
-        java: of the job server, which holds Flink.
-        driver: of the program itself.
-        total: of all of them together.
+        worker: largest worker process.
+        workers: all worker processes together.
+        java: job server, which holds Flink.
+        driver: the program itself.
+        total: all processes together.
     """
 
     worker: int
@@ -45,7 +45,7 @@ class Peaks:
 
 
 class _Watch:
-    """Samples all descendants of this process while its block runs."""
+    """Samples the memory of all descendants of this process inside a `with` block."""
 
     def __init__(self) -> None:
         self._peaks: Counter[str] = Counter()
@@ -79,7 +79,7 @@ class _Watch:
 def _kind(process: int) -> str:
     try:
         command = Path(f"/proc/{process}/cmdline").read_text(errors="replace").split("\0")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return "driver"
     if Path(command[0]).name == "java":
         return "java"
@@ -107,7 +107,7 @@ def command_of(args: argparse.Namespace, inputs: Sequence[Path], output: Path, s
 
 
 def measured(args: argparse.Namespace, sample: texts.Sample, work: Path, megabytes: float, shards: int) -> dict:
-    """Runs once and returns its row."""
+    """Runs the pipeline once and returns its row."""
     command = command_of(args, sample.write(megabytes), work / f"data-{megabytes:g}-{shards}", shards)
     started = time.perf_counter()
     with _Watch() as watch:
@@ -132,18 +132,24 @@ def _print_row(cells: Sequence[object]) -> None:
 
 
 def main() -> None:
-    """Measures and reports."""
+    """Runs the benchmark and reports the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs, .txt or .bz2")
-    parser.add_argument("--vocabulary", type=Path, required=True, help="vocab.txt")
-    parser.add_argument("--megabytes", default="50,100,200", help="of text: sizes of the corpus, growing")
-    parser.add_argument("--shard_megabytes", default="12.5,25,50", help="of text: sizes of a shard, growing")
+    parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs of .txt or .bz2 files")
+    parser.add_argument("--vocabulary", type=Path, required=True, help="path of a vocab.txt")
+    parser.add_argument(
+        "--megabytes", default="50,100,200", help="ascending corpus sizes, MB of text; default: %(default)s"
+    )
+    parser.add_argument(
+        "--shard_megabytes", default="12.5,25,50", help="ascending shard sizes, MB of text; default: %(default)s"
+    )
     parser.add_argument("--max_seq_length", type=int, default=128)
     parser.add_argument("--runner", choices=("flink", "local"), default="flink")
-    parser.add_argument("--java_megabytes", type=int, default=1024, help="heap of the job server")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    parser.add_argument(
+        "--java_megabytes", type=int, default=1024, help="heap of the job server, MB; default: %(default)s"
+    )
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     args.vocabulary = args.vocabulary.absolute()
     sizes = [float(size) for size in args.megabytes.split(",")]

@@ -1,4 +1,4 @@
-"""What a command costs: seconds, CPU seconds and memory of all its processes (Linux)."""
+"""Measures the cost of a command: seconds, CPU seconds and memory of all its processes (Linux)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SECONDS_BETWEEN_SAMPLES = 0.1
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command took.
+    """The cost of a command.
 
     Args:
-        seconds: from start to end.
+        seconds: duration.
         cpu_seconds: user and system time of all processes.
-        peak_bytes: largest sum over the processes of their proportional set sizes, sampled ten times a second; 0
-            where it was not asked for.
-        stdout: what it printed.
+        peak_bytes: largest sum of the proportional set sizes of all processes, sampled ten times per second; 0 if not
+            measured.
+        stdout: standard output.
     """
 
     seconds: float
@@ -38,16 +38,16 @@ class Cost:
 
 
 def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] = {}, memory: bool = False) -> Cost:
-    """Runs a command to its end.
+    """Runs a command and waits for its end.
 
     Args:
         command: program and arguments.
-        directory: where it runs.
-        environment: variables to add.
-        memory: whether to sample memory, which takes some of the machine's time.
+        directory: working directory.
+        environment: additional environment variables.
+        memory: whether to sample memory, which takes some CPU time.
 
     Raises:
-        RuntimeError: when it fails; holds the end of its stderr.
+        RuntimeError: if the command fails; the message holds the end of its stderr.
     """
     _adopt_orphans()
     before = _children_seconds()
@@ -70,7 +70,7 @@ def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] 
 
 
 def _adopt_orphans() -> None:
-    """Makes this process the parent of grandchildren that lose theirs, so that their CPU time is counted."""
+    """Makes this process the parent of orphaned grandchildren, so that their CPU time is counted."""
     if not sys.platform.startswith("linux") or ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise RuntimeError("processes can be measured on Linux only.")
 
@@ -87,7 +87,7 @@ def _children_seconds() -> float:
 
 
 class _MemorySampler:
-    """Watches all descendants of this process while its block runs."""
+    """Samples the memory of all descendants of this process inside a `with` block."""
 
     def __init__(self, active: bool) -> None:
         self.peak = 0
@@ -110,29 +110,30 @@ class _MemorySampler:
 
 
 def descendants(root: int) -> list[int]:
-    """Returns the numbers of all processes that `root` has started, and those that they have."""
+    """Returns the ids of all descendants of the process `root`."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            # Processes may end at any moment. The name, in brackets, may hold anything, brackets too.
+            # Processes may end at any time. The name is in brackets and may contain any character, brackets included.
             with contextlib.suppress(OSError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children[parent].append(int(entry.name))
-    found: list[int] = []
+    ids: list[int] = []
     todo = [root]
     while todo:
-        own = children[todo.pop()]
-        found += own
-        todo += own
-    return found
+        child_ids = children[todo.pop()]
+        ids += child_ids
+        todo += child_ids
+    return ids
 
 
 def proportional_bytes(process: int, kind: str = "Pss") -> int:
-    """Returns the memory of a process, what it shares with others divided among them; 0 where it has ended.
+    """Returns the memory of a process, with shared memory divided among its users; 0 if the process has ended.
 
     Args:
-        process: its number.
-        kind: `Pss` for all; `Pss_Anon` for what it made itself, without libraries, whose shares follow other processes.
+        process: process id.
+        kind: `Pss` for all memory; `Pss_Anon` for anonymous memory, without libraries, whose shares depend on other
+            processes.
     """
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():

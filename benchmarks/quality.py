@@ -1,10 +1,10 @@
-"""`python -m benchmarks.quality --preset RUN --data FOLDER`: what pre-training gives, task by task.
+"""`python -m benchmarks.quality --preset RUN --data FOLDER`: the effect of pre-training, task by task.
 
-Every task is learnt twice, from the preset and from random weights of the same architecture, with the same rows, rates
-and seeds; of the rates the one is taken that is best on the development set with the first seed, for each start by
-itself, and the mean over all seeds of it. Figures of the published Tiny and Mini, of GLUE's test sets, stand beside.
-FOLDER holds the files under the names of `ENTRIES`. A run whose figures stand in --output is not made again; the table
-goes to `quality.md` and `quality.json` there.
+Trains every task from the preset and from random weights of the same architecture, with the same rows, learning rates
+and seeds. For each start the learning rate with the best result on the development set with the first seed is selected;
+its mean over all seeds is reported. The table also lists the published metrics of Tiny and Mini on GLUE's test sets.
+FOLDER holds the files under the names of `ENTRIES`. Runs with metrics in --output are not repeated; the table is
+written to `quality.md` and `quality.json` there.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Entry:
     """A task of the table.
 
     Args:
-        task: as in `bert_tf.tasks.registry`.
-        train: files to learn from, under the data folder.
-        dev: file to measure on.
-        epochs: passes over the rows.
-        metric: figure shown.
-        rates: to choose from.
-        seeds: runs of the rate that is chosen.
-        published: that figure in percent for BERT Tiny and Mini, on the task's test set (google-research/bert, README);
-            None where there is none.
+        task: name of the task in `bert_tf.tasks.registry`.
+        train: training files, relative to the data folder.
+        dev: development file, relative to the data folder.
+        epochs: number of epochs.
+        metric: metric to report.
+        rates: candidate learning rates.
+        seeds: seeds of the runs with the selected learning rate.
+        published: metric of BERT Tiny and Mini in percent on the task's test set (google-research/bert, README); None
+            if unknown.
     """
 
     task: str
@@ -52,7 +52,7 @@ class Entry:
     published: tuple[float, float] | None = None
 
 
-# Of tasks whose training takes long.
+# For tasks with long training.
 ONE_SEED = (1,)
 TWO_RATES = (3e-4, 1e-4)
 SQUAD_TRAIN = ("squad/squadshifts_amazon_reviews_v1.0.json",)
@@ -60,7 +60,8 @@ ENTRIES = {
     "SST-2": Entry(
         "sst2", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", 1, "accuracy", TWO_RATES, published=(83.2, 85.9)
     ),
-    # Not F1: who always says yes has 81.2 of it here, the published Mini 81.1 on the test set.
+    # Accuracy rather than F1: always predicting yes has an F1 of 81.2 here; the published Mini has 81.1 on the test
+    # set.
     "MRPC": Entry(
         "mrpc", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", 3, "accuracy", TWO_RATES, published=(71.1, 71.8)
     ),
@@ -73,21 +74,21 @@ ENTRIES = {
 
 
 def percent(entry: Entry, value: float) -> float:
-    """Returns a figure in percent; SQuAD's official ones are."""
+    """Returns a metric in percent; SQuAD's official metrics are percentages already."""
     return value if entry.task.startswith("squad") else 100 * value
 
 
 def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the metrics, seconds and remark of one run, which is made where it is not there yet."""
+    """Returns the metrics, seconds and remark of one run, which is trained unless its results exist."""
     from bert_tf.config import TrainingConfig
     from bert_tf.tasks.finetune.init import FinetuneInit
     from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
     from bert_tf.tasks.registry import task_class
 
     entry = ENTRIES[name]
-    told = args.output / name / f"{start}_{rate:g}_{seed}.json"
-    if told.is_file():
-        return json.loads(told.read_text(encoding="utf-8"))
+    results_path = args.output / name / f"{start}_{rate:g}_{seed}.json"
+    if results_path.is_file():
+        return json.loads(results_path.read_text(encoding="utf-8"))
     config = TrainingConfig(learning_rate=rate, batch_size=32, epochs=entry.epochs, seed=seed, keep_checkpoints=1)
     train = [args.data / path for path in entry.train]
     sources = TaskFiles(train[0], args.data / entry.dev, more_train=tuple(train[1:]))
@@ -95,19 +96,19 @@ def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespa
     began = time.perf_counter()
     task: Any = task_class(entry.task)()
     result = finetune_task(
-        task, sources, FinetuneInit(args.preset, from_scratch=start == "random"), config, told.with_suffix("")
+        task, sources, FinetuneInit(args.preset, from_scratch=start == "random"), config, results_path.with_suffix("")
     )
-    found = {
+    results = {
         "metrics": result.metrics,
         "remark": result.remark,
         "seconds": round(time.perf_counter() - began, 1),
     }
-    told.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    return found
+    results_path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return results
 
 
 def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Returns one line of the table."""
+    """Returns one row of the table."""
     entry = ENTRIES[name]
     row: dict[str, Any] = {"name": name, "metric": entry.metric, "epochs": entry.epochs, "published": entry.published}
     for start in args.starts:
@@ -115,12 +116,12 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
         by_rate = {rate: learnt(name, start, rate, seeds[0], args) for rate in entry.rates}
         best = max(by_rate, key=lambda rate: by_rate[rate]["metrics"][entry.metric])
         runs = [by_rate.pop(best), *(learnt(name, start, best, seed, args) for seed in seeds[1:])]
-        figures = [percent(entry, run["metrics"][entry.metric]) for run in runs]
+        metrics = [percent(entry, run["metrics"][entry.metric]) for run in runs]
         row[start] = {
-            "mean": statistics.mean(figures),
-            "deviation": statistics.stdev(figures) if len(figures) > 1 else None,
+            "mean": statistics.mean(metrics),
+            "deviation": statistics.stdev(metrics) if len(metrics) > 1 else None,
             "rate": best,
-            "seeds": len(figures),
+            "seeds": len(metrics),
             "remarks": sorted({run["remark"] for run in runs} - {""}),
             "seconds": sum(run["seconds"] for run in (*runs, *by_rate.values())),
         }
@@ -149,16 +150,24 @@ def _shown(start: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Makes the runs that are missing, and the table."""
+    """Trains the missing runs, and writes the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--preset", type=Path, required=True, help="a pre-trained preset, or the output of a run")
+    parser.add_argument("--preset", type=Path, required=True, help="pre-trained preset, or output directory of a run")
     parser.add_argument("--data", type=Path, required=True, help="folder with glue/, squad/ and ner/")
-    parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="default: all")
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS), help="without both, no table")
-    parser.add_argument("--seeds", type=int, help="runs of the chosen rate at most; default: what the task says")
-    parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="folder of all runs")
+    parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="tasks; default: all")
+    parser.add_argument(
+        "--starts",
+        nargs="+",
+        choices=STARTS,
+        default=list(STARTS),
+        help="initial weights; default: both, for the table",
+    )
+    parser.add_argument(
+        "--seeds", type=int, help="maximum seeds of the selected learning rate; default: set by the task"
+    )
+    parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="output directory of all runs")
     args = parser.parse_args()
     if args.seeds is not None and args.seeds < 1:
         parser.error(f"--seeds must be at least 1. Received: {args.seeds}")

@@ -1,4 +1,4 @@
-"""`bert-tf serve` in a process of its own, for as long as a block runs."""
+"""Runs `bert-tf serve` in a process of its own for the duration of a block."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _SECONDS_BETWEEN_LOOKS = 0.02
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers.
+    """A server that accepts requests.
 
     Args:
-        process: the one that was started; workers are its children.
-        rest, grpc: ports on this machine.
-        seconds: from its start until it was ready.
+        process: main process; workers are its children.
+        rest: port of REST on this machine.
+        grpc: port of gRPC on this machine.
+        seconds: time from start to readiness.
     """
 
     process: subprocess.Popen[str]
@@ -35,20 +36,20 @@ class Server:
     seconds: float
 
     def memory(self) -> int:
-        """Returns the bytes that its processes made, without libraries and other files; what they share counts once."""
+        """Returns the anonymous memory of its processes in bytes, without libraries; shared memory counts once."""
         return sum(proportional_bytes(one, "Pss_Anon") for one in (self.process.pid, *descendants(self.process.pid)))
 
 
 @contextlib.contextmanager
 def serving(model: Path, *flags: str) -> Iterator[Server]:
-    """Gives a block a server of one model, and ends it.
+    """Starts a server of one model for a `with` block, and ends it.
 
     Args:
         model: `saved_models/NAME`.
-        *flags: further ones of `bert-tf serve`.
+        *flags: further flags of `bert-tf serve`.
 
     Raises:
-        RuntimeError: where it does not start.
+        RuntimeError: if the server does not start.
     """
     command = [sys.executable, "-m", "bert_tf.cli", "serve", f"--model={model}", "--port=0", "--grpc_port=0", *flags]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -65,16 +66,16 @@ def serving(model: Path, *flags: str) -> Iterator[Server]:
 
 def _ports(process: subprocess.Popen[str]) -> tuple[int, int]:
     assert process.stderr is not None
-    ports, said = [], []
+    ports, lines = [], []
     for line in process.stderr:
-        said.append(line)
+        lines.append(line)
         if " at http://" in line or "gRPC on " in line:
             ports.append(int(line.split("/v1/")[0].strip().rpartition(":")[2]))
         if "stop with" in line:
             break
     if len(ports) != 2:
-        raise RuntimeError(f"the server did not start: {''.join(said[-5:])}")
-    # Its log is read on, so that it never waits for a full pipe.
+        raise RuntimeError(f"the server did not start: {''.join(lines[-5:])}")
+    # A thread keeps reading the log, so that the server never blocks on a full pipe.
     threading.Thread(target=process.stderr.read, daemon=True).start()
     return ports[0], ports[1]
 

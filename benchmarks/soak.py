@@ -1,10 +1,10 @@
-"""`python -m benchmarks.soak --model saved_models/NAME`: a server under good traffic and hostile requests at once.
+"""`python -m benchmarks.soak --model saved_models/NAME`: a server under valid and hostile requests at once.
 
-Starts `bert-tf serve`, asks it good questions from several threads for --minutes, and sends --hostile requests that no
-server should have to take: random and deep JSON, mis-shaped and mis-typed tensors, ids out of range, bytes that are no
-text, bodies that are too large, hold millions of values or stop half-way, fuzzed protobufs and calls without any
-message. Nothing may crash, every good answer must be the one that was given at the start, every refusal must have TF
-Serving's form, and memory must not grow. Exit status 1 where that does not hold.
+Starts `bert-tf serve`, sends valid requests from several threads for --minutes, and sends --hostile hostile requests:
+random and deep JSON, tensors of wrong shape or type, ids out of range, bytes that are not text, bodies that are too
+large, hold millions of values or stop half-way, fuzzed protobufs and calls without a message. The server must not
+crash, every valid response must equal the first one, every refusal must have TF Serving's format, and memory must not
+grow. The exit status is 1 if any of these fails.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from benchmarks.server_process import Server, serving
 from bert_tf.client import connect
 from bert_tf.export.versions import latest_version
 
-# Memory is compared from here on, as a share of the time: arenas and thread stacks grow in the beginning.
+# Memory is compared after this share of the time, because arenas and thread stacks grow at first.
 _SETTLED = 0.3
 _COPY = "model"
 
 
 @dataclass
 class Tally:
-    """What came of it.
+    """The outcome of a run.
 
     Args:
-        answered: good answers.
-        wrong: good requests that were not answered as at the start.
-        outcomes: hostile requests by what they were and what the server said.
-        bad_form: hostile requests whose refusal has another form than TF Serving's.
-        memory: seconds since the start and bytes of the server.
+        answered: number of correct responses to valid requests.
+        wrong: failures of valid requests.
+        outcomes: hostile requests by kind and response.
+        bad_form: hostile requests whose refusal does not have TF Serving's format.
+        memory: seconds since the start, and bytes of the server.
     """
 
     answered: int = 0
@@ -52,7 +52,7 @@ class Tally:
     memory: list[tuple[float, int]] = field(default_factory=list)
 
     def growth(self) -> float:
-        """Returns the growth of memory over the settled part, as a share of it, by a straight line."""
+        """Returns the growth of memory after the settling time as a share of its mean, by linear regression."""
         settled = self.memory[int(_SETTLED * len(self.memory)) :]
         if len(settled) < 3:
             return 0.0
@@ -62,15 +62,15 @@ class Tally:
 
 
 def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, clients: int = 2) -> Tally:
-    """Runs both kinds of traffic, and returns what came of it.
+    """Runs valid and hostile requests, and returns the outcome.
 
     Args:
         model: `saved_models/NAME` of a model that takes one text.
-        hostile: requests, spread over the time.
-        seconds: how long, at least; hostile requests that are left are sent after it.
-        seed: of the hostile requests.
-        workers: processes of the server.
-        clients: threads of good traffic.
+        hostile: number of hostile requests, spread over the duration.
+        seconds: minimum duration; remaining hostile requests are sent after it.
+        seed: seed of the hostile requests.
+        workers: number of worker processes of the server.
+        clients: number of threads that send valid requests.
     """
     tally, stop = Tally(), threading.Event()
     with tempfile.TemporaryDirectory() as scratch, serving(_copied(model, scratch), f"--workers={workers}") as server:
@@ -106,7 +106,7 @@ def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, 
 
 
 def _copied(model: Path, scratch: str) -> Path:
-    """Returns a model directory whose version 1 is the latest of a model."""
+    """Returns a model directory whose version 1 is the latest version of `model`."""
     shutil.copytree(latest_version(model), Path(scratch, _COPY, "1"))
     return Path(scratch, _COPY)
 
@@ -119,22 +119,22 @@ def _good(url: str, tally: Tally, stop: threading.Event) -> None:
     while not stop.is_set():
         number += 1
         try:
-            found = client.predict([texts[number % len(texts)]])
+            response = client.predict([texts[number % len(texts)]])
         except Exception as error:
             tally.wrong.append(f"{type(error).__name__}: {error}")
             continue
         tally.answered += 1
-        if not _same(found, expected[number % len(texts)]):
-            tally.wrong.append(f"{found}, not {expected[number % len(texts)]}")
+        if not _same(response, expected[number % len(texts)]):
+            tally.wrong.append(f"{response}, not {expected[number % len(texts)]}")
 
 
-def _same(found: Any, expected: Any) -> bool:
-    """Compares answers; a batch may add up the figures of a row in another order."""
+def _same(received: Any, expected: Any) -> bool:
+    """Compares responses with a tolerance, since a batch may sum the values of a row in another order."""
     if isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(_same(found[key], expected[key]) for key in expected)
+        return received.keys() == expected.keys() and all(_same(received[key], expected[key]) for key in expected)
     if isinstance(expected, list):
-        return len(found) == len(expected) and all(map(_same, found, expected))
-    return bool(np.isclose(found, expected, atol=1e-5)) if isinstance(expected, float) else found == expected
+        return len(received) == len(expected) and all(map(_same, received, expected))
+    return bool(np.isclose(received, expected, atol=1e-5)) if isinstance(expected, float) else received == expected
 
 
 def _watch(server: Server, tally: Tally, stop: threading.Event) -> None:
@@ -144,22 +144,22 @@ def _watch(server: Server, tally: Tally, stop: threading.Event) -> None:
 
 
 def main() -> int:
-    """Runs, reports, and returns the exit status."""
+    """Runs the test, reports the outcome, and returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", type=Path, required=True, help="saved_models/NAME of a model that takes one text")
-    parser.add_argument("--hostile", type=int, default=10000, help="hostile requests")
-    parser.add_argument("--minutes", type=float, default=10, help="how long, at least")
-    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
+    parser.add_argument("--hostile", type=int, default=10000, help="number of hostile requests; default: %(default)s")
+    parser.add_argument("--minutes", type=float, default=10, help="minimum duration in minutes; default: %(default)s")
+    parser.add_argument("--workers", type=int, default=1, help="worker processes of the server; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="JSON of all figures")
+    parser.add_argument("--output", type=Path, help="JSON file of all metrics")
     args = parser.parse_args()
     if args.output is not None and args.output.is_dir():
         parser.error(f"--output must be a file, not a folder. Received: {args.output}")
     tally = run(args.model, args.hostile, 60 * args.minutes, args.seed, args.workers)
     growth = tally.growth()
-    figures = {
+    metrics = {
         "good_answers": tally.answered,
         "wrong": len(tally.wrong),
         "hostile": sum(tally.outcomes.values()),
@@ -170,7 +170,7 @@ def main() -> int:
     }
     for line in (tally.wrong + tally.bad_form)[:20]:
         print(line, file=sys.stderr)
-    text = json.dumps(figures, indent=1)
+    text = json.dumps(metrics, indent=1)
     print(text)
     if args.output:
         args.output.write_text(text, encoding="utf-8")

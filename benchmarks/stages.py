@@ -1,4 +1,4 @@
-"""Where the CPU time of a pipeline goes: its functions are timed while it runs in this process."""
+"""Measures the CPU time of each stage of a pipeline by timing its functions in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REST = "Beam and the rest"
 
 
 class StageClock:
-    """CPU seconds of named stages; what a stage calls that is a stage of its own is not counted twice."""
+    """CPU seconds of named stages; time in a nested stage is counted for the nested stage only."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -38,7 +38,7 @@ class StageClock:
         self._since = now
 
     def wrap(self, function: Callable[..., Any], stage: str) -> Callable[..., Any]:
-        """Returns `function` with its time counted for `stage`; that of a generator is the time of its steps."""
+        """Returns `function` with its time counted for `stage`; a generator is timed step by step."""
 
         @functools.wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -71,10 +71,10 @@ def _patched(clock: StageClock, places: Sequence[tuple[Any, str, str]]) -> Itera
 
 
 def pretraining_stages(argv: Sequence[str]) -> dict[str, float]:
-    """Runs `create_pretraining_data` in this process, on one core.
+    """Runs `create_pretraining_data` in this process on one core.
 
     Args:
-        argv: its flags; what they say of the runner is overruled.
+        argv: flags of the pipeline; the flags of the runner are overridden.
 
     Returns:
         CPU seconds by stage, the largest first.

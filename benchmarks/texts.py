@@ -1,4 +1,4 @@
-"""Text of a given size out of a corpus, for benchmarks."""
+"""Writes text of a given size from a corpus, for benchmarks."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 import sentencex
 
 DEFAULT_CORPUS = str(Path(__file__).parents[2] / "shared/data/corpus/*/*.txt.bz2")
-# Enough for every core of a small machine to have work to the end.
+# Enough files to keep every core of a small machine busy to the end.
 _FILES = 8
 
 
 def files_of(pattern: str) -> list[Path]:
-    """Returns the files that comma-separated globs match, sorted. Raises SystemExit where there are none."""
+    """Returns the sorted files that match comma-separated globs. Raises SystemExit if there are none."""
     files = sorted({Path(name) for part in pattern.split(",") for name in glob.glob(part)})  # noqa: PTH207
     if not files:
-        raise SystemExit(f"--corpus {pattern}: matches no file; documents are separated by blank lines, .txt or .bz2.")
+        raise SystemExit(f"--corpus {pattern}: must match .txt or .bz2 files of documents separated by blank lines.")
     return files
 
 
 class Sample:
-    """Plain text of any size out of a corpus.
+    """Plain text of any size from a corpus.
 
     Args:
-        files: of the corpus; documents are taken from each in turn, so that every size has the same mixture.
-        directory: where the text goes.
+        files: files of the corpus; documents are taken from each in turn, so that every size has the same mixture.
+        directory: directory to write to.
     """
 
     def __init__(self, files: Sequence[Path], directory: Path) -> None:
@@ -37,18 +37,18 @@ class Sample:
         self._directory = directory
 
     def write(self, megabytes: float, language: str = "none") -> list[Path]:
-        """Writes the first documents of the corpus, unless they stand there already.
+        """Writes the first documents of the corpus, unless the files exist.
 
         Args:
-            megabytes: of text, in millions of bytes.
-            language: ISO 639-1 code: paragraphs are split into sentences, one a line, as the original reads them;
+            megabytes: size of the text in millions of bytes.
+            language: ISO 639-1 code for splitting paragraphs into one sentence per line, the original's input format;
                 `none` keeps paragraphs.
 
         Returns:
             Eight files of about equal size.
 
         Raises:
-            SystemExit: when the corpus is smaller.
+            SystemExit: if the corpus is smaller.
         """
         folder = self._directory / f"text-{language}-{megabytes:g}"
         paths = [folder / f"part-{number}.txt" for number in range(_FILES)]
@@ -64,7 +64,7 @@ class Sample:
                 left -= len(text.encode())
                 if left <= 0:
                     return paths
-        raise SystemExit(f"--corpus: holds less than {megabytes:g} MB of text.")
+        raise SystemExit(f"--corpus: must hold at least {megabytes:g} MB of text.")
 
 
 def _lines(document: Sequence[str], language: str) -> Iterator[str]:
@@ -74,7 +74,7 @@ def _lines(document: Sequence[str], language: str) -> Iterator[str]:
 
 
 def documents_of(file: Path) -> Iterator[list[str]]:
-    """Yields the documents of a file, each as its paragraphs."""
+    """Yields the documents of a file as lists of paragraphs."""
     with bz2.open(file, "rt", encoding="utf-8") if file.suffix == ".bz2" else file.open(encoding="utf-8") as lines:
         for blank, paragraphs in itertools.groupby(lines, lambda line: not line.strip()):
             if not blank:

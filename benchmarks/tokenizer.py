@@ -1,4 +1,4 @@
-"""Words a second of the exact tokenizer beside tensorflow-text's FastBertTokenizer and Hugging Face's."""
+"""Speed of the exact tokenizer compared with tensorflow-text's FastBertTokenizer and Hugging Face's."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BATCH = 1024
 
 
 def corpus() -> list[str]:
-    """Returns paragraphs of documentation, every tenth with an accent so that both ways of the graph are taken."""
+    """Returns paragraphs of documentation; every tenth has an accent, so that both paths of the graph are taken."""
     paragraphs = [text for document in library_documents(_LIBRARIES) for text in document.paragraphs]
     return [f"{text} Voilà." if number % 10 == 0 else text for number, text in enumerate(paragraphs)]
 
 
 def learned_vocabulary(texts: list[str]) -> Vocabulary:
-    """Returns a WordPiece vocabulary of 8,000 learned from `texts`."""
+    """Returns a WordPiece vocabulary of 8,000 pieces learned from `texts`."""
     learner = tokenizers.BertWordPieceTokenizer(lowercase=True)
     learner.train_from_iterator(texts, vocab_size=8000, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
     pieces = learner.get_vocab()
@@ -34,13 +34,13 @@ def learned_vocabulary(texts: list[str]) -> Vocabulary:
 
 
 def use_one_core() -> None:
-    """Gives TensorFlow one thread; before its first operation."""
+    """Limits TensorFlow to one thread; must be called before its first operation."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def compare(texts: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
-    """Returns the words a second, on one core, of all contestants over `texts`."""
+    """Returns the words per second of all contestants for `texts`, on one core."""
     exact = BertTokenizer(vocabulary)
     raw = tf_text.FastBertTokenizer(list(vocabulary.tokens), lower_case_nfd_strip_accents=True, token_out_type=tf.int32)
     rust = tokenizers.BertWordPieceTokenizer(
@@ -62,7 +62,7 @@ def compare(texts: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
 
 
 def run(output: Path) -> None:
-    """Measures and reports."""
+    """Runs the benchmark and reports the results."""
     use_one_core()
     texts = corpus()
     report("Tokenizing", "words/s", compare(texts, learned_vocabulary(texts)), "Hugging Face tokenizers", output)

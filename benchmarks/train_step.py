@@ -1,21 +1,21 @@
-"""`python -m benchmarks.train_step`: pre-training steps, beside peers; tables on stdout, JSON in --output.
+"""`python -m benchmarks.train_step`: pre-training steps compared with peers; tables on stdout, JSON in --output.
 
-    step      milliseconds a step: 32 sequences of 128 tokens, 20 predictions, AdamW, gradients clipped, on the CPU
-    padding   tokens that are no padding, a second, in each mode of `training.padding`
-    input     examples a second of the input pipeline, beside what training takes
+    step      milliseconds per step: 32 sequences of 128 tokens, 20 predictions, AdamW, clipped gradients, on the CPU
+    padding   non-padding tokens per second in each mode of `training.padding`
+    input     examples per second of the input pipeline, compared with training
 
-`--part step` measures us and, as far as they are there, keras-hub (which our environment has), the original and Hugging
-Face's PyTorch model. The original is a checkout of its public repository, google-research/bert. PyTorch lives in an
-environment of its own, made once; a build for CPUs will do:
+`--part step` measures bert_tf and the available peers: keras-hub (in bert_tf's environment), the original, and Hugging
+Face's PyTorch model. The original is a checkout of its public repository, google-research/bert. PyTorch needs an
+environment of its own; a CPU build suffices:
 
     python3.11 -m venv PEER
     PEER/bin/pip install torch==2.15.0 transformers==5.23.0
     python -m benchmarks.train_step --torch_python PEER/bin/python --original CHECKOUT
 
-All contenders of one size and precision are alive together, some gigabytes each; `--peers` chooses among them. bfloat16
-without instructions for it (`avx512_bf16`, `amx_bf16`) is slower than float32, in PyTorch by orders of magnitude.
+All contenders of one size and precision are in memory together, some gigabytes each; `--peers` selects them. Without
+its instructions (`avx512_bf16`, `amx_bf16`), bfloat16 is slower than float32, in PyTorch by orders of magnitude.
 
-`--part padding` and `--part input` read data directories (`--data`); `input` wants dynamic records:
+`--part padding` and `--part input` read data directories (`--data`); `input` needs dynamic records:
 
     python -m benchmarks.train_step --part padding --data DATA_512 --settle 24
     python -m benchmarks.train_step --part input --data DATA_128 DATA_512
@@ -42,7 +42,7 @@ from bert_tf.data.manifest import read_manifest
 OURS = "bert_tf"
 PEERS = ("keras_hub", "keras_hub_xla", "original", "huggingface", "huggingface_stock")
 MASK_UNITS = ("piece", "whole_word", "span")
-# A model that knows nothing: any word piece, either label.
+# Loss of a model with uniform predictions of the word piece and the label.
 FIRST_LOSS, _TOLERANCE = math.log(VOCABULARY_SIZE) + math.log(2), 0.5
 
 
@@ -53,7 +53,7 @@ def command(python: Path | str, module: str, args: argparse.Namespace, **flags: 
 
 
 def step_contenders(size: str, precision: str, args: argparse.Namespace, work: Path) -> list[rounds.Contender]:
-    """Returns ourselves and the peers that are asked for and have this precision."""
+    """Returns bert_tf and the selected peers that support this precision."""
     flags = {"size": size, "precision": precision}
     commands = {OURS: command(sys.executable, "ours", args, output=work / "ours", **flags)}
     for peer in args.peers:
@@ -70,17 +70,17 @@ def step_contenders(size: str, precision: str, args: argparse.Namespace, work: P
 
 
 def check_same(rows: Sequence[dict[str, Any]]) -> None:
-    """Raises ValueError where contenders have different numbers of parameters, or begin with another loss."""
+    """Raises ValueError if contenders have different numbers of parameters or an implausible first loss."""
     counts = {row["name"]: row["parameters"] for row in rows}
     if len(set(counts.values())) > 1:
-        raise ValueError(f"all contenders must have as many parameters. Received: {counts}")
+        raise ValueError(f"all contenders must have the same number of parameters. Received: {counts}")
     losses = {row["name"]: row["loss"] for row in rows}
     if not all(abs(loss - FIRST_LOSS) < _TOLERANCE for loss in losses.values()):
         raise ValueError(f"the first loss must be near {FIRST_LOSS:.2f}. Received: {losses}")
 
 
 def step_part(args: argparse.Namespace, work: Path) -> None:
-    """Measures milliseconds a step, those of one size and precision together."""
+    """Measures milliseconds per step, with all contenders of one size and precision together."""
     results = []
     for size, precision in itertools.product(args.sizes, args.precisions):
         folder = work / f"{size}-{precision}"
@@ -98,7 +98,7 @@ def step_table(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Returns the lines of the table of milliseconds."""
     columns = ("times ours", 12), ("first loss", 12), ("GB", 6), ("parameters", 13)
     titles = "".join(f"{title:>{width}}" for title, width in columns)
-    lines = [f"  {'':<26}{'ms a step':>10}{'least to most':>18}{titles}"]
+    lines = [f"  {'':<26}{'ms/step':>10}{'min - max':>18}{titles}"]
     for row in rows:
         low, high = row["milliseconds_range"]
         memory = f"{row['peak_bytes'] / 1e9:.1f}"
@@ -110,7 +110,7 @@ def step_table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def padding_part(args: argparse.Namespace, work: Path) -> None:
-    """Measures the tokens a second that are no padding, in each mode, on the first data directory."""
+    """Measures the non-padding tokens per second in each mode, on the first data directory."""
     data, results = args.data[0].absolute(), []
     for size in args.sizes:
         folder = work / size
@@ -137,7 +137,7 @@ def padding_part(args: argparse.Namespace, work: Path) -> None:
 
 
 def input_part(args: argparse.Namespace, work: Path) -> None:
-    """Measures the examples a second of the input pipeline, and of training the first of `--sizes`."""
+    """Measures the examples per second of the input pipeline, and of training with the first of `--sizes`."""
     results = []
     for number, data in enumerate(path.absolute() for path in args.data):
         folder = work / str(number)
@@ -161,7 +161,7 @@ def input_part(args: argparse.Namespace, work: Path) -> None:
 
 def rate_table(rows: Sequence[dict[str, Any]], unit: str) -> list[str]:
     """Returns the lines of a table of rates."""
-    lines = [f"  {'':<30}{unit:>12}{'least to most':>22}{'ms a step':>11}   times"]
+    lines = [f"  {'':<30}{unit:>12}{'min - max':>22}{'ms/step':>11}   times"]
     for row in rows:
         low, high = row["rate_range"]
         lines.append(
@@ -191,7 +191,7 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def instructions() -> list[str]:
-    """Returns the vector instructions of this processor, as far as the speed of matrix products depends on them."""
+    """Returns the vector instructions of this processor that matter for the speed of matrix products."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
     return [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
@@ -202,26 +202,36 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--part", choices=PARTS, default="step")
-    parser.add_argument("--sizes", nargs="+", help="of models; default: " + str(_SIZES))
+    parser.add_argument("--sizes", nargs="+", help="model sizes; default: " + str(_SIZES))
     parser.add_argument("--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
-    parser.add_argument("--peers", nargs="*", choices=PEERS, help="step: default: those that are there, without XLA")
-    parser.add_argument("--torch_python", type=Path, help="step: interpreter of PyTorch's environment")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, help="step: peers; default: all available without XLA")
+    parser.add_argument("--torch_python", type=Path, help="step: Python interpreter of PyTorch's environment")
     parser.add_argument("--original", type=Path, help="step: checkout of google-research/bert")
     parser.add_argument("--data", type=Path, nargs="+", help="padding, input: data directories")
     parser.add_argument(
-        "--paddings", nargs="+", default=list(PADDINGS), help="padding: modes, the first is compared with"
+        "--paddings", nargs="+", default=list(PADDINGS), help="padding: modes, compared with the first; default: all"
     )
-    parser.add_argument("--rounds", type=int, default=measure.REPETITIONS, help="of every contender")
-    parser.add_argument("--seconds", type=float, default=7, help="that the timed steps of a round take")
-    parser.add_argument("--settle", type=int, default=3, help="untimed steps before the first round")
-    parser.add_argument("--warmup", type=int, default=1, help="untimed steps at the beginning of a round")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: one a core")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    parser.add_argument(
+        "--rounds", type=int, default=measure.REPETITIONS, help="rounds per contender; default: %(default)s"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=7, help="duration of a round's timed steps; default: %(default)s"
+    )
+    parser.add_argument(
+        "--settle", type=int, default=3, help="untimed steps before the first round; default: %(default)s"
+    )
+    parser.add_argument(
+        "--warmup", type=int, default=1, help="untimed steps at the start of a round; default: %(default)s"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads; default: one per core"
+    )
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     return parser
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Returns the arguments, what is left out filled in. Raises SystemExit where they do not go together."""
+    """Returns the arguments with defaults filled in. Raises SystemExit if they are inconsistent."""
     parser = _parser()
     args = parser.parse_args(argv)
     args.sizes = args.sizes or _SIZES[args.part]
@@ -240,7 +250,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Runs the part that is asked for."""
+    """Runs the selected part."""
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="bert_tf_bench_") as work:
         PARTS[args.part](args, Path(work))

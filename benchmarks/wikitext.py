@@ -1,10 +1,10 @@
-"""`python -m benchmarks.wikitext [--dumps DIR]`: share of the prose of dumps that is read, markup that is left in it.
+"""`python -m benchmarks.wikitext [--dumps DIR]`: share of the prose of dumps that is read, and markup left in it.
 
-The reference is mwparserfromhell: its `strip_code` of every paragraph, after templates, tables, references, lists,
-headings, pictures and categories were removed. Prints a table with a row for each dump, and writes JSON to --output.
+The reference is mwparserfromhell's `strip_code` of every paragraph, after templates, tables, references, lists,
+headings, pictures and categories are removed. Prints a table with a row for each dump, and writes JSON to --output.
 
-The wiki's language is taken from a file name such as `frwiki-...`, else from the head of the dump; of the pages of
-`--pages`, which are single files of wikitext, from `--language`.
+The language of a wiki is taken from a file name such as `frwiki-...`, or else from the head of the dump. For the pages
+of `--pages`, which are single files of wikitext, it is `--language`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RAW = Path(__file__).parents[2] / "shared/data/raw"
 _LONGEST_PAGE = 32 << 20
 _WIKI = re.compile(r"(?:^|[^a-z])([a-z]{2,12})wiki")
 
-# Words; a character each where words are not separated.
+# Words; single characters in scripts without spaces.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 _NO_PROSE_TAG = re.compile(
     "ref|references|table|gallery|math|chem|ce|pre|source|syntaxhighlight|timeline|score|hiero|imagemap|graph|mapframe|"
@@ -41,7 +41,7 @@ _NO_PROSE_TAG = re.compile(
 )
 _FILE_NAME = re.compile(r"\.(?:jpe?g|png|gif|svg|tiff?|webp|ogg|pdf)\s*$", re.I)
 _VARIANT = re.compile(r"-\{[^{}]*\}-")
-# List items, rows of tables that the parser does not see, headings, whole lines in bold, preformatted lines.
+# List items, table rows that the parser misses, headings, lines in bold, preformatted lines.
 _NO_PROSE_LINE = re.compile(
     r"[ \t]*(?:[*#:;|!]|\{\||</?(?:table|t[rdh]|caption|li)\b)|[ \t]*=.*=[ \t]*$|'''[^'\n]+'''[ \t:.]*$|[ \t](?!.{60})",
     re.I,
@@ -55,7 +55,7 @@ MARKUP = re.compile(
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of a dump: pages, words of the reference, those of them that are read, all words read, markup in these."""
+    """Counts of a dump: pages, words of the reference, words in common with it, words read, markup in them."""
 
     pages: int = 0
     reference_words: int = 0
@@ -65,7 +65,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The share of the reference's words that is read, as counts of each word of a page."""
+        """The share of the reference's words that is read, by the counts of each word on a page."""
         return self.common_words / max(self.reference_words, 1)
 
 
@@ -73,22 +73,22 @@ def measure_pages(pages: Iterable[str], names: WikiNames) -> Coverage:
     """Compares the passages of pages with those of mwparserfromhell.
 
     Args:
-        pages: their wikitext.
-        names: of their wiki.
+        pages: wikitext of the pages.
+        names: names of their wiki.
     """
     total = Counter[str]()
     for wikitext in pages:
-        found = passages(wikitext, names)
+        texts = passages(wikitext, names)
         wanted, words = (
             Counter(_WORD.findall(reference_text(wikitext, names))),
-            Counter(_WORD.findall("\n".join(found))),
+            Counter(_WORD.findall("\n".join(texts))),
         )
         total.update(
             pages=1,
             reference_words=wanted.total(),
             common_words=(wanted & words).total(),
             words=words.total(),
-            markup=sum(len(MARKUP.findall(passage)) for passage in found),
+            markup=sum(len(MARKUP.findall(passage)) for passage in texts),
         )
     return Coverage(**total)
 
@@ -122,10 +122,10 @@ def _is_no_prose(node: Node, names: WikiNames) -> bool:
 
 
 def articles_of(dump: Path) -> Iterator[str]:
-    """Yields the wikitext of the articles of a dump."""
+    """Yields the wikitext of the articles in a dump."""
     part = Part(str(dump))
-    for found in pages_of(str(dump), chunks_of(part), Extent(), _LONGEST_PAGE):
-        page = parsed_page(found.content)
+    for raw_page in pages_of(str(dump), chunks_of(part), Extent(), _LONGEST_PAGE):
+        page = parsed_page(raw_page.content)
         if page.namespace or page.redirect or page.model != "wikitext" or is_redirect(page.text):
             continue
         if not is_disambiguation(page.title, page.text):
@@ -135,29 +135,29 @@ def articles_of(dump: Path) -> Iterator[str]:
 def names_of(dump: Path) -> WikiNames:
     """Returns the names of a dump's wiki."""
     site = site_info_of(chunks_of(Part(str(dump))))
-    found = _WIKI.search(dump.name)
-    return WikiNames().with_local(site.namespaces, found[1] if found and found[1] in LANGUAGES else site.language)
+    match = _WIKI.search(dump.name)
+    return WikiNames().with_local(site.namespaces, match[1] if match and match[1] in LANGUAGES else site.language)
 
 
 def pages_of_folder(folder: Path) -> Iterator[str]:
-    """Yields the wikitext of the text files of a folder, except of those that have lost their line breaks."""
+    """Yields the wikitext of the text files in a folder, except those that have lost their line breaks."""
     for path in sorted(folder.glob("*.txt")):
         text = path.read_bytes().decode().strip()
         if "\n" in text:
-            # Some were copied from dumps, where they are escaped.
+            # Pages copied from dumps are escaped.
             yield html.unescape(text) if "&lt;ref" in text else text
 
 
 def main() -> None:
-    """Measures every dump of a folder, and the pages of another one."""
+    """Measures every dump of a folder, and the pages of another folder."""
     parser = argparse.ArgumentParser(
         description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--dumps", type=Path, default=_RAW / "dumps", help="folder of MediaWiki XML dumps")
     parser.add_argument("--pages", type=Path, default=_RAW / "wikitext_pages", help="folder of .txt files of wikitext")
-    parser.add_argument("--language", default="en", help="language code of the wiki of --pages")
-    parser.add_argument("--every", type=int, default=1, help="measures only every n-th article of a dump")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="where the JSON goes")
+    parser.add_argument("--language", default="en", help="language code of the wiki of --pages; default: %(default)s")
+    parser.add_argument("--every", type=int, default=1, help="interval of the measured articles; default: %(default)s")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     if not args.dumps.is_dir():
         parser.error(f"--dumps must be a folder. Received: {args.dumps}")
@@ -173,13 +173,13 @@ def main() -> None:
 
 
 def _row(name: str, pages: list[str], names: WikiNames) -> dict[str, object]:
-    found = measure_pages(pages, names)
+    coverage = measure_pages(pages, names)
     print(
-        f"  {name[:40]:<42}{names.language:>9}{found.pages:>7}{found.reference_words:>10}{found.share:>10.2%}"
-        f"{found.words:>10}{found.markup:>8}",
+        f"  {name[:40]:<42}{names.language:>9}{coverage.pages:>7}{coverage.reference_words:>10}{coverage.share:>10.2%}"
+        f"{coverage.words:>10}{coverage.markup:>8}",
         flush=True,
     )
-    return {"language": names.language, "share": found.share, **asdict(found)}
+    return {"language": names.language, "share": coverage.share, **asdict(coverage)}
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Programs that take training steps when told to, each in a process of its own; see `benchmarks.interleave`."""
+"""Contenders that run steps on command, each in a process of its own; see `benchmarks.interleave`."""

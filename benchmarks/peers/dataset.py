@@ -1,4 +1,4 @@
-"""bert_tf's input pipeline alone: what training would be given, as fast as it comes."""
+"""Reads bert_tf's input pipeline alone, as fast as possible."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bert_tf.data.schema import MANIFEST_NAME
 
 
 def with_mask_unit(data: Path, mask_unit: str, folder: Path) -> Path:
-    """Makes `folder` a data directory of the records of `data`, to be masked by another unit.
+    """Creates a data directory with the records of `data` and another mask unit.
 
     Args:
-        data: with dynamic records, which hold no masks.
-        mask_unit: of `DataConfig`.
-        folder: new.
+        data: data directory of dynamic records, which hold no masks.
+        mask_unit: mask unit, a value of `DataConfig.mask_unit`.
+        folder: new folder to create.
 
     Returns:
         `folder`.
@@ -42,11 +42,11 @@ def with_mask_unit(data: Path, mask_unit: str, folder: Path) -> Path:
 
 
 def main() -> None:
-    """Takes batches until the line is closed."""
+    """Reads batches until stdin is closed."""
     parser = batches.arguments(__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="a data directory of dynamic records")
-    parser.add_argument("--mask_unit", default="piece", help="piece, whole_word or span")
-    parser.add_argument("--output", type=Path, required=True, help="new folder for what stands in for --data")
+    parser.add_argument("--data", type=Path, required=True, help="data directory of dynamic records")
+    parser.add_argument("--mask_unit", default="piece", help="piece, whole_word or span; default: %(default)s")
+    parser.add_argument("--output", type=Path, required=True, help="new folder that replaces --data")
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(args.threads)

@@ -1,6 +1,6 @@
-"""Hugging Face's model in PyTorch, stock or with the masked positions gathered before the vocabulary product.
+"""Hugging Face's model in PyTorch, stock or with the masked positions gathered before the vocabulary projection.
 
-It lives in an environment of its own, as the head of `benchmarks.train_step` says.
+Runs in an environment of its own; see `benchmarks.train_step`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import transformers
 from benchmarks.peers import batches
 from benchmarks.peers.session import Session
 
-# What the stock model's loss leaves out.
+# Label of the positions that the stock model's loss ignores.
 _NO_LABEL = -100
 Batch = Mapping[str, torch.Tensor]
 
 
 def config_of(size: str) -> transformers.BertConfig:
-    """Returns the architecture; its GELU is the original's."""
+    """Returns the configuration of a size, with the original's GELU."""
     shape = batches.config_of(size)
     return transformers.BertConfig(
         vocab_size=shape.vocabulary_size,
@@ -39,12 +39,12 @@ def config_of(size: str) -> transformers.BertConfig:
 
 
 def build_model(size: str) -> transformers.BertForPreTraining:
-    """Returns the model."""
+    """Builds the model."""
     return transformers.BertForPreTraining(config_of(size)).train()
 
 
 def gathered_loss(model: transformers.BertForPreTraining, batch: Batch) -> torch.Tensor:
-    """Returns the loss; the head runs over the masked positions alone."""
+    """Computes the loss with the head at the masked positions only."""
     encoded = model.bert(batch["token_ids"], attention_mask=batch["padding_mask"], token_type_ids=batch["segment_ids"])
     hidden, positions = encoded.last_hidden_state, batch["mask_positions"].long()
     chosen = hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
@@ -58,7 +58,7 @@ def gathered_loss(model: transformers.BertForPreTraining, batch: Batch) -> torch
 
 
 def stock_loss(model: transformers.BertForPreTraining, batch: Batch) -> torch.Tensor:
-    """Returns the loss as the model itself computes it, over all positions."""
+    """Computes the loss with the model's own method, over all positions."""
     return model(
         batch["token_ids"],
         attention_mask=batch["padding_mask"],
@@ -69,19 +69,19 @@ def stock_loss(model: transformers.BertForPreTraining, batch: Batch) -> torch.Te
 
 
 def all_batches() -> list[dict[str, torch.Tensor]]:
-    """Returns the batches of all contenders, with `labels` (B, S) for the stock model."""
+    """Returns the shared batches, with `labels` (B, S) for the stock model."""
     arrays = {name: torch.from_numpy(array) for name, array in batches.batches().items()}
-    found = [dict(zip(arrays, values, strict=True)) for values in zip(*arrays.values(), strict=True)]
-    for batch in found:
+    result = [dict(zip(arrays, values, strict=True)) for values in zip(*arrays.values(), strict=True)]
+    for batch in result:
         rows, columns = torch.nonzero(batch["mask_weights"], as_tuple=True)
         labels = torch.full(batch["token_ids"].shape, _NO_LABEL)
         labels[rows, batch["mask_positions"][rows, columns].long()] = batch["mask_ids"][rows, columns].long()
         batch["labels"] = labels
-    return found
+    return result
 
 
 def make_optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
-    """Returns PyTorch's fused AdamW, without decay of biases and layer normalization."""
+    """Returns PyTorch's fused AdamW, without weight decay of biases and layer normalization."""
     vectors = [parameter for parameter in model.parameters() if parameter.ndim == 1]
     matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
@@ -96,7 +96,7 @@ def train(
     precision: str,
     session: Session,
 ) -> None:
-    """Takes steps until the line is closed."""
+    """Runs training steps until stdin is closed."""
     optimizer, everything, step = make_optimizer(model), all_batches(), 0
     while True:
         optimizer.zero_grad(set_to_none=True)
@@ -111,9 +111,9 @@ def train(
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
-    parser.add_argument("--stock", action="store_true", help="the vocabulary product over all positions")
+    parser.add_argument("--stock", action="store_true", help="vocabulary projection at all positions")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)

@@ -1,6 +1,6 @@
-"""Hugging Face's encoder in PyTorch, with its fast tokenizer: the vectors of raw texts.
+"""Computes vectors of raw texts with Hugging Face's encoder in PyTorch and its fast tokenizer.
 
-It lives in an environment of its own, as the head of `benchmarks.serving` says.
+Runs in an environment of its own; see `benchmarks.serving`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from benchmarks.peers.session import Session
 
 
 class Vectors(torch.nn.Module):
-    """The encoder, and the mean of its last layer over all tokens.
+    """The encoder with the mean of its last layer over all tokens.
 
     Args:
-        size: of the model.
+        size: name of the model size.
     """
 
     def __init__(self, size: str) -> None:
@@ -27,10 +27,12 @@ class Vectors(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, token_type_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns pooled and mean output, (B, H) float32 each.
+        """Returns the pooled and the mean output, float32 (B, H) each.
 
         Args:
-            input_ids, token_type_ids, attention_mask: (B, S) int64, as the tokenizer names them.
+            input_ids: int64 (B, S), like the tokenizer's output.
+            token_type_ids: int64 (B, S).
+            attention_mask: int64 (B, S).
         """
         encoded = self.bert(input_ids, token_type_ids=token_type_ids, attention_mask=attention_mask)
         mask = attention_mask[..., None].float()
@@ -39,15 +41,15 @@ class Vectors(torch.nn.Module):
 
 
 def build_model(size: str) -> Vectors:
-    """Returns the model, its weights random."""
+    """Builds the model with random weights."""
     torch.manual_seed(0)
     return Vectors(size).eval()
 
 
 def main() -> None:
-    """Answers until the line is closed."""
+    """Runs requests until stdin is closed."""
     parser = requests.arguments(__doc__)
-    parser.add_argument("--size", required=True, help="of the model")
+    parser.add_argument("--size", required=True, help="name of the model size")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -1,6 +1,6 @@
-"""Hugging Face's `Trainer` on its BERT in PyTorch, padded to the longest of a batch, or to a length set beforehand.
+"""Hugging Face's `Trainer` with its BERT in PyTorch, padded to the longest row of a batch or to a fixed length.
 
-It lives in an environment of its own, as the head of `benchmarks.finetune` says.
+Runs in an environment of its own; see `benchmarks.finetune`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.peers.session import Session
 
 
 class RowDataset(torch.utils.data.Dataset):
-    """The rows as the trainer takes them."""
+    """The rows as a PyTorch dataset."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -34,10 +34,10 @@ class RowDataset(torch.utils.data.Dataset):
 
 
 class Collator:
-    """Pads a batch, and remembers its tokens.
+    """Pads a batch, and stores its number of tokens.
 
     Args:
-        length: what to pad to; None pads to the longest row of the batch.
+        length: length to pad to; None pads to the longest row of the batch.
     """
 
     def __init__(self, length: int | None) -> None:
@@ -48,19 +48,19 @@ class Collator:
         """Returns the batch under the names of the model's arguments."""
         width = self._length or max(len(row["input_ids"]) for row in rows)
         shape = (len(rows), width)
-        found = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids")}
-        found["attention_mask"] = torch.zeros(shape, dtype=torch.long)
+        batch = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids")}
+        batch["attention_mask"] = torch.zeros(shape, dtype=torch.long)
         for number, row in enumerate(rows):
             count = len(row["input_ids"])
             for name in ("input_ids", "token_type_ids"):
-                found[name][number, :count] = torch.from_numpy(row[name])
-            found["attention_mask"][number, :count] = 1
-        self.tokens.append(int(found["attention_mask"].sum()))
+                batch[name][number, :count] = torch.from_numpy(row[name])
+            batch["attention_mask"][number, :count] = 1
+        self.tokens.append(int(batch["attention_mask"].sum()))
         names = {"label": "labels", "start": "start_positions", "end": "end_positions"}
         for name, argument in names.items():
             if name in rows[0]:
-                found[argument] = torch.tensor([row[name] for row in rows])
-        return found
+                batch[argument] = torch.tensor([row[name] for row in rows])
+        return batch
 
 
 class Listening(TrainerCallback):
@@ -75,7 +75,7 @@ class Listening(TrainerCallback):
 
 
 def build_model(size: str, rows: Rows) -> transformers.PreTrainedModel:
-    """Returns a classifier or a span predictor; its GELU is the original's."""
+    """Builds a classifier or a span predictor, with the original's GELU."""
     config = config_of(size)
     config.num_labels = rows.num_labels if "label" in rows.targets else 2
     if "label" in rows.targets:
@@ -84,11 +84,11 @@ def build_model(size: str, rows: Rows) -> transformers.PreTrainedModel:
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
-    parser.add_argument("--output", type=Path, required=True, help="folder that the trainer asks for")
-    parser.add_argument("--stock", action="store_true", help="pad to a length set beforehand, as its examples do")
+    parser.add_argument("--output", type=Path, required=True, help="output directory of the trainer")
+    parser.add_argument("--stock", action="store_true", help="padding to a fixed length, as in the library's examples")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -104,7 +104,7 @@ def main() -> None:
         max_steps=batches.STEPS,
         bf16=args.precision == "bfloat16",
         use_cpu=True,
-        # It would leave out what it finds no argument of the model for, before the collator names it.
+        # The trainer would drop columns that are not arguments of the model before the collator renames them.
         remove_unused_columns=False,
         save_strategy="no",
         logging_strategy="no",

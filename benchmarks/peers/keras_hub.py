@@ -1,4 +1,4 @@
-"""keras-hub's encoder and masked language model head under Keras's own `fit`."""
+"""keras-hub's encoder and masked language model head, trained with Keras's `fit`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Rounds(keras.callbacks.Callback):
         self._session = session
 
     def on_train_batch_end(self, batch, logs=None):
-        """Reports one step; the loss is the mean of all so far."""
+        """Reports one step; the loss is the mean of all steps so far."""
         self._session.after_step(float(logs["loss"]))
 
 
 def build_backbone(config: BertConfig) -> keras.Model:
-    """Returns the encoder."""
+    """Builds the encoder."""
     return keras_hub.models.BertBackbone(
         vocabulary_size=config.vocabulary_size,
         num_layers=config.num_layers,
@@ -40,7 +40,7 @@ def build_backbone(config: BertConfig) -> keras.Model:
 
 
 def build_model(config: BertConfig) -> keras.Model:
-    """Returns the encoder with both heads; the logits have the policy's compute dtype."""
+    """Builds the encoder with both heads; the logits have the policy's compute dtype."""
     backbone = build_backbone(config)
     inputs = dict(backbone.input)
     inputs["mask_positions"] = keras.Input((None,), dtype="int32", name="mask_positions")
@@ -61,8 +61,8 @@ def compile_model(model: keras.Model, xla: bool) -> None:
     """Compiles the model with the optimizer and the losses of all contenders.
 
     Args:
-        model: of `build_model`.
-        xla: whether XLA compiles the step, which is Keras's default and the slower on a CPU.
+        model: model of `build_model`.
+        xla: whether to compile the step with XLA, which is Keras's default but slower on a CPU.
     """
     optimizer = keras.optimizers.AdamW(
         batches.LEARNING_RATE,
@@ -79,7 +79,7 @@ def compile_model(model: keras.Model, xla: bool) -> None:
 
 
 def dataset() -> tf.data.Dataset:
-    """Returns the batches of all contenders, without end."""
+    """Returns the shared batches, repeated endlessly."""
     arrays = batches.batches()
     inputs = {name: arrays[name] for name in ("token_ids", "segment_ids", "padding_mask", "mask_positions")}
     targets = {"mlm": arrays["mask_ids"], "nsp": arrays["next_sentence_labels"]}
@@ -88,9 +88,9 @@ def dataset() -> tf.data.Dataset:
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
-    parser.add_argument("--xla", action="store_true", help="as Keras would choose by itself")
+    parser.add_argument("--xla", action="store_true", help="compilation with XLA, Keras's default")
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)
     tf.config.threading.set_inter_op_parallelism_threads(args.threads)

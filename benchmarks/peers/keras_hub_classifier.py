@@ -1,4 +1,4 @@
-"""keras-hub's `BertTextClassifier` under Keras's own `fit`, padded to a set length, as its preprocessor does."""
+"""keras-hub's `BertTextClassifier`, trained with Keras's `fit` and padded to a fixed length, its default."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 class Listening(keras.callbacks.Callback):
-    """Reports every step to the session, with the tokens of its batch, which come in the order of the steps."""
+    """Reports every step to the session with the tokens of its batch, in the order of the steps."""
 
     def __init__(self, session: Session, tokens: Iterator[int]) -> None:
         super().__init__()
@@ -33,30 +33,30 @@ class Listening(keras.callbacks.Callback):
 def padded(rows: Rows) -> dict[str, np.ndarray]:
     """Returns the inputs of all rows, int32 (N, S)."""
     lengths = np.diff(rows.row_splits)
-    there = np.arange(rows.max_length) < lengths[:, None]
-    token_ids = np.zeros(there.shape, np.int32)
-    token_ids[there] = rows.token_ids
-    second = there & (np.arange(rows.max_length) >= rows.first_lengths[:, None])
+    present = np.arange(rows.max_length) < lengths[:, None]
+    token_ids = np.zeros(present.shape, np.int32)
+    token_ids[present] = rows.token_ids
+    second = present & (np.arange(rows.max_length) >= rows.first_lengths[:, None])
     return {
         "token_ids": token_ids,
         "segment_ids": second.astype(np.int32),
-        "padding_mask": there.astype(np.int32),
+        "padding_mask": present.astype(np.int32),
     }
 
 
 def build_model(size: str, rows: Rows) -> keras.Model:
-    """Returns the classifier, compiled with AdamW."""
+    """Builds the classifier, compiled with AdamW."""
     backbone = build_backbone(batches.config_of(size))
     model = keras_hub.models.BertTextClassifier(backbone, num_classes=rows.num_labels, preprocessor=None)
     optimizer = keras.optimizers.AdamW(LEARNING_RATE, weight_decay=batches.WEIGHT_DECAY, global_clipnorm=1.0)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # XLA, which Keras would choose by itself, is the slower on a CPU.
+    # XLA, Keras's default, is slower on a CPU.
     model.compile(optimizer, loss, jit_compile=False)
     return model
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
-"""The same encoder in onnxruntime, with Hugging Face's fast tokenizer: the vectors of raw texts.
+"""Computes vectors of raw texts with Hugging Face's encoder in onnxruntime and its fast tokenizer.
 
-It lives in an environment of its own, as the head of `benchmarks.serving` says.
+Runs in an environment of its own; see `benchmarks.serving`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benchmarks.peers.session import Session
 
 
 def main() -> None:
-    """Answers until the line is closed."""
+    """Runs requests until stdin is closed."""
     parser = requests.arguments(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="file of `onnx_export`")
     args = parser.parse_args()
@@ -27,9 +27,9 @@ def main() -> None:
     tokenizer = transformers.BertTokenizerFast(vocab=str(args.requests / "vocab.txt"), do_lower_case=True)
     for texts in requests.batches_of(args):
         encoded = dict(tokenizer(texts, padding=True, return_tensors="np"))
-        answer = dict(zip(names, model.run(names, encoded), strict=True))
+        outputs = dict(zip(names, model.run(names, encoded), strict=True))
         session.tell(
-            outputs={name: list(vectors.shape) for name, vectors in answer.items()},
+            outputs={name: list(vectors.shape) for name, vectors in outputs.items()},
             tokens=encoded["input_ids"].shape[1],
         )
         session.after_step(units=args.batch_size)

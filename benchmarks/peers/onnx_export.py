@@ -1,4 +1,4 @@
-"""Writes Hugging Face's encoder as ONNX, for `benchmarks.peers.onnx_encoder`."""
+"""Exports Hugging Face's encoder to ONNX, for `benchmarks.peers.onnx_encoder`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 def main() -> None:
     """Writes the file."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--size", required=True, help="of the model")
+    parser.add_argument("--size", required=True, help="name of the model size")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
-    # No size of 1: the exporter would take it for a constant.
+    # Sizes must exceed 1, which the exporter would treat as a constant.
     example = tuple(torch.ones((2, 8), dtype=torch.int64) for _ in INPUTS)
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=512)
     torch.onnx.export(

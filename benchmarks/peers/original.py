@@ -1,7 +1,7 @@
-"""The original's graph, from a checkout of google-research/bert, in a session of TensorFlow 1.
+"""Trains the original's graph, from a checkout of google-research/bert, in a TensorFlow 1 session.
 
-The checkout is read as it is. What TensorFlow has dropped since and the graph needs, layer normalization of
-`tf.contrib` and `tf.layers.dense`, is what conversion opens the original with.
+The checkout is unchanged. The functions that TensorFlow has since removed, layer normalization of `tf.contrib` and
+`tf.layers.dense`, come from the program that verifies conversions against the original.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.peers import batches
 from benchmarks.peers.session import Session
 from bert_tf.conversion.verify.programs.google_tf1 import dense, layer_norm
 
-# Under which of its names the original knows our arrays.
+# Names of the shared arrays in the original.
 _NAMES = {
     "input_ids": "token_ids",
     "input_mask": "padding_mask",
@@ -45,14 +45,14 @@ def import_original(checkout: Path) -> tuple[Any, Any, Any]:
 
 
 def features() -> dict[str, tf.Tensor]:
-    """Returns the next batch of all contenders, under the original's names."""
+    """Returns the next shared batch, under the original's names."""
     arrays = batches.batches()
     dataset = tf.data.Dataset.from_tensor_slices({name: arrays[ours] for name, ours in _NAMES.items()})
     return tf.data.make_one_shot_iterator(dataset.repeat().prefetch(2)).get_next()
 
 
 def build_step(checkout: Path, size: str) -> tuple[tf.Tensor, tf.Operation]:
-    """Returns the loss and the training operation, put together as the original's `model_fn` does."""
+    """Returns the loss and the training operation, built like the original's `model_fn`."""
     modeling, optimization, run_pretraining = import_original(checkout)
     shape, batch = batches.config_of(size), features()
     config = modeling.BertConfig(
@@ -88,12 +88,12 @@ def build_step(checkout: Path, size: str) -> tuple[tf.Tensor, tf.Operation]:
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
-    parser.add_argument("--checkout", type=Path, required=True, help="of google-research/bert")
+    parser.add_argument("--checkout", type=Path, required=True, help="checkout of google-research/bert")
     args = parser.parse_args()
     if args.precision != "float32":
-        parser.error("the original computes in float32.")
+        parser.error("--precision must be float32, as in the original.")
     session = Session()
     tf.disable_v2_behavior()
     tf.set_random_seed(0)

@@ -1,4 +1,4 @@
-"""bert_tf through its own `pretrain`: on the batches of all contenders, or on a data directory."""
+"""bert_tf's `pretrain` on the shared batches or on a data directory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NEVER = 10**9
 
 
 def listen(session: Session, count: str) -> None:
-    """Makes every run of this process report its steps to `session`.
+    """Makes all runs of this process report their steps to `session`.
 
     Args:
-        session: told of every step.
-        count: its unit of work, `tokens` (that are no padding) or `examples` (in batches of equal size).
+        session: session that receives every step.
+        count: unit of work, `tokens` (without padding) or `examples` (in batches of equal size).
     """
 
     class TimedEvents(TrainingCallback):
-        """What happens between the steps, and then the rounds."""
+        """Reports every step after the events of the run."""
 
         def on_train_begin(self, logs=None):
             super().on_train_begin(logs)
@@ -47,7 +47,7 @@ def listen(session: Session, count: str) -> None:
 
 
 def synthetic(start: int) -> tf.data.Dataset:
-    """Returns the batches of all contenders, without end."""
+    """Returns the shared batches, repeated endlessly."""
     del start
     arrays = batches.batches()
     inputs = {name: arrays[name] for name in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK, MASK_POSITIONS)}
@@ -57,7 +57,7 @@ def synthetic(start: int) -> tf.data.Dataset:
 
 
 def configuration(args: argparse.Namespace, vocabulary_size: int) -> RunConfig:
-    """Returns the run: the paper's optimization, and no event that would fall into a round."""
+    """Returns the configuration of the run: the paper's optimization, without events during a round."""
     training = TrainingConfig(
         steps=batches.STEPS,
         batch_size=batches.SEQUENCES,
@@ -75,11 +75,11 @@ def configuration(args: argparse.Namespace, vocabulary_size: int) -> RunConfig:
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
-    parser.add_argument("--data", type=Path, help="a data directory; else the batches of all contenders")
-    parser.add_argument("--count", choices=("tokens", "examples"), default="tokens", help="the unit of work")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the run, which is never finished")
+    parser.add_argument("--data", type=Path, help="data directory; default: the shared batches")
+    parser.add_argument("--count", choices=("tokens", "examples"), default="tokens", help="unit of work")
+    parser.add_argument("--output", type=Path, required=True, help="output directory of the run, which never finishes")
     parser.add_argument("--set", dest="overrides", nargs="*", default=[], metavar="SECTION.FIELD=VALUE")
     args = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)

@@ -1,4 +1,4 @@
-"""bert_tf's fine-tuning through its own `finetune`."""
+"""bert_tf's fine-tuning with its own `finetune`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NAMES = {"label": SINGLE_OUTPUT, "start": START_LOGITS, "end": END_LOGITS}
 
 
 def encoded(rows: Rows) -> EncodedRows:
-    """Returns the rows as a task gives them."""
+    """Returns the rows in the format of a task."""
     targets = {_NAMES[name]: values for name, values in rows.targets.items()}
     return EncodedRows(rows.token_ids, rows.row_splits, rows.first_lengths, 0, targets, examples=np.arange(len(rows)))
 
 
 def main() -> None:
-    """Trains until the line is closed."""
+    """Trains until stdin is closed."""
     parser = batches.arguments(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the run, which is never finished")
+    parser.add_argument("--output", type=Path, required=True, help="output directory of the run, which never finishes")
     args = parser.parse_args()
     tune_allocator()
     tf.config.threading.set_intra_op_parallelism_threads(args.threads)

@@ -1,4 +1,4 @@
-"""An exported encoder's `serving_default`, called in this process as servers call it."""
+"""Calls the `serving_default` signature of an exported encoder in this process, like a server."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import tensorflow as tf  # noqa: E402 (reads what comes before)
 
 
 def main() -> None:
-    """Answers until the line is closed."""
+    """Runs requests until stdin is closed."""
     parser = requests.arguments(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="folder of a version")
-    parser.add_argument("--packed_weights", action="store_true", help="as of `bert-tf serve`")
+    parser.add_argument("--packed_weights", action="store_true", help="packed weights, as in `bert-tf serve`")
     args = parser.parse_args()
     if args.packed_weights:
         keep_packed_weights()
@@ -27,8 +27,8 @@ def main() -> None:
     loaded = tf.saved_model.load(str(args.model))
     signature = loaded.signatures["serving_default"]
     for texts in requests.batches_of(args):
-        answer = {name: tensor.numpy() for name, tensor in signature(text=tf.constant(texts)).items()}
-        session.tell(outputs={name: list(vectors.shape) for name, vectors in answer.items()})
+        outputs = {name: tensor.numpy() for name, tensor in signature(text=tf.constant(texts)).items()}
+        session.tell(outputs={name: list(vectors.shape) for name, vectors in outputs.items()})
         session.after_step(units=args.batch_size)
 
 

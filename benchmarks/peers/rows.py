@@ -1,4 +1,4 @@
-"""The rows that all contenders of `benchmarks.finetune` learn from: a file of arrays, read with numpy alone."""
+"""Training rows of all contenders of `benchmarks.finetune`: a file of arrays that needs only numpy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LEARNING_RATE = 3e-5
 
 @dataclass(frozen=True)
 class Rows:
-    """Word pieces of all rows one after the other, and the targets.
+    """Concatenated word pieces of all rows, and the targets.
 
     Args:
         token_ids: int32 (T,).
         row_splits: int64 (N + 1,).
         first_lengths: int32 (N,), tokens of a row's first segment.
         targets: int32 (N,) each: `label`, or `start` and `end`.
-        max_length: what a program pads to that pads to a length set beforehand.
+        max_length: padded length of programs that pad to a fixed length.
     """
 
     token_ids: np.ndarray
@@ -41,12 +41,12 @@ class Rows:
 
     @property
     def num_labels(self) -> int:
-        """Classes of `label`."""
+        """Number of classes of `label`."""
         return int(self.targets["label"].max()) + 1
 
 
 def write_rows(path: Path, rows: Rows) -> None:
-    """Writes the file."""
+    """Writes rows to a file."""
     targets = {f"target_{name}": values for name, values in rows.targets.items()}
     np.savez(
         path,
@@ -59,7 +59,7 @@ def write_rows(path: Path, rows: Rows) -> None:
 
 
 def read_rows(path: Path) -> Rows:
-    """Reads what `write_rows` wrote."""
+    """Reads the rows in a file of `write_rows`."""
     with np.load(path) as file:
         targets = {name.removeprefix("target_"): file[name] for name in file.files if name.startswith("target_")}
         arrays = (file["token_ids"], file["row_splits"], file["first_lengths"])

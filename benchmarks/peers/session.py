@@ -1,7 +1,7 @@
-"""The contender's end of the line to `benchmarks.interleave`; needs nothing beyond Python.
+"""The contender's side of the protocol of `benchmarks.interleave`; needs only the standard library.
 
-A contender takes steps without end and calls `Session.after_step` after each. What it reads are lines `go W N`: W steps
-to warm up and N that are timed; what it writes are lines of JSON.
+A contender runs steps endlessly and calls `Session.after_step` after each. It reads lines `go W N`, for W warm-up steps
+and N timed steps, and writes lines of JSON.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Session:
-    """Counts and times the steps of this process, and holds it between the rounds.
+    """Counts and times the steps of this process, and blocks it between rounds.
 
-    What the process prints goes to stderr from here on: stdout is the line to the parent, with which it dies.
+    From here on, output of the process goes to stderr, because stdout is the channel to the parent. The process dies
+    with its parent.
     """
 
     def __init__(self) -> None:
-        # A process that is stopped would outlast a parent that was killed.
+        # A stopped process would otherwise outlive a parent that was killed.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         self._replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
@@ -35,15 +36,15 @@ class Session:
         self._units = self._since = 0.0
 
     def tell(self, **facts: Any) -> None:
-        """Adds facts, such as the number of parameters, to the greeting that follows the first step."""
+        """Adds facts, such as the number of parameters, to the first message, which follows the first step."""
         self._facts |= facts
 
     def after_step(self, loss: float | None = None, units: float = 0.0) -> None:
-        """Notes that a step has ended; returns when the next is to be taken.
+        """Records the end of a step, and returns when the next step should start.
 
         Args:
-            loss: of the step.
-            units: of work that it did, such as tokens.
+            loss: loss of the step.
+            units: units of work done in the step, such as tokens.
         """
         now = time.perf_counter()
         if not self._greeted:
@@ -61,7 +62,7 @@ class Session:
                              "peak_bytes": peak})  # fmt: skip
 
     def _reply(self, message: dict[str, Any]) -> None:
-        """Sends a message and waits for the next command. Raises SystemExit when there is none any more."""
+        """Sends a message and waits for the next command. Raises SystemExit at the end of the input."""
         print(json.dumps(message), file=self._replies, flush=True)
         words = sys.stdin.readline().split()
         if not words:

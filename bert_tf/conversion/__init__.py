@@ -1,4 +1,4 @@
-"""Checkpoints of every BERT there is, in and out, each conversion proving itself."""
+"""Reads and writes BERT checkpoints in several formats, and verifies each conversion."""
 
 from bert_tf.conversion.convert import Conversion, convert
 from bert_tf.conversion.formats.registry import FORMS, read_checkpoint

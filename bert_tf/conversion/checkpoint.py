@@ -1,4 +1,4 @@
-"""What a checkpoint of any form is, once its form is understood."""
+"""Checkpoints in a common representation, independent of the file format."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
 from bert_tf.models.preset_files import check_finite
 from bert_tf.text.vocabulary import Vocabulary
 
-# Number formats that a checkpoint may be kept in, widest first.
+# Dtypes that a checkpoint may be stored in, widest first.
 DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, its arrays still on disk.
+    """A checkpoint whose arrays are read on demand.
 
     Args:
-        form: one of `forms.FORMS`.
-        path: where it was read from.
-        config: the encoder's architecture.
-        heads: what stands on it.
-        tensors: by the original's names, in the order of `tensors.expected_shapes`.
-        vocabulary: as long as the token embedding, `padding_tokens` included; None where the form has none.
-        lowercase: whether text is lower-cased; None where nothing says so.
-        dtype: the number format most of it is kept in, one of `DTYPES`.
-        labels: names of the task's classes, in the order of their ids; None where they have none.
-        step: of the training that wrote it; None where nothing says so.
-        classifier_dropout: rate before the task's head; None where nothing says so.
-        left_out: names of what the source holds and a model does not, such as optimizer slots.
-        info: what else the source says of itself and a preset should remember.
+        form: format, one of `formats.registry.FORMS`.
+        path: path that the checkpoint was read from.
+        config: architecture of the encoder.
+        heads: heads on the encoder.
+        tensors: tensors by the original's names, in the order of `tensors.expected_shapes`.
+        vocabulary: vocabulary of the length of the token embedding, padding included; None if the format has none.
+        lowercase: whether text is lower-cased; None if unknown.
+        dtype: dtype of most tensors, one of `DTYPES`.
+        labels: class names of the task in the order of their ids; None if they have no names.
+        step: training step of the checkpoint; None if unknown.
+        classifier_dropout: dropout rate before the head of the task; None if unknown.
+        left_out: names of the parts of the source that a model does not hold, such as optimizer slots.
+        info: further metadata of the source, which a preset keeps.
     """
 
     form: str
@@ -53,10 +53,13 @@ class Checkpoint:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def array(self, name: str) -> np.ndarray:
-        """Returns one tensor in the original's layout, float32, C-contiguous.
+        """Returns one tensor in the original's layout as a C-contiguous float32 array.
+
+        Args:
+            name: the original's name of the tensor.
 
         Raises:
-            ConversionError: where the tensor holds NaN or infinity.
+            ConversionError: if the tensor holds NaN or infinity.
         """
         tensor = self.tensors[name]
         array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
@@ -67,5 +70,5 @@ class Checkpoint:
         return array
 
     def parameters(self) -> int:
-        """Returns the number of all weights."""
+        """Returns the number of parameters."""
         return sum(int(np.prod(tensor.shape)) for tensor in self.tensors.values())

@@ -1,4 +1,4 @@
-"""From one form of a checkpoint to another; the target appears only once both have been compared."""
+"""Converts a checkpoint to another format; the target is written only after both have been compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was converted: both sides, and how far they lie apart."""
+    """The result of a conversion: both checkpoints and the comparison of their outputs."""
 
     source: Checkpoint
     target: Checkpoint
@@ -40,22 +40,26 @@ def convert(
     options: Options | None = None,
     peers: Peers | None = None,
 ) -> Conversion:
-    """Writes a checkpoint in another form.
+    """Converts a checkpoint to another format.
 
-    The target is written beside its place, read again, opened by the program it is meant for where that is installed,
-    asked the same inputs as the source, and renamed only when the answers agree. The report stands in it.
+    The target is written to a staging directory, read again, and opened by the program of its format if that is
+    installed. Both checkpoints compute outputs for the same inputs. The directory is renamed only if the outputs agree,
+    and holds a report of the comparison.
 
     Args:
-        source: a checkpoint of any of `forms.FORMS`.
-        target: a directory that is missing or empty.
-        target_form: one of `forms.FORMS`.
-        source_form: of the source; None recognizes it.
-        options: what the source does not say.
-        peers: where the programs are that the forms belong to.
+        source: checkpoint of any of `formats.registry.FORMS`.
+        target: directory to write to, which must be missing or empty.
+        target_form: format of the target, one of `formats.registry.FORMS`.
+        source_form: format of the source; None detects it.
+        options: settings for everything that the source does not define.
+        peers: locations of the programs that compute the outputs.
+
+    Returns:
+        Both checkpoints and their parity.
 
     Raises:
-        ConversionError: where the source cannot be read, the target's form cannot hold it, or the answers differ by
-            more than `parity.TOLERANCE`; nothing is left at `target`.
+        ConversionError: if the source cannot be read, the target's format cannot hold it, or the outputs differ by more
+            than `parity.TOLERANCE`. Nothing is left at `target`.
         ConfigError: for a URL.
     """
     source, target = local_path(source), local_path(target)
@@ -65,30 +69,30 @@ def convert(
     checkpoint = read_checkpoint(source, source_form, options)
     _check_head(checkpoint, target_form)
     back = Options(lowercase=checkpoint.lowercase, padded_vocabulary=True)
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def write(staging: Path) -> None:
         logger.info("writing %s as %s", source, target_form)
         lost = form(target_form).write(watched(checkpoint), staging, options)
         written = read_checkpoint(staging, target_form, back)
-        made["parity"] = _compared(checkpoint, written, lost, peers)
-        save_json(made["parity"].report(checkpoint, written), staging / PARITY_NAME)
-        if made["parity"].faults:
+        result["parity"] = _compared(checkpoint, written, lost, peers)
+        save_json(result["parity"].report(checkpoint, written), staging / PARITY_NAME)
+        if result["parity"].faults:
             raise ConversionError(
-                f"{source}: {target_form} does not answer as the source does; nothing was written:\n  "
-                + "\n  ".join(made["parity"].faults)
+                f"{source}: the outputs in {target_form} differ from those of the source; nothing was written:\n  "
+                + "\n  ".join(result["parity"].faults)
             )
 
     replace_directory(target, write)
-    return Conversion(checkpoint, read_checkpoint(target, target_form, back), made["parity"])
+    return Conversion(checkpoint, read_checkpoint(target, target_form, back), result["parity"])
 
 
 def _check_head(checkpoint: Checkpoint, target_form: str) -> None:
     config = checkpoint.config
-    own = config.mlm_head != (config.activation, config.layer_norm_epsilon)
-    if checkpoint.heads.masked_lm and own and target_form not in ("preset", "keras_hub"):
+    differs = config.mlm_head != (config.activation, config.layer_norm_epsilon)
+    if checkpoint.heads.masked_lm and differs and target_form not in ("preset", "keras_hub"):
         raise ConversionError(
-            f"{checkpoint.path}: the head of its masked language model must have the encoder's activation and epsilon, "
+            f"{checkpoint.path}: the masked language model's head must have the encoder's activation and epsilon, "
             f"{config.activation} and {config.layer_norm_epsilon}, in {target_form}. Received: {config.mlm_head[0]} "
             f"and {config.mlm_head[1]}"
         )
@@ -98,7 +102,7 @@ def _compared(source: Checkpoint, target: Checkpoint, lost: list[str], peers: Pe
     inputs = fixed_inputs(source.config)
     sides = []
     for checkpoint in (source, target):
-        answered = answers(checkpoint, inputs, peers)
-        logger.info("%s answered by %s", checkpoint.form, answered.by)
-        sides.append((checkpoint, answered))
+        result = answers(checkpoint, inputs, peers)
+        logger.info("outputs of %s computed by %s", checkpoint.form, result.by)
+        sides.append((checkpoint, result))
     return compare(sides[0], sides[1], inputs, lost)

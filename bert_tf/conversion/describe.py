@@ -1,4 +1,4 @@
-"""What a checkpoint of any form holds, without reading its arrays."""
+"""Summarizes a checkpoint of any format without reading its arrays."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from bert_tf.conversion.tensors import expected_shapes
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Returns what `checkpoint` holds, by name, all of it fit for JSON.
+    """Returns a summary of `checkpoint` that can be stored as JSON.
 
     Args:
-        checkpoint: of any form.
+        checkpoint: checkpoint of any format.
 
     Returns:
-        `kind` says the form; `bytes` is the size of all its files; blocks of parameters are named as in a preset.
+        The summary; `kind` names the format, `bytes` is the size of all files, and parameter blocks have the names of a
+        preset.
     """
     blocks: Counter[str] = Counter()
     for name, shape in expected_shapes(checkpoint.config, checkpoint.heads).items():
@@ -46,10 +47,10 @@ def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _files(path: Path) -> list[Path]:
-    """Returns the files under a directory, hidden ones aside; or those whose names begin as `path` does."""
+    """Returns the files under a directory except hidden ones, or the files whose names begin with that of `path`."""
     if path.is_dir():
-        found = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
-        return [file for file in found if file.is_file()]
+        files = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
+        return [file for file in files if file.is_file()]
     if path.is_file():
         return [path]
     return [file for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.") and file.is_file()]

@@ -1,4 +1,4 @@
-"""What a conversion is told beside source and target."""
+"""Settings of a conversion."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bert_tf.config import BertConfig, local_path
 
 @dataclass(frozen=True)
 class Options:
-    """Args, all of them for what the source does not say.
+    """Settings for everything that the source does not define.
 
     Args:
-        lowercase: whether text is lower-cased; None believes the source.
-        vocabulary: a vocab.txt; None takes the source's.
+        lowercase: whether text is lower-cased; None uses the setting of the source.
+        vocabulary: path of a vocab.txt; None uses that of the source.
         padded_vocabulary: whether rows of the token embedding beyond the vocabulary are padding.
-        dtype: number format to write where the target has a choice; None keeps the source's.
-        text_columns: texts that a classifier takes, 1 or 2.
-        describe: makes a preset's task.json of what is known of a head (`task`, `labels`, `text_columns`) and of the
-            encoder; None writes what is known.
-        shard_bytes: largest file of weights to write where the target may have several, bytes.
+        dtype: dtype to write if the target supports several; None keeps that of the source.
+        text_columns: number of texts that a classifier takes, 1 or 2.
+        describe: builds a preset's task.json from the known facts about a head (`task`, `labels`, `text_columns`) and
+            the encoder; None writes the known facts.
+        shard_bytes: maximum size of a file of weights if the target may have several, in bytes.
     """
 
     lowercase: bool | None = None

@@ -1,4 +1,4 @@
-"""How far a conversion has come, on the log."""
+"""Logs the progress of a conversion."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SECONDS_BETWEEN_LINES = 2.0
 
 
 def watched(checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic) -> Checkpoint:
-    """Returns the checkpoint; reading all of its tensors, each once, logs count, rate and time left now and then.
+    """Returns the checkpoint with tensors that log the progress of reading: count, rate and time left.
 
     Args:
-        checkpoint: of any form.
-        clock: gives seconds.
+        checkpoint: checkpoint of any format; each tensor is read once.
+        clock: returns the time in seconds.
     """
     progress = _Progress(len(checkpoint.tensors), checkpoint.parameters(), clock)
     return replace(

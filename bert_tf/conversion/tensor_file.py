@@ -1,4 +1,4 @@
-"""An array in a file of weights, before anything is known of the model it belongs to."""
+"""Arrays in a file of weights, independent of the model they belong to."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-# What weights may be kept in here, widest first; other formats would lose bits or are not numbers of a model.
+# Dtypes of weights, widest first. Other dtypes would lose bits or are not those of weights.
 FLOATS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One array of a file.
+    """One array in a file.
 
     Args:
-        name: in the file.
-        file: it stands in.
-        dtype: number format by numpy's name.
-        shape: in the file's layout.
+        name: name in the file.
+        file: path of the file.
+        dtype: numpy's name of the dtype.
+        shape: shape in the file's layout.
         read: returns the array.
-        place: equal for two names of the same bytes; None where the file does not share any.
+        place: location of the bytes, equal for two names of the same bytes; None if the file shares none.
     """
 
     name: str

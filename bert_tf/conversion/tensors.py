@@ -1,6 +1,6 @@
-"""The one layout that every form of a checkpoint is read to and written from: the original's names and shapes.
+"""The common layout of all checkpoint formats: the original's tensor names and shapes.
 
-Kernels are (inputs, outputs); the output weights of heads are (outputs, H), as the original has them.
+Kernels are (inputs, outputs). The output weights of heads are (outputs, H), as in the original.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ import numpy as np
 
 from bert_tf.config import BertConfig
 
-# What a task puts on the encoder, by the kind of its preset.
+# Heads by the kind of a task's preset.
 TASK_HEADS = {
     "BertTextClassifier": "sequence_classification",
     "BertTokenClassifier": "token_classification",
     "BertSpanPredictor": "question_answering",
     "BertMultipleChoice": "multiple_choice",
 }
-# Where the output weights of a task's head are. The original has the first and the third; it leaves the others to its
-# users, and ignores what it does not know.
+# Name prefix of the output weights of each head. The original has the first and the third prefix; it leaves the other
+# heads to its users and ignores unknown tensors.
 TASK_PREFIXES = {
     "sequence_classification": "",
     "token_classification": "cls/token/",
     "question_answering": "cls/squad/",
     "multiple_choice": "cls/choice/",
 }
-# The number of outputs where the task leaves no choice: start and end; one score.
+# Number of outputs of heads with a fixed number: start and end; one score.
 FIXED_OUTPUTS = {"question_answering": 2, "multiple_choice": 1}
 MLM_BIAS = "cls/predictions/output_bias"
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 
 class ConversionError(ValueError):
-    """A checkpoint that cannot be read, or written in the form asked for; the message says why."""
+    """A checkpoint that cannot be read, or cannot be written in the requested format."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """One array of a checkpoint, read when it is asked for.
+    """One array of a checkpoint, read on demand.
 
     Args:
-        name: in the checkpoint it comes from.
-        shape: in the original's layout.
-        read: returns the array in the original's layout, in the number format it is kept in.
+        name: name in the source.
+        shape: shape in the original's layout.
+        read: returns the array in the original's layout and the dtype of the source.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Heads:
-    """What stands on the encoder.
+    """The heads on the encoder.
 
     Args:
-        masked_lm: the masked language model's.
-        next_sentence: the one of next sentence prediction.
-        task: a value of `TASK_HEADS`, or None.
-        num_labels: outputs of the task's head, C.
+        masked_lm: whether there is a head for the masked language model.
+        next_sentence: whether there is a head for next sentence prediction.
+        task: head of a task, a value of `TASK_HEADS`; None if there is none.
+        num_labels: number of outputs C of the task's head.
     """
 
     masked_lm: bool = False
@@ -69,17 +69,17 @@ class Heads:
     num_labels: int | None = None
 
     def names(self) -> list[str]:
-        """Returns the heads by name."""
+        """Returns the names of the heads."""
         named = {"masked_lm": self.masked_lm, "next_sentence": self.next_sentence}
         return [name for name, present in named.items() if present] + ([self.task] if self.task else [])
 
 
 def expected_shapes(config: BertConfig, heads: Heads) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every tensor of a model by its name, in the original's order.
+    """Returns the shapes of all tensors of a model by name, in the original's order.
 
     Args:
-        config: the encoder's architecture.
-        heads: what stands on it.
+        config: architecture of the encoder.
+        heads: heads on the encoder.
     """
     hidden = config.hidden_dim
     shapes = dict(_encoder(config))
@@ -129,7 +129,7 @@ def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tupl
 
 
 def checked_rate(value: object, where: str) -> float:
-    """Returns a dropout rate of a foreign file. Raises ConversionError, beginning with `where`, for anything else."""
+    """Returns a dropout rate of a foreign file. Raises ConversionError, starting with `where`, for any other value."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1.0:
         raise ConversionError(f"{where} must be a number in [0, 1). Received: {value!r}")
     return float(value)
@@ -139,15 +139,15 @@ def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, .
     """Returns the heads whose tensors are among `names`.
 
     Args:
-        names: those of a checkpoint, in the original's form; values are not looked at.
-        shape: of a tensor by its name.
+        names: tensors of a checkpoint by the original's names; the values are not used.
+        shape: returns the shape of a tensor by name.
 
     Raises:
-        ConversionError: where there are output weights of more than one task.
+        ConversionError: if there are output weights of more than one task.
     """
     tasks = [task for task, prefix in TASK_PREFIXES.items() if f"{prefix}output_weights" in names]
     if len(tasks) > 1:
-        raise ConversionError(f"a checkpoint must have the output weights of one task. Received: {', '.join(tasks)}")
+        raise ConversionError(f"a checkpoint must have output weights of one task. Received: {', '.join(tasks)}")
     task = tasks[0] if tasks else None
     return Heads(
         masked_lm=MLM_BIAS in names,
@@ -160,17 +160,17 @@ def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, .
 def check_tensors(
     tensors: Mapping[str, Tensor], config: BertConfig, heads: Heads, source: object, *, surplus: bool = False
 ) -> None:
-    """Makes sure that a checkpoint holds the tensors of its model, no other, and of the right shapes.
+    """Checks that a checkpoint holds exactly the tensors of its model, with the right shapes.
 
     Args:
-        tensors: by the original's names.
-        config: what the checkpoint says of itself.
-        heads: what stands on the encoder.
-        source: the file or directory, for the message.
-        surplus: whether tensors of no such model are let through.
+        tensors: tensors by the original's names.
+        config: configuration of the checkpoint.
+        heads: heads on the encoder.
+        source: file or directory, for the error message.
+        surplus: whether unknown tensors are allowed.
 
     Raises:
-        ConversionError: naming every tensor that is missing, too many or of another shape.
+        ConversionError: if tensors are missing, unknown or of another shape; the message names all of them.
     """
     expected = expected_shapes(config, heads)
     faults = [f"missing: {name} {shape}" for name, shape in expected.items() if name not in tensors]
@@ -182,4 +182,4 @@ def check_tensors(
         if name in tensors and tensors[name].shape != shape
     ]
     if faults:
-        raise ConversionError(f"{source}: tensors do not fit the configuration:\n  " + "\n  ".join(faults))
+        raise ConversionError(f"{source}: tensors do not match the configuration:\n  " + "\n  ".join(faults))

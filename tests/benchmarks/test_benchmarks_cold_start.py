@@ -1,4 +1,4 @@
-"""What a server's start costs, in medians."""
+"""Tests the medians of a server's start-up time."""
 
 from __future__ import annotations
 

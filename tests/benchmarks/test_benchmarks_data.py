@@ -1,4 +1,4 @@
-"""The benchmark of the data pipelines runs, on a corpus too small to tell anything; the peer is left out."""
+"""Runs the benchmark of the data pipelines on a corpus too small for meaningful results, without the peer."""
 
 from __future__ import annotations
 

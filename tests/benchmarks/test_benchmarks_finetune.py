@@ -1,4 +1,4 @@
-"""The benchmarks of fine-tuning: rows are the same for all, a round is measured, the table says what was measured."""
+"""Tests the benchmarks of fine-tuning: identical rows for all sides, a measured round, and the table."""
 
 from __future__ import annotations
 

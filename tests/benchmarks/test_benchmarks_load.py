@@ -1,4 +1,4 @@
-"""The open loop: arrivals wait for nobody, latencies count from them, and the search finds what a server can do."""
+"""Tests the open loop: independent arrivals, latencies from the arrival, and the search for the highest rate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_arrivals_are_random_and_the_same_again() -> None:
     assert len(times) == 5000 and times[0] >= 0 and times[-1] < 100
     gaps = np.diff(times)
     assert (gaps > 0).all()
-    # The gaps of a Poisson process have the mean 1 / rate, and as much spread.
+    # The gaps of a Poisson process have the mean 1 / rate and the same standard deviation.
     assert np.mean(gaps) == pytest.approx(0.02, rel=0.05) and np.std(gaps) == pytest.approx(0.02, rel=0.05)
     np.testing.assert_array_equal(times, load.arrivals(50, 100, seed=3))
     np.testing.assert_allclose(load.arrivals(100, 50, seed=3), times / 2)
@@ -54,7 +54,7 @@ def test_a_latency_counts_from_the_arrival(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(load.time, "perf_counter", lambda: next(now) + passed[0])
 
     async def send(number: int) -> None:
-        # Holds up all others, as a client that is too slow would.
+        # Blocks all others, like a client that is too slow.
         passed[0] += 1.0
 
     outcomes, seconds = asyncio.run(load.offer(send, np.array([0.0, 0.0, 0.5]), timeout=60))
@@ -85,7 +85,7 @@ def test_percentiles_are_those_of_all_requests() -> None:
 
 
 def server_of(capacity: float) -> Callable[[float], load.Load]:
-    """A server that keeps up with `capacity` requests a second."""
+    """A server with a capacity of `capacity` requests per second."""
 
     def trial(rate: float) -> load.Load:
         p95 = 50.0 if rate <= capacity else math.inf
@@ -106,7 +106,7 @@ def test_a_server_that_never_answers_has_no_rate() -> None:
 
 
 class Rest(BaseHTTPRequestHandler):
-    """Answers `:predict`; the text `bad` with an error, `last` and `gone` by the end of the connection, said or not."""
+    """Answers `:predict`; the text `bad` gets an error, `last` and `gone` a closed connection, announced or not."""
 
     protocol_version = "HTTP/1.1"
     asked: list[tuple[str, Any, int]]
@@ -125,11 +125,11 @@ class Rest(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Discards the log."""
 
 
 class Grpc(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers Predict; the text `bad` with an error."""
+    """Answers Predict; the text `bad` gets an error."""
 
     def __init__(self, asked: list[Any]) -> None:
         self._asked = asked
@@ -154,7 +154,7 @@ def rest(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 @pytest.fixture
 def rpc() -> Iterator[tuple[int, list[Any]]]:
-    """The port of a gRPC server, and the requests it got."""
+    """The port of a gRPC server, and the requests it received."""
     asked: list[Any] = []
     server = grpc.server(futures.ThreadPoolExecutor(2))
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Grpc(asked), server)
@@ -165,7 +165,7 @@ def rpc() -> Iterator[tuple[int, list[Any]]]:
 
 
 def asked_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]:
-    """The kinds of failure of requests, one after the other."""
+    """The kinds of failure of sequential requests."""
 
     async def run() -> list[str | None]:
         client: Client = CLIENTS[protocol](Target("127.0.0.1", port, "encoder", "ids", "text"))
@@ -215,7 +215,7 @@ def test_grpc_requests_are_tf_servings(rpc: tuple[int, list[Any]]) -> None:
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 def test_nobody_at_the_address_is_a_failure(protocol: str) -> None:
-    # Port 1 needs privileges that no server of a test has.
+    # Port 1 requires privileges, so no server of a test uses it.
     (kind,) = asked_of(protocol, 1, ["a"])
     assert kind in ("ConnectionRefusedError", "gRPC UNAVAILABLE")
 

@@ -1,4 +1,4 @@
-"""The table of what pre-training gives is made of the runs that are there."""
+"""Tests the table of pre-training quality, built from existing runs."""
 
 from __future__ import annotations
 

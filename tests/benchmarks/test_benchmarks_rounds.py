@@ -1,4 +1,4 @@
-"""Rounds of contenders: the line between the processes, the turns, the table; no contender trains anything here."""
+"""Tests the rounds of contenders: protocol, turns and table; no contender trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks import interleave as rounds
 from benchmarks import train_step
 from benchmarks.peers import batches
 
-# Takes steps of no length and writes its name for each into a file that all share.
+# Runs steps without duration, and appends its name to a shared file at each step.
 FAKE = """
 import sys
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_contender_takes_the_steps_it_is_told_to_and_stops(tmp_path: Path) -> 
             assert (found.steps, found.units, found.loss) == (3, 9.0, last)
             assert found.seconds > 0 and found.peak_bytes > 1e6
             assert found.milliseconds == pytest.approx(1e3 * found.seconds / 3)
-            # The signal may still be on its way.
+            # The signal may not have arrived yet.
             assert any(state_of(process.number) == "T" for _ in range(100_000))
         assert turns.read_text() == "a" * 11
     assert "noise on stdout" in (tmp_path / "log").read_text()
@@ -92,7 +92,7 @@ def test_quotients_are_those_within_a_round() -> None:
     assert (ours["milliseconds"], ours["times_milliseconds"]) == pytest.approx((200, 1))
     assert peer["milliseconds"] == pytest.approx(300)
     assert peer["milliseconds_range"] == pytest.approx([210, 500])
-    # Not that of the medians, 1.5.
+    # Differs from the ratio of the medians, 1.5.
     assert peer["times_milliseconds"] == pytest.approx(1.25)
     assert peer["rate"] == pytest.approx(10 / 0.6)
     assert peer["times_rate"] == pytest.approx(1 / 1.25)
@@ -135,7 +135,7 @@ def test_peers_are_those_that_are_there(argv: list[str], peers: list[str], tmp_p
     assert args.peers == peers
     for precision in args.precisions:
         names = [contender.name for contender in train_step.step_contenders("tiny", precision, args, tmp_path)]
-        # The original has one precision.
+        # The original supports one precision only.
         there = [peer for peer in ["bert_tf", *peers] if precision == "float32" or peer != "original"]
         assert names == [f"{peer} {precision}" for peer in there]
 
@@ -164,7 +164,7 @@ def test_batches_are_whole_and_the_same_each_time() -> None:
     lengths = mask.sum(axis=-1)
     assert np.array_equal(mask, np.arange(batches.LENGTH) < lengths[..., None])
     assert 0 < (lengths < batches.LENGTH).mean() < 0.3
-    # Real predictions stand on tokens, each on another; as many as 15 % of the tokens, or as there is room for.
+    # Real predictions are at distinct tokens: 15 % of the tokens, or as many as fit.
     assert np.take_along_axis(mask, positions, axis=-1).all()
     assert np.array_equal(weights.sum(axis=-1), np.minimum(batches.PREDICTIONS, np.round(0.15 * lengths)))
     for batch, row in np.ndindex(weights.shape[:2]):

@@ -1,4 +1,4 @@
-"""The benchmark of serving: texts are what they are said to be, sides that are not there are named."""
+"""Tests the benchmark of serving: lengths of texts, and the names of sides that are missing."""
 
 from __future__ import annotations
 

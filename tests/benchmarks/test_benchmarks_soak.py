@@ -1,4 +1,4 @@
-"""Hostile requests are a function of the seed, and the soak finds what is wrong."""
+"""Tests that hostile requests depend on the seed only, and that the soak test detects failures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.soak import Tally, _same
 
 
 def sent(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
-    """Returns what a client would send, without a server."""
+    """Returns the requests of a client without a server."""
     made: list[tuple[str, str, bytes]] = []
     client = HostileClient("127.0.0.1", 1, 1, "m", seed)
 

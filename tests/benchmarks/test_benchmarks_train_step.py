@@ -1,4 +1,4 @@
-"""The benchmark of training steps runs, over rounds too short to tell anything, without peers from elsewhere."""
+"""Runs the benchmark of training steps, over rounds too short for meaningful results and without external peers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_steps_beside_keras_hub(tmp_path: Path, precision: str) -> None:
     assert (ours["name"], peer["name"]) == (f"bert_tf {precision}", f"keras_hub {precision}")
     assert ours["parameters"] == peer["parameters"] > 4_000_000
     assert ours["times_milliseconds"] == 1 and peer["times_milliseconds"] > 0
-    # Of 32 rows of 128 positions nine tenths are full.
+    # Nine tenths of the 32 rows of 128 positions are full.
     assert 0.85 * 4096 < ours["rate"] * ours["milliseconds"] / 1e3 <= 4096
 
 
@@ -59,7 +59,7 @@ def test_useful_tokens_a_second(tmp_path: Path, data: Path) -> None:
     assert [row["name"] for row in size["results"]] == ["full float32", "bins float32", "pack float32"]
     assert size["max_seq_length"] == 32
     for row in size["results"]:
-        # No more than all positions of 32 rows.
+        # At most all positions of 32 rows.
         assert 0 < row["rate"] * row["milliseconds"] / 1e3 < 32 * 32 + 1e-6
 
 

@@ -1,4 +1,4 @@
-"""The share of real pages' prose that is read, and how it is counted."""
+"""Tests the share of real pages' prose that is read, and its computation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DUMP = """<mediawiki xml:lang="it"><siteinfo><dbname>itwiki</dbname></siteinfo>
 
 
 def test_the_prose_of_real_dumps_is_read(shared_data: Path) -> None:
-    """A few pages of every dump: mwparserfromhell takes a minute for all of them."""
+    """Reads a few pages of every dump, since mwparserfromhell takes a minute for all of them."""
     words = 0
     for dump in sorted((shared_data / "raw/dumps").iterdir()):
         pages = list(wikitext.articles_of(dump))

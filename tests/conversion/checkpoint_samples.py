@@ -1,4 +1,4 @@
-"""Checkpoints of random numbers, in memory."""
+"""Builds checkpoints of random numbers in memory."""
 
 from __future__ import annotations
 

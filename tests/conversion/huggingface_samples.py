@@ -1,4 +1,4 @@
-"""Directories of Hugging Face's for tests: the recorded ones, and changed copies of them."""
+"""Recorded directories of Hugging Face transformers, and modified copies of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def replace_tensors(directory: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 class Call:
-    """Pickles as a call of a function by its name, known here or not."""
+    """Pickles as a call of a function by name, whether or not the function exists."""
 
     def __init__(self, module: str, name: str, *arguments: Any) -> None:
         self.module, self.name, self.arguments = module, name, arguments
@@ -72,7 +72,7 @@ class _Global:
 
 
 class _Pickler(pickle._Pickler):
-    """Python's, writing names of modules that are not installed."""
+    """Python's pickler, which can write names of modules that are not installed."""
 
     def persistent_id(self, item: Any) -> Any:
         if not isinstance(item, Storage):
@@ -104,7 +104,7 @@ def view(storage: Storage, shape: tuple[int, ...], strides: tuple[int, ...], off
 
 
 def whole(array: np.ndarray, key: str) -> Call:
-    """Returns a float32 tensor that is all of its storage."""
+    """Returns a float32 tensor that covers its whole storage."""
     strides = tuple(stride // array.itemsize for stride in array.strides)
     return view(Storage("FloatStorage", key, array.size), array.shape, strides)
 

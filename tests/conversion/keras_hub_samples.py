@@ -1,4 +1,4 @@
-"""Presets of keras-hub for tests: the recorded ones, and changed copies of them."""
+"""Recorded keras-hub presets, and modified copies of them."""
 
 from __future__ import annotations
 

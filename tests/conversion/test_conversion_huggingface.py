@@ -1,4 +1,4 @@
-"""Directories of Hugging Face's both ways: recorded answers of transformers, and round trips to the bit."""
+"""Tests conversions from and to Hugging Face: recorded outputs of transformers, and bit-identical round trips."""
 
 from __future__ import annotations
 

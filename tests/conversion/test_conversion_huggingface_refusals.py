@@ -1,4 +1,4 @@
-"""What is refused of Hugging Face's directories, and by which name."""
+"""Tests the errors for unsupported directories of Hugging Face."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(directory: Path, reason: str, options: Options | None = None) -> Non
         ({"hidden_act": "silu"}, "`hidden_act` must be one of gelu"),
         ({"rotary_value": False}, "unknown key `rotary_value`"),
         ({"hidden_sizes": 16}, r"unknown key `hidden_sizes` \(did you mean `hidden_size`"),
-        ({"embedding_size": 8}, "`embedding_size` must be that of `hidden_size`"),
+        ({"embedding_size": 8}, "`embedding_size` must equal `hidden_size`"),
         ({"problem_type": "ranking"}, "`problem_type` must be"),
         ({"hidden_size": "16"}, "`hidden_dim` must be int"),
         ({"num_hidden_layers": 10**9}, "`num_layers` must be at most 1000. Received: 1000000000"),
@@ -73,7 +73,7 @@ MULTI_LABEL = {"problem_type": "multi_label_classification"}
         (TEXTS, {"id2label": {"0": "a", "1": "b"}}, r"classifier.weight: must have shape \(2, 16\)"),
         (TEXTS, {"id2label": {"0": "a", "1": "b", "3": "c"}}, "the ids of `id2label` must be 0 to 2"),
         (TEXTS, {"id2label": {"0": "a", "1": "b", "2": "b"}}, "must be distinct"),
-        (TEXTS, {"label2id": {"bad": 1, "fair": 0, "good": 2}}, "the other way round"),
+        (TEXTS, {"label2id": {"bad": 1, "fair": 0, "good": 2}}, "`label2id` must be the inverse of `id2label`"),
         (TEXTS, {"id2label": ["a"]}, "must map ids to names"),
         (TEXTS, {"label2id": {"a": float("inf")}}, "must map ids to names"),
         (TEXTS, {"num_labels": "3"}, "`num_labels` must be an integer"),
@@ -239,7 +239,7 @@ def test_a_tensor_in_two_shards(tmp_path: Path) -> None:
     directory = copied(TEXTS, tmp_path)
     first, second = directory / "model-00001-of-00004.safetensors", directory / "model-00002-of-00004.safetensors"
     second.write_bytes(first.read_bytes())
-    refused(directory, "must stand in one file. Received: also in model-00001-of-00004.safetensors")
+    refused(directory, "must be in one file. Received: also in model-00001-of-00004.safetensors")
 
 
 def test_left_to_right_attention_has_no_form_there(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_left_to_right_attention_has_no_form_there(tmp_path: Path) -> None:
 
     source = opened(copied("pretraining", tmp_path))
     turned = dataclasses.replace(source, config=dataclasses.replace(source.config, attention="left_to_right"))
-    with pytest.raises(ConversionError, match="`attention` bidirectional. Received: 'left_to_right'"):
+    with pytest.raises(ConversionError, match="`attention` = 'bidirectional'. Received: 'left_to_right'"):
         checkpoint.write(turned, tmp_path, Options())
 
 

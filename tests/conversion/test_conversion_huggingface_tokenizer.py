@@ -1,4 +1,4 @@
-"""The files of tokenizers in Hugging Face's directories."""
+"""Tests the tokenizer files in Hugging Face's directories."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
         ({"tokenizer_config": {"tokenizer_class": "BertJapaneseTokenizer"}}, "Received: 'BertJapaneseTokenizer'"),
         ({"tokenizer_config": {"tokenize_chinese_chars": False}}, "`tokenize_chinese_chars` must be True"),
         ({"tokenizer_config": {"do_basic_tokenize": False}}, "`do_basic_tokenize` must be True"),
-        ({"tokenizer_config": {"strip_accents": False}}, "`strip_accents` must be what lower-casing is, True"),
-        ({"tokenizer_config": {"do_lower_case": False, "strip_accents": True}}, "`strip_accents` must be"),
+        ({"tokenizer_config": {"strip_accents": False}}, "`strip_accents` must equal lower-casing, True"),
+        ({"tokenizer_config": {"do_lower_case": False, "strip_accents": True}}, "`strip_accents` must equal"),
         ({"tokenizer_config": {"never_split": ["x"]}}, "`never_split` must be"),
         ({"tokenizer_config": {"do_lower_case": "yes"}}, "`do_lower_case` must be true, false or null"),
         ({"tokenizer_config": {"mask_token": "<mask>"}}, r"`mask_token` must be \[MASK\]. Received: '<mask>'"),
         ({"tokenizer_config": {"new_setting": 1}}, "unknown key `new_setting`"),
         ({"special_tokens_map": {"pad_token": {"content": "<pad>"}}}, r"`pad_token` must be \[PAD\]"),
         ({"added_tokens": {"[NEW]": 60}}, "as many word pieces as the token embedding has rows, 60. Received: 61"),
-        ({"added_tokens": {"[NEW]": 62}}, r"must go on from the 60 word pieces. Received: \[62\]"),
+        ({"added_tokens": {"[NEW]": 62}}, r"continue those of the 60 word pieces. Received: \[62\]"),
         ({"added_tokens": {"[NEW]": 5}}, r"id 5 must be of 'a'. Received: '\[NEW\]'"),
         ({"tokenizer_config": {"added_tokens_decoder": {"4": {"content": "<x>"}}}}, r"id 4 must be of '\[MASK\]'"),
     ],
@@ -72,7 +72,7 @@ def test_two_vocabularies_that_differ(tmp_path: Path) -> None:
     tokens[7], tokens[8] = tokens[8], tokens[7]
     (directory / "vocab.txt").write_text("\n".join(tokens) + "\n")
     with pytest.raises(
-        ConversionError, match="must have the word pieces of vocab.txt. Received: id 7 is 'c', there 'd'"
+        ConversionError, match="must have the word pieces of vocab.txt. Received: id 7 is 'c' instead of 'd'"
     ):
         opened(directory)
 
@@ -132,5 +132,5 @@ def test_a_vocabulary_that_is_given(tmp_path: Path) -> None:
     assert opened(directory).vocabulary is None
     found = opened(directory, Options(vocabulary=tmp_path / "mine.txt"))
     assert found.vocabulary == load_vocabulary(tmp_path / "mine.txt")
-    with pytest.raises(ConversionError, match="there is no such file"):
+    with pytest.raises(ConversionError, match="no such file"):
         opened(directory, Options(vocabulary=tmp_path / "none.txt"))

@@ -1,4 +1,4 @@
-"""Presets of keras-hub: read as keras-hub reads them, written so that keras-hub opens them."""
+"""Tests keras-hub presets: reading them like keras-hub, and writing presets that keras-hub opens."""
 
 from __future__ import annotations
 
@@ -213,11 +213,11 @@ def test_heads_without_a_class_are_lost_by_name(
         ({"layer_norm_epsilon": 1e-5}, "`layer_norm_epsilon` must be 1e-12. Received: 1e-05"),
         ({"attention": "left_to_right"}, "`attention` must be 'bidirectional'. Received: 'left_to_right'"),
         ({"pooler": False}, "`pooler` must be True. Received: False"),
-        ({"attention_dropout": 0.0}, "`attention_dropout` must be that of `dropout`, 0.2. Received: 0.0"),
+        ({"attention_dropout": 0.0}, "`attention_dropout` must equal `dropout`, 0.2. Received: 0.0"),
     ],
 )
 def test_an_encoder_that_keras_hub_cannot_be_is_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="BertBackbone cannot be this encoder") as error:
+    with pytest.raises(ConversionError, match="BertBackbone cannot represent this encoder") as error:
         written(_pretrained(Heads(), **fields), tmp_path / "new")
     assert message in str(error.value)
 

@@ -1,4 +1,4 @@
-"""What is refused of presets of keras-hub, and by which name."""
+"""Tests the errors for unsupported keras-hub presets."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (_class("RobertaBackbone"), "other architectures. Received: keras_hub>RobertaBackbone"),
-        (_class("DistilBertBackbone"), "other architectures. Received: keras_hub>DistilBertBackbone"),
+        (_class("RobertaBackbone"), "another architecture. Received: keras_hub>RobertaBackbone"),
+        (_class("DistilBertBackbone"), "another architecture. Received: keras_hub>DistilBertBackbone"),
         (_config(position_embedding="rotary"), "unknown keys, .*: position_embedding"),
         (_config(dtype=_QUANTIZED), "quantized presets cannot be read. Received: DTypePolicyMap"),
         (_config(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
-        (_config(num_layers=2), "`backbone` must be that of config.json"),
+        (_config(num_layers=2), "`backbone` must equal config.json"),
         (_config(hidden_dim="8"), "`hidden_dim` must be int"),
         (_config(num_layers=10**9), "`num_layers` must be at most 1000. Received: 1000000000"),
         (_task(dropout=float("nan")), r"task.json: `dropout` must be a number in .0, 1."),
@@ -93,7 +93,7 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (_weights(_elsewhere), "`layers/dense/vars/1` must be .* this file itself. Received: a link to `x` in"),
         (_weights(_elsewhere, "task.weights.h5"), "task.weights.h5: `layers/dense/vars/1` must be .* this file itself"),
         (_stranger, "other.h5: `layers/dense/vars/1` must be .* this file itself"),
-        (_tokenizer(strip_accents=True), "`strip_accents` must be false in cased text"),
+        (_tokenizer(strip_accents=True), "`strip_accents` must be false"),
         (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),
         (_tokenizer(split=False), "`split` must be True. Received: False"),
         (_tokenizer(merges="x"), "unknown keys, .*: merges"),
@@ -103,7 +103,7 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (_weights(_replaced(_KERNEL, np.zeros((8, 2, 4), "int8"))), "quantized weights cannot be read. Received: int8"),
         (_weights(lambda file: file.pop("layers/dense"), "task.weights.h5"), "missing: output_weights .3, 8."),
         (lambda directory: (directory / "task.weights.h5").unlink(), "task.weights.h5, are missing"),
-        (lambda directory: (directory / "task.json").unlink(), "`task.json` must say whose task.weights.h5 are"),
+        (lambda directory: (directory / "task.json").unlink(), "`task.json` must name the class of task.weights.h5"),
         (lambda directory: (directory / "rank4.lora.h5").touch(), "LoRA adapters must be merged first"),
         (lambda directory: (directory / "config.json").write_text("{"), "config.json: not a readable JSON file"),
         (_truncated, "model.weights.h5: not a readable HDF5 file"),

@@ -1,4 +1,4 @@
-"""What every conversion rests on, part by part: tensors, inputs, vocabularies and the comparison."""
+"""Tests the parts of all conversions: tensors, inputs, vocabularies and the comparison."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_fault_of_the_tensors_is_named() -> None:
     with pytest.raises(ConversionError) as error:
         check_tensors(tensors, CONFIG, Heads(), "file.bin")
     for part in (
-        "file.bin: tensors do not fit",
+        "file.bin: tensors do not match",
         "missing: bert/pooler/dense/bias (8,)",
         "unknown: theirs/x",
         "theirs/beta: must have shape (8,) by the configuration. Received: (9,)",

@@ -1,4 +1,4 @@
-"""Files of torch.save: what is read of them, and that nothing in them is run."""
+"""Tests reading files of torch.save without running their code."""
 
 from __future__ import annotations
 
@@ -172,14 +172,14 @@ HOSTILE = {
     "key": pickle.EMPTY_DICT + DEEP + b"K\x01" + pickle.SETITEM,
     "storage": DEEP + pickle.BINPERSID,
     "value": pickle.EMPTY_DICT + b"X\x01\x00\x00\x00x" + DEEP + pickle.SETITEM,
-    # A list that is filled once another one holds it, and one that holds itself: their levels cannot be counted.
+    # A list that is filled after it was nested, and one that contains itself: their levels cannot be counted.
     "filled later": b"]q\x00]q\x01ah\x01]a",
     "itself": b"]q\x00h\x00a",
 }
 
 
 def _refused_everywhere(folder: Path) -> None:
-    """Ends with status 0 where every hostile pickle is refused, at every place of both formats."""
+    """Exits with status 0 if every hostile pickle is refused, at every place of both formats."""
     plain = [pickled(item) for item in (MAGIC, VERSION, {"little_endian": True}, {}, [])]
     for name, opcodes in HOSTILE.items():
         attack = b"\x80\x02" + opcodes + pickle.STOP
@@ -195,7 +195,7 @@ def _refused_everywhere(folder: Path) -> None:
 
 
 def test_hostile_pickles_are_refused_without_a_crash(tmp_path: Path) -> None:
-    # In a process of its own: a fault in C would end the whole session.
+    # In a separate process, because a crash in C would end the whole test session.
     child = multiprocessing.get_context("fork").Process(target=_refused_everywhere, args=(tmp_path,))
     child.start()
     child.join()

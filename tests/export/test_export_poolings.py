@@ -49,5 +49,5 @@ def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: 
 
 def test_no_other_form_has_a_classifier_of_all_tokens(tmp_path: Path) -> None:
     directory = made(tmp_path / "preset", labels=LABELS)
-    with pytest.raises(ConversionError, match="no other form has a classifier with `pooling` = 'mean'"):
+    with pytest.raises(ConversionError, match="no other format supports a classifier with `pooling` = 'mean'"):
         preset.read(directory, Options())

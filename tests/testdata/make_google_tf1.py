@@ -1,8 +1,9 @@
-"""Makes the small checkpoints of the original that tests read, with what the original answers to the fixed inputs.
+"""Creates the small checkpoints of the original for the tests, with the original's outputs for the fixed inputs.
 
     python -m tests.testdata.make_google_tf1 CHECKOUT
 
-CHECKOUT is of google-research/bert; the environment is this project's. Each checkpoint is made in a process of its own.
+CHECKOUT is a checkout of google-research/bert; the environment is this project's. Each checkpoint is created in a
+separate process.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ BESIDE = {
     "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }
-# By the name of the directory: the program, what its configuration has beside, and casing of the word pieces.
+# By directory name: the program, additional keys of the configuration, and the casing of the word pieces.
 CHECKPOINTS = {
     "google_tf1_pretrained": ("run_pretraining", {}, True),
     "google_tf1_multi_cased": ("run_classifier", BESIDE | {"hidden_act": "relu"}, False),
@@ -122,7 +123,7 @@ def save(tf, module, graph, inputs, directory, program) -> None:
             for _ in range(3):
                 session.run(steps)
             tf.train.Saver().save(session, str(directory / "model.ckpt"), 3, write_meta_graph=False)
-            # As in a run whose directory was moved.
+            # Like a run whose directory was moved.
             (directory / "checkpoint").write_text('model_checkpoint_path: "/elsewhere/model.ckpt-3"\n')
             return
         version = tf.train.SaverDef.V1 if program == "run_squad" else tf.train.SaverDef.V2

@@ -1,4 +1,4 @@
-"""Makes tests/testdata/huggingface_*: small random checkpoints by transformers, with what it answers.
+"""Creates tests/testdata/huggingface_*: small random checkpoints by transformers, with its outputs.
 
 Runs where torch and transformers are installed (made with torch 2.15 and transformers 5.23):
 
@@ -54,7 +54,7 @@ def main() -> None:
         torch.manual_seed(number)
         model = getattr(transformers, kind)(transformers.BertConfig(**(SHAPE | fields))).eval()
         for parameter in model.parameters():
-            # Biases and scales of a new model are 0 and 1, which would hide a mistake.
+            # Biases and scales of a new model are 0 and 1, which would hide errors.
             parameter.data.add_(torch.randn_like(parameter) * 0.1)
         directory = HERE / f"huggingface_{name}"
         shutil.rmtree(directory, ignore_errors=True)
@@ -75,7 +75,7 @@ def save(name: str, model: Any, directory: Path) -> None:
     state = dict(model.state_dict())
     if name == "masked_lm":
         (directory / "model.safetensors").unlink()
-        # As until 2023: the table of positions among the weights.
+        # Until 2023 the table of positions was stored with the weights.
         state["bert.embeddings.position_ids"] = torch.arange(20).expand(1, -1)
         torch.save(state, directory / "pytorch_model.bin")
     elif name == "backbone":
@@ -96,7 +96,7 @@ def save_as_in_2019(state: dict[str, torch.Tensor], directory: Path) -> None:
     for name, tensor in state.items():
         if "LayerNorm" in name:
             name = name.replace(".weight", ".gamma").replace(".bias", ".beta")
-        # Weights that came from TensorFlow were transposed views.
+        # Weights converted from TensorFlow were transposed views.
         renamed[name] = tensor.t().contiguous().t() if tensor.ndim == 2 and "dense" in name else tensor
     torch.save(renamed, directory / "pytorch_model.bin", _use_new_zipfile_serialization=False)
     config = json.loads((directory / "config.json").read_text())

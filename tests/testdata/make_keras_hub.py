@@ -1,6 +1,6 @@
-"""Makes the presets `keras_hub_*` beside this file with keras-hub 0.32, in this project's own environment.
+"""Creates the presets `keras_hub_*` beside this file with keras-hub 0.32, in this project's own environment.
 
-Each is written by `save_to_preset`; `outputs.npz` is what keras-hub's `from_preset` of it gives for `fixed_inputs`.
+Each is written by `save_to_preset`. `outputs.npz` holds the outputs for `fixed_inputs` after `from_preset`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes the small checkpoints of the Model Garden that tests read, with what it answers to the fixed inputs.
+"""Creates the small checkpoints of the Model Garden for the tests, with its outputs for the fixed inputs.
 
     PYTHON tests/testdata/make_model_garden.py INPUTS.npz
 
-PYTHON is of an environment with tf-models-official; INPUTS are those that `fixed_inputs` returns for the configuration
-of `google_tf1_pretrained`, whose word pieces these have too.
+PYTHON is an interpreter with tf-models-official. INPUTS are those of `fixed_inputs` for the configuration of
+`google_tf1_pretrained`, whose word pieces these checkpoints share.
 """
 
 from __future__ import annotations

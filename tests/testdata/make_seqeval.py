@@ -1,10 +1,10 @@
-"""Writes seqeval.json: what seqeval says to random tags of words, most of which break every scheme.
+"""Writes seqeval.json: results of seqeval for random tags of words, most of which violate every scheme.
 
     uv venv PEER
     uv pip install --python PEER/bin/python seqeval==1.2.2
     PEER/bin/python tests/testdata/make_seqeval.py
 
-It is no dependency: it comes as a source package that pip does not build with the setuptools of today.
+seqeval is not a dependency, because pip cannot build its source package with current setuptools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAGS = ("O", *(f"{letter}-{kind}" for kind in TYPES for letter in "BIES"))
 
 
 def case(chooser: random.Random) -> dict:
-    """Returns right and found tags of some sentences, with figures and entities."""
+    """Returns expected and predicted tags of some sentences, with metrics and entities."""
     tags = chooser.choice((TAGS, TAGS[:7], ("O", "B-PER", "I-PER")))
     lengths = [chooser.randint(1, 8) for _ in range(chooser.randint(1, 4))]
     gold, predicted = ([chooser.choices(tags, k=length) for length in lengths] for _ in range(2))

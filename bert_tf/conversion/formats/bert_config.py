@@ -1,4 +1,4 @@
-"""`bert_config.json`, which describes the original's checkpoints and the Model Garden's."""
+"""Reads and writes `bert_config.json`, the configuration of the original's and the Model Garden's checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bert_tf.conversion.tensors import ConversionError
 
 CONFIG_NAME = "bert_config.json"
 LAYER_NORM_EPSILON = 1e-12
-# What the programs take where the file is silent.
+# The programs' defaults for missing keys.
 _DEFAULTS: dict[str, Any] = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -26,9 +26,9 @@ _DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 16,
     "initializer_range": 0.02,
 }
-# `gelu` is the tanh form in both programs.
+# Both programs compute `gelu` with the tanh approximation.
 _ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
-# Keys that multilingual and Chinese releases have and no program reads, but for what two of them must say.
+# Keys of multilingual and Chinese releases that no program reads; two of them must have a fixed value.
 _UNREAD = ("pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head")
 _FIXED: dict[str, tuple[Any, ...]] = {
     "directionality": ("bidi",),
@@ -39,7 +39,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "backward_compatible": (True, False),
     "do_lower_case": (True, False),
 }
-# Keys that tell another architecture, which reads a file of this name too.
+# Keys of other architectures, which also use a file of this name.
 _OTHERS = {
     "num_hidden_groups": "ALBERT",
     "inner_group_num": "ALBERT",
@@ -53,14 +53,17 @@ _OTHERS = {
 def read_config(path: Path) -> tuple[BertConfig, dict[str, Any]]:
     """Reads a `bert_config.json`.
 
+    Args:
+        path: path of the file.
+
     Returns:
-        The architecture, and the keys beside it that change nothing.
+        The architecture, and the other keys, which do not affect the computation.
 
     Raises:
-        ConversionError: for a key that is not known, or a value that no model of ours has; the message names it.
+        ConversionError: for an unknown key or an unsupported value; the message names it.
     """
     if not path.is_file():
-        raise ConversionError(f"{path}: a checkpoint of TensorFlow must have its configuration beside it.")
+        raise ConversionError(f"{path}: no such file. A TensorFlow checkpoint must have its configuration beside it.")
     try:
         mapping = read_json_object(path)
         _check(mapping, path)
@@ -78,10 +81,15 @@ def read_config(path: Path) -> tuple[BertConfig, dict[str, Any]]:
 
 
 def write_config(checkpoint: Checkpoint, directory: Path, beside: Mapping[str, Any]) -> None:
-    """Writes `bert_config.json` with the keys of `beside` in it.
+    """Writes `bert_config.json`, with the keys of `beside` in it.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: directory to write to.
+        beside: additional keys and values.
 
     Raises:
-        ConversionError: where the programs have no such encoder; the message names what they cannot express.
+        ConversionError: if the programs cannot represent the encoder; the message names the field.
     """
     config = checkpoint.config
     names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
@@ -93,12 +101,12 @@ def write_config(checkpoint: Checkpoint, directory: Path, beside: Mapping[str, A
             str(LAYER_NORM_EPSILON),
         ),
         "attention": (config.attention, config.attention == "bidirectional", "bidirectional"),
-        "pooler": (config.pooler, config.pooler, "there, as the program always has one"),
+        "pooler": (config.pooler, config.pooler, "True, since the program always has a pooler"),
     }
     for field, (received, fits, rule) in rules.items():
         if not fits:
             raise ConversionError(
-                f"{checkpoint.path}: {CONFIG_NAME} cannot say this encoder: `{field}` must be {rule}. "
+                f"{checkpoint.path}: {CONFIG_NAME} cannot represent this encoder: `{field}` must be {rule}. "
                 f"Received: {received}"
             )
     attention = config.dropout if config.attention_dropout is None else config.attention_dropout
@@ -121,18 +129,18 @@ def write_config(checkpoint: Checkpoint, directory: Path, beside: Mapping[str, A
 def _check(mapping: Mapping[str, Any], path: Path) -> None:
     for key, name in _OTHERS.items():
         if key in mapping:
-            raise ConversionError(f"{path}: must be the configuration of BERT. Received: one of {name}, by `{key}`")
+            raise ConversionError(f"{path}: must be a configuration of BERT. Received: one of {name}, by `{key}`")
     if mapping.get("embedding_size") not in (None, mapping.get("hidden_size", _DEFAULTS["hidden_size"])):
         raise ConversionError(
-            f"{path}: `embedding_size` must be `hidden_size`: a factorized embedding is ALBERT's or ELECTRA's. "
+            f"{path}: `embedding_size` must equal `hidden_size`; only ALBERT and ELECTRA factorize the embedding. "
             f"Received: {mapping['embedding_size']}"
         )
     known = {"vocab_size", "embedding_size", *_DEFAULTS, *_UNREAD, *_FIXED}
     unknown = [f"`{key}`" for key in mapping if key not in known]
     if unknown:
-        raise ConversionError(f"{path}: keys that may change the mathematics are not known: {', '.join(unknown)}")
+        raise ConversionError(f"{path}: unknown keys, which may change the computation: {', '.join(unknown)}")
     if "vocab_size" not in mapping:
-        raise ConversionError(f"{path}: `vocab_size` must be given.")
+        raise ConversionError(f"{path}: `vocab_size` must be set. Received: no such key")
     for key, allowed in _FIXED.items():
         if key in mapping and mapping[key] not in allowed:
             raise ConversionError(

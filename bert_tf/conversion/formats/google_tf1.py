@@ -1,7 +1,7 @@
-"""The original's checkpoints (google-research/bert), as released and as its programs leave them.
+"""Reads and writes checkpoints of the original (google-research/bert), released or saved by its programs.
 
-A directory or a prefix: `bert_model.ckpt` or `model.ckpt-1000` with `bert_config.json` and `vocab.txt` beside. Written
-is `bert_model.ckpt`, which `tf.train.init_from_checkpoint` reads; tensors are float32, as its program has them.
+A path is a directory or a prefix: `bert_model.ckpt` or `model.ckpt-1000`, with `bert_config.json` and `vocab.txt`
+beside it. Writes a `bert_model.ckpt` for `tf.train.init_from_checkpoint`. Its tensors are float32, as in the program.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import ConversionError, check_tensors, expected_shapes, heads_among
 
 _STEP = "global_step"
-# What optimizers keep beside a variable, and of their own: the original's, TensorFlow's Adam and Momentum, LAMB, and
-# the scaling of losses of NVIDIA's programs.
+# Optimizer slots and variables: of the original, TensorFlow's Adam and Momentum, LAMB, and the loss scaling of NVIDIA's
+# programs.
 _SLOTS = re.compile(
     r".+/(adam_[mv]|(Adam|AdamWeightDecayOptimizer|LAMBOptimizer|LAMB)(_1)?|lamb_[mv]|Momentum)"
     rf"|{_STEP}|beta[12]_power|(current_)?loss_scale|good_steps|bad_steps"
 )
-# Tensors that only another architecture has.
+# Names of tensors that occur only in other architectures.
 _OTHERS = {
     r".*encoder/transformer/group_\d+/.*|bert/encoder/embedding_hidden_mapping_in/.*": "ALBERT",
     r"(electra|generator|discriminator_predictions|generator_predictions)/.*": "ELECTRA",
@@ -48,21 +48,25 @@ _OTHERS = {
 
 
 def recognizes(path: Path) -> bool:
-    """Returns whether `path` is a checkpoint of TensorFlow that keeps its tensors by name."""
+    """Returns True if `path` is a TensorFlow checkpoint that stores its tensors by name."""
     prefix = find_prefix(path)
     return prefix is not None and is_object_based(prefix) is not True
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a checkpoint of the original, its arrays only when they are asked for.
+    """Reads a checkpoint of the original; its arrays are read on demand.
+
+    Args:
+        path: prefix, one of its files, or a directory.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where it is none, a damaged one, or one of another architecture.
+        ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
     """
     prefix = needed_prefix(path)
     files = TensorFiles(prefix)
     if is_object_based(prefix):
-        raise ConversionError(f"{prefix}: keeps its tensors by object, which is the form `model_garden`.")
+        raise ConversionError(f"{prefix}: stores its tensors by object, which is the format `model_garden`.")
     _check_architecture(files.shapes, prefix)
     config, beside = read_config(prefix.parent / CONFIG_NAME)
     left_out = tuple(name for name in files.shapes if _SLOTS.fullmatch(name))
@@ -88,10 +92,15 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Fills an empty directory as the original's releases are; no head is lost.
+    """Writes a checkpoint in the layout of the releases to an empty directory; no head is lost.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: empty directory to write to.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where the original cannot express the encoder; the message says what.
+        ConversionError: if the original cannot represent the encoder; the message names the field.
     """
     write_release(checkpoint, directory, options)
     write_tensors(directory / RELEASED_NAME, _arrays(checkpoint))
@@ -107,10 +116,10 @@ def _arrays(checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
 
 def _check_architecture(names: Mapping[str, object], prefix: Path) -> None:
     for pattern, architecture in _OTHERS.items():
-        found = next((name for name in names if re.fullmatch(pattern, name)), None)
-        if found:
+        match = next((name for name in names if re.fullmatch(pattern, name)), None)
+        if match:
             raise ConversionError(
-                f"{prefix}: must hold tensors of BERT. Received: those of {architecture}, such as `{found}`"
+                f"{prefix}: must hold tensors of BERT. Received: those of {architecture}, such as `{match}`"
             )
 
 

@@ -1,6 +1,6 @@
-"""Presets of this project as a form of a checkpoint.
+"""Reads and writes the presets of this project.
 
-Heads project from H to N heads of width D and back, so their kernels are (H, N, D) and (N, D, H) here.
+Attention projects from H to N heads of width D and back, so kernels are (H, N, D) and (N, D, H) in a preset.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _HEADS = {
 
 
 def weight_path(name: str) -> str:
-    """Returns the path of the model's variable that holds a tensor of the original's name."""
+    """Returns the path of the model's variable for a tensor of the original's name."""
     for ours, theirs in (_EMBEDDINGS | _HEADS).items():
         if name == ours or name.startswith(f"{ours}/"):
             return theirs + name[len(ours) :]
@@ -83,20 +83,24 @@ def weight_path(name: str) -> str:
 
 
 def to_weight(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns the array of a tensor in the layout of the model's variable, whose shape is `shape`."""
+    """Returns the array of a tensor in the layout of the model's variable with shape `shape`."""
     return (array.T if name.endswith("output_weights") else array).reshape(shape)
 
 
 def recognizes(path: Path) -> bool:
-    """Returns whether `path` is a preset or a run that holds one."""
+    """Returns True if `path` is a preset, or a run that holds one."""
     return (preset_directory(path) / WEIGHTS_NAME).is_file() and _keys(preset_directory(path))
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset, its arrays only when they are asked for.
+    """Reads a preset; its arrays are read on demand.
+
+    Args:
+        path: directory of the preset, or of a run that holds one.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where it is none, or a damaged one.
+        ConversionError: for a path that is not a preset or is damaged.
     """
     directory = preset_directory(path)
     try:
@@ -104,7 +108,7 @@ def read(path: Path, options: Options) -> Checkpoint:
     except ConfigError as error:
         raise ConversionError(str(error)) from error
     if only_ours(header):
-        raise ConversionError(f"{directory}: no other form has {only_ours(header)}.")
+        raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
     source = info.get("conversion", {})
     tensors = dict(_tensors(directory / WEIGHTS_NAME, header.model, heads))
@@ -126,7 +130,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def only_ours(header: PresetHeader) -> str:
-    """Returns what stands on the encoder of a preset that no other form has, "" where there is no such thing."""
+    """Returns a description of the part of a preset that no other format supports; "" if there is none."""
     if header.kind in ("BertFeatureTagger", "BertProbe"):
         return f"a {header.kind}"
     if header.pooling not in (None, "first"):
@@ -135,15 +139,20 @@ def only_ours(header: PresetHeader) -> str:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Fills an empty directory with a preset; nothing is lost.
+    """Writes a preset to an empty directory; no head is lost.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: empty directory to write to.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where the checkpoint has no vocabulary, or heads that no model of ours has.
+        ConversionError: if the checkpoint has no vocabulary or casing, or has heads that no single model supports.
     """
     if checkpoint.vocabulary is None or checkpoint.lowercase is None:
         missing = "vocabulary" if checkpoint.vocabulary is None else "casing"
         flag = "--vocabulary vocab.txt" if checkpoint.vocabulary is None else "--lowercase true or false"
-        raise ConversionError(f"{checkpoint.path}: says nothing of its {missing}, which a preset needs: give {flag}.")
+        raise ConversionError(f"{checkpoint.path}: its {missing} is unknown, which a preset needs. Add {flag}.")
     model = build_model(checkpoint)
     info = {"conversion": _origin(checkpoint)}
     save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, _task(checkpoint, options), info)
@@ -151,10 +160,13 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
 
 
 def build_model(checkpoint: Checkpoint) -> keras.Model:
-    """Returns a float32 model of ours with the weights of a checkpoint.
+    """Builds a float32 model with the weights of a checkpoint.
+
+    Args:
+        checkpoint: checkpoint with the weights.
 
     Raises:
-        ConversionError: where it has heads that no model of ours has together.
+        ConversionError: if no single model supports its heads.
     """
     heads, backbone = checkpoint.heads, BertBackbone(checkpoint.config, dtype="float32")
     model: keras.Model = backbone
@@ -177,7 +189,7 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
         weight = weights.pop(weight_path(name))
         weight.assign(to_weight(name, checkpoint.array(name), tuple(weight.shape)))
     if weights:
-        raise RuntimeError(f"no tensor of a checkpoint is known for the weights {sorted(weights)}")
+        raise RuntimeError(f"every weight must have a tensor in a checkpoint. Received: none for {sorted(weights)}")
     return model
 
 
@@ -197,10 +209,10 @@ def _heads(header: PresetHeader) -> Heads:
 def _tensors(path: Path, config: BertConfig, heads: Heads) -> Iterator[tuple[str, Tensor]]:
     names = {weight_path(name): (name, shape) for name, shape in expected_shapes(config, heads).items()}
     try:
-        found = stored_shapes(path)
+        shapes = stored_shapes(path)
     except ConfigError as error:
         raise ConversionError(str(error)) from error
-    for weight, shape in found.items():
+    for weight, shape in shapes.items():
         name, wanted = names.get(weight, (weight, shape))
         fits = np.prod(shape) == np.prod(wanted)
         yield name, Tensor(weight, wanted if fits else shape, partial(_array, path, weight, name, wanted))
@@ -219,7 +231,7 @@ def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
         return options.describe({}, checkpoint.config) if options.describe else None
     task: dict[str, Any] = {"task": checkpoint.heads.task}
     if checkpoint.heads.num_labels and checkpoint.heads.task not in FIXED_OUTPUTS:
-        # Answers are given by name: classes without one are called as transformers calls them.
+        # Predictions are reported by name; classes without a name get the one that transformers would use.
         task["labels"] = list(checkpoint.labels or (f"LABEL_{n}" for n in range(checkpoint.heads.num_labels)))
     if checkpoint.heads.task == "sequence_classification":
         task["text_columns"] = options.text_columns

@@ -1,4 +1,4 @@
-"""The forms of a checkpoint by name, and which one a path has."""
+"""Registry of the checkpoint formats, and detection of a path's format."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bert_tf.conversion.tensors import ConversionError
 
 
 class Form(Protocol):
-    """The module of one form."""
+    """The module of a format."""
 
     def recognizes(self, path: Path) -> bool:
-        """Returns whether `path` looks like this form, by the names of its files."""
+        """Returns True if `path` looks like this format, by the names of its files."""
 
     def read(self, path: Path, options: Options) -> Checkpoint:
-        """Reads all but the arrays, and checks names and shapes. Raises ConversionError where they are not such."""
+        """Reads all but the arrays and checks names and shapes. Raises ConversionError for an invalid checkpoint."""
 
     def write(self, checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-        """Fills an empty directory; returns the heads that this form has no place for."""
+        """Writes to an empty directory and returns the heads that this format does not support."""
 
 
-# In the order in which a path is held against them.
+# In the order of detection.
 _MODULES = {
     "preset": "bert_tf.conversion.formats.preset",
     "keras_hub": "bert_tf.conversion.formats.keras_hub.checkpoint",
@@ -37,35 +37,38 @@ FORMS = tuple(_MODULES)
 
 
 def form(name: str) -> Form:
-    """Returns a form's module. Raises ConversionError for an unknown name."""
+    """Returns the module of a format. Raises ConversionError for an unknown name."""
     if name not in _MODULES:
-        raise ConversionError(f"a form must be one of {', '.join(FORMS)}. Received: {name!r}")
+        raise ConversionError(f"a format must be one of {', '.join(FORMS)}. Received: {name!r}")
     module: Form = importlib.import_module(_MODULES[name])
     return module
 
 
 def recognize(path: str | Path) -> str | None:
-    """Returns the name of the form that `path` has, None where it has none. Raises ConfigError for a URL."""
+    """Returns the name of the format of `path`; None if it is unknown. Raises ConfigError for a URL."""
     path = local_path(path)
     return next((name for name in FORMS if form(name).recognizes(path)), None)
 
 
 def read_checkpoint(path: str | Path, name: str | None = None, options: Options | None = None) -> Checkpoint:
-    """Reads a checkpoint of any form, its arrays only when they are asked for.
+    """Reads a checkpoint of any format; its arrays are read on demand.
 
     Args:
-        path: of the checkpoint.
-        name: of its form; None recognizes it.
-        options: what the source does not say.
+        path: path of the checkpoint.
+        name: format of the checkpoint; None detects it.
+        options: settings for everything that the source does not define.
+
+    Returns:
+        The checkpoint.
 
     Raises:
-        ConversionError: where it is none, a damaged one, or one of another architecture.
+        ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
         ConfigError: for a URL.
     """
     path = local_path(path)
     if not path.exists() and not path.parent.is_dir():
-        raise ConversionError(f"{path}: there is no such file or directory.")
-    found = name or recognize(path)
-    if found is None:
-        raise ConversionError(f"{path}: must be a checkpoint of one of the forms {', '.join(FORMS)}. Received: none")
-    return form(found).read(path, options or Options())
+        raise ConversionError(f"{path}: no such file or directory.")
+    form_name = name or recognize(path)
+    if form_name is None:
+        raise ConversionError(f"{path}: must be a checkpoint in one of the formats {', '.join(FORMS)}. Received: none")
+    return form(form_name).read(path, options or Options())

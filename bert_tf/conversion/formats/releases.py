@@ -1,4 +1,4 @@
-"""What stands beside the tensors of a release of the original or the Model Garden: configuration, pieces, casing."""
+"""Reads and writes the other files of the original's and the Model Garden's releases: configuration and vocabulary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bert_tf.models.presets import VOCABULARY_NAME
 from bert_tf.text.casing import is_lowercase
 from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
 
-# Casing by the name of a directory, as the releases are named; the first that is found.
+# Casing by the directory name of a release; the first match is used.
 _CASES = {
     "uncased": True,
     "cased": False,
@@ -27,10 +27,15 @@ _CASE_KEY = "do_lower_case"
 
 
 def read_release_vocabulary(directory: Path, rows: int, options: Options) -> Vocabulary | None:
-    """Returns the word pieces given, or those beside the tensors, None where there are none.
+    """Returns the vocabulary of the options or of the checkpoint's directory; None if there is none.
+
+    Args:
+        directory: directory of the checkpoint.
+        rows: number of rows of the token embedding.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where they are not as many as the token embedding has rows.
+        ConversionError: if the number of word pieces differs from `rows`.
     """
     path = options.vocabulary_path or directory / VOCABULARY_NAME
     if options.vocabulary is None and not path.is_file():
@@ -39,13 +44,15 @@ def read_release_vocabulary(directory: Path, rows: int, options: Options) -> Voc
 
 
 def casing(directory: Path, vocabulary: Vocabulary | None, beside: Mapping[str, Any], options: Options) -> bool | None:
-    """Returns whether text is lower-cased: as told, as the configuration, the directory's name or the pieces say.
+    """Returns True if text is lower-cased; None if unknown.
+
+    The sources, in this order: options, configuration, directory name, word pieces.
 
     Args:
-        directory: of the checkpoint.
-        vocabulary: of it.
-        beside: what `read_config` returned beside the architecture.
-        options: of the conversion.
+        directory: directory of the checkpoint.
+        vocabulary: vocabulary of the checkpoint.
+        beside: additional keys of the configuration, as returned by `read_config`.
+        options: settings of the conversion.
     """
     if options.lowercase is not None:
         return options.lowercase
@@ -59,23 +66,28 @@ def casing(directory: Path, vocabulary: Vocabulary | None, beside: Mapping[str, 
 
 
 def remembered(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a preset should remember of a configuration."""
+    """Returns the keys of a configuration that a preset keeps."""
     return {CONFIG_NAME: {name: value for name, value in beside.items() if name != _CASE_KEY}}
 
 
 def write_release(checkpoint: Checkpoint, directory: Path, options: Options) -> None:
-    """Writes configuration and word pieces.
+    """Writes configuration and vocabulary.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: directory to write to.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where the programs cannot express the encoder or the number format; the message says what.
+        ConversionError: if the programs cannot represent the encoder or the dtype; the message names the field.
     """
     if options.dtype not in (None, "float32"):
         raise ConversionError(
-            f"{checkpoint.path}: the target's program reads float32 only; dtype must be that. Received: {options.dtype}"
+            f"{checkpoint.path}: `dtype` must be float32; this format supports float32 only. Received: {options.dtype}"
         )
     beside = dict(checkpoint.info.get(CONFIG_NAME, {}))
     vocabulary = checkpoint.vocabulary
-    # The releases keep no casing. Where the pieces would tell the wrong one, it stands in the configuration.
+    # The releases do not store the casing. If the word pieces suggest another one, the configuration stores it.
     if checkpoint.lowercase is not None and (vocabulary is None or is_lowercase(vocabulary) != checkpoint.lowercase):
         beside[_CASE_KEY] = checkpoint.lowercase
     write_config(checkpoint, directory, beside)

@@ -1,7 +1,7 @@
-"""The files of TensorFlow's checkpoints, of which both the original's and the Model Garden's are made.
+"""Reads and writes the files of TensorFlow checkpoints, which the original and the Model Garden use.
 
-Such a checkpoint is named by a prefix, `bert_model.ckpt`, and is an index and one or more files of data beside it; in
-the older format it is one file of that very name.
+A checkpoint is named by a prefix such as `bert_model.ckpt`. It consists of an index and one or more data files; in the
+older format it is a single file of that name.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import tensorflow as tf
 from bert_tf.conversion.tensors import ConversionError, Tensor
 
 RELEASED_NAME = "bert_model.ckpt"
-# What every object-based checkpoint has, and no other.
+# Key that only object-based checkpoints have.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _DATA = re.compile(r"\.data-(\d{5})-of-(\d{5})")
-# The last bytes of a table of LevelDB, which the index is, and so is a checkpoint of one file.
+# The last bytes of a LevelDB table: the format of the index and of single-file checkpoints.
 _TABLE_END = bytes.fromhex("57fb808b247547db")
-# What its reader raises for a damaged file: a short one is out of an index.
+# Exceptions of the reader for a damaged file; a truncated file raises LookupError.
 _FAILURES = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
-# TensorFlow's number formats that a model may be kept in.
+# TensorFlow's dtypes that a model may be stored in.
 _FLOATS = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16", "half": "float16"}
 
 
@@ -32,10 +32,10 @@ class TensorFiles:
     """Names, shapes and arrays of a checkpoint.
 
     Args:
-        prefix: the checkpoint's name, as `find_prefix` returns it.
+        prefix: prefix of the checkpoint, as returned by `find_prefix`.
 
     Raises:
-        ConversionError: where a file is missing or damaged.
+        ConversionError: if a file is missing or damaged.
     """
 
     def __init__(self, prefix: Path) -> None:
@@ -49,14 +49,14 @@ class TensorFiles:
             }
             types = self._reader.get_variable_to_dtype_map()
         except _FAILURES as error:
-            raise ConversionError(f"{prefix}: not a readable checkpoint of TensorFlow: {_reason(error)}") from error
+            raise ConversionError(f"{prefix}: not a readable TensorFlow checkpoint: {_reason(error)}") from error
         self.types = {name: types[name].name for name in self.shapes}
 
     def __contains__(self, name: str) -> bool:
         return name in self.shapes
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a tensor as it is kept. Raises ConversionError where its bytes are damaged or missing."""
+        """Returns a tensor as stored. Raises ConversionError if its bytes are damaged or missing."""
         try:
             array: np.ndarray = self._reader.get_tensor(name)
         except _FAILURES as error:
@@ -64,15 +64,15 @@ class TensorFiles:
         return array
 
     def tensor(self, name: str, shape: tuple[int, ...] | None = None, *, transposed: bool = False) -> Tensor:
-        """Returns a tensor in the original's layout, its array still on disk.
+        """Returns a tensor in the original's layout; its array is read on demand.
 
         Args:
-            name: in this checkpoint.
-            shape: in the original's layout; None for the one it is kept in.
-            transposed: whether its axes are in the reverse order here.
+            name: name in this checkpoint.
+            shape: shape in the original's layout; None for the stored shape.
+            transposed: whether the axes are stored in reverse order.
 
         Raises:
-            ConversionError: where it does not hold floating-point numbers of at most 32 bits.
+            ConversionError: if the tensor does not hold floating-point numbers of at most 32 bits.
         """
         if self.types[name] not in _FLOATS:
             raise ConversionError(
@@ -89,7 +89,7 @@ class TensorFiles:
         return (array.T if transposed else array).reshape(shape)
 
     def dtype(self, names: Iterable[str]) -> str:
-        """Returns the number format that most elements of the named tensors are kept in."""
+        """Returns the dtype of most elements of the named tensors."""
         sizes: dict[str, int] = {}
         for name in names:
             kind = _FLOATS[self.types[name]]
@@ -98,36 +98,36 @@ class TensorFiles:
 
 
 def find_prefix(path: Path) -> Path | None:
-    """Returns the prefix of the checkpoint at a path, None where there is none.
+    """Returns the prefix of the checkpoint at a path; None if there is none.
 
     Args:
-        path: a prefix, one of its files, or a directory: of the checkpoint that the file `checkpoint` names as the
-            newest, or else of `bert_model.ckpt`, or else of the only one.
+        path: prefix, one of its files, or a directory. A directory is searched for the newest checkpoint in the file
+            `checkpoint`, then `bert_model.ckpt`, then a single index.
     """
     if path.is_dir():
         indices = [index.with_suffix("") for index in sorted(path.glob("*.index"))]
         candidates = (_newest(path), path / RELEASED_NAME, *(indices if len(indices) == 1 else ()))
         return next((prefix for prefix in candidates if prefix is not None and _is_checkpoint(prefix)), None)
     named = path.with_name(_DATA.sub("", path.name.removesuffix(".index")))
-    # The index is a table itself, so that its own name comes last.
+    # The index is a LevelDB table too, so its own name comes last.
     return next((prefix for prefix in (named, path) if _is_checkpoint(prefix)), None)
 
 
 def needed_prefix(path: Path) -> Path:
-    """Returns what `find_prefix` does. Raises ConversionError where there is no checkpoint, or more than one."""
+    """Returns the result of `find_prefix`. Raises ConversionError if there is no checkpoint or more than one."""
     prefix = find_prefix(path)
     if prefix is not None:
         return prefix
-    found = [file.name for file in sorted(path.glob("*.index"))] if path.is_dir() else []
-    received = f"several, {', '.join(found)}: name one of them" if len(found) > 1 else "none"
+    names = [file.name for file in sorted(path.glob("*.index"))] if path.is_dir() else []
+    received = f"several, {', '.join(names)}: name one of them" if len(names) > 1 else "none"
     raise ConversionError(
-        f"{path}: must be a checkpoint of TensorFlow: {RELEASED_NAME}.index and its files of data, one that the file "
-        f"`checkpoint` names, or a path that ends in the name of one. Received: {received}"
+        f"{path}: must be a TensorFlow checkpoint: a directory with {RELEASED_NAME}.index and its data files, a "
+        f"directory whose file `checkpoint` names one, or the prefix of one. Received: {received}"
     )
 
 
 def is_object_based(prefix: Path) -> bool | None:
-    """Returns whether a checkpoint keeps its tensors by object rather than by name; None where it cannot be read."""
+    """Returns True if a checkpoint stores its tensors by object rather than by name; None if it cannot be read."""
     try:
         return bool(tf.train.load_checkpoint(str(prefix)).has_tensor(OBJECT_GRAPH))
     except _FAILURES:
@@ -135,11 +135,11 @@ def is_object_based(prefix: Path) -> bool | None:
 
 
 def write_tensors(prefix: Path, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes a checkpoint of names, its arrays in one file of data.
+    """Writes a name-based checkpoint with a single data file.
 
     Args:
-        prefix: the checkpoint's name.
-        arrays: by name; each is held once until all are written.
+        prefix: prefix of the checkpoint.
+        arrays: names and arrays; all arrays stay in memory until they are written.
     """
     names, tensors = [], []
     with tf.device("CPU:0"):
@@ -156,7 +156,7 @@ def _newest(directory: Path) -> Path | None:
         state = tf.train.get_checkpoint_state(str(directory))
     except _FAILURES:
         return None
-    # A directory that was moved names the place it was written to.
+    # A directory that was moved still names its former path.
     return directory / Path(state.model_checkpoint_path).name if state and state.model_checkpoint_path else None
 
 
@@ -176,12 +176,12 @@ def _check_data_files(prefix: Path) -> None:
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         return
     files = [file for file in prefix.parent.iterdir() if file.name.startswith(f"{prefix.name}.data-")]
-    found = {match.groups() for file in files if (match := _DATA.search(file.name))}
-    number = next(iter(found))[1] if found else "00001"
-    missing = {f"{shard:05d}" for shard in range(int(number))} - {shard for shard, _ in found}
+    shards = {match.groups() for file in files if (match := _DATA.search(file.name))}
+    number = next(iter(shards))[1] if shards else "00001"
+    missing = {f"{shard:05d}" for shard in range(int(number))} - {shard for shard, _ in shards}
     if missing:
         names = ", ".join(f"{prefix.name}.data-{shard}-of-{number}" for shard in sorted(missing))
-        raise ConversionError(f"{prefix}: the index stands without all its files of data. Missing: {names}")
+        raise ConversionError(f"{prefix}: all data files of the index must exist. Missing: {names}")
 
 
 def _reason(error: Exception) -> str:

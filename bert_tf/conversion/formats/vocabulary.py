@@ -1,4 +1,4 @@
-"""The vocabulary of a checkpoint: as long as its embedding."""
+"""Fits the vocabulary of a checkpoint to the length of its embedding."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from bert_tf.conversion.tensors import ConversionError
 from bert_tf.text.vocabulary import Vocabulary
 
-# No text is cut into such a piece: brackets are words of their own.
+# Text never contains such a piece, because brackets are separate words.
 _PADDING = re.compile(r"\[padding(\d+)\]")
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
-    """Returns a vocabulary as long as the token embedding.
+    """Returns a vocabulary of the length of the token embedding.
 
     Args:
-        vocabulary: of the source.
-        rows: of the embedding.
-        source: the vocabulary's file, for the message.
-        padded: whether rows beyond the vocabulary are padding, which `[paddingN]` then stands for.
+        vocabulary: vocabulary of the source.
+        rows: number of rows of the embedding.
+        source: file of the vocabulary, for the error message.
+        padded: whether rows beyond the vocabulary are padding, which becomes `[paddingN]`.
 
     Raises:
-        ConversionError: where the lengths differ, and not by padding.
+        ConversionError: if the lengths differ and the difference is not padding.
     """
     if len(vocabulary) == rows:
         return vocabulary
     if len(vocabulary) > rows or not padded:
-        hint = "; where the rest is padding, say so with --padded_vocabulary" if len(vocabulary) < rows else ""
+        hint = "; if the other rows are padding, add --padded_vocabulary" if len(vocabulary) < rows else ""
         raise ConversionError(
             f"{source}: must have as many word pieces as the token embedding has rows, {rows}{hint}. "
             f"Received: {len(vocabulary)}"
@@ -36,16 +36,16 @@ def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = 
 
 
 def without_padding(vocabulary: Vocabulary) -> Vocabulary:
-    """Returns the vocabulary that `fitted` was given."""
+    """Returns the vocabulary without the padding that `fitted` added."""
     tokens = vocabulary.tokens
     length = len(tokens)
-    while length and (found := _PADDING.fullmatch(tokens[length - 1])) and int(found[1]) == length - 1:
+    while length and (match := _PADDING.fullmatch(tokens[length - 1])) and int(match[1]) == length - 1:
         length -= 1
     return vocabulary if length == len(tokens) else Vocabulary(tokens[:length])
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Reads a vocab.txt. Raises ConversionError naming file and line."""
+    """Reads a vocab.txt. Raises ConversionError with the file and the line."""
     from bert_tf.text.vocabulary import load_vocabulary
 
     try:

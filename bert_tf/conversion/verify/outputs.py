@@ -1,4 +1,4 @@
-"""What a checkpoint answers to the fixed inputs, by the program that its form belongs to where that is at hand."""
+"""Computes the outputs of a checkpoint, with the program of its format if that is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bert_tf.conversion.tensors import ConversionError
 from bert_tf.conversion.verify.reference import reference_outputs
 
 _PROGRAMS = Path(__file__).parent / "programs"
-# What a peer needs to be able to import.
+# Packages that the program of each format imports.
 _PACKAGES = {
     "huggingface": ("torch", "transformers"),
     "keras_hub": ("keras_hub",),
@@ -29,11 +29,11 @@ REFERENCE = "numpy"
 
 @dataclass(frozen=True)
 class Peers:
-    """Where peers are found.
+    """Locations of the programs.
 
     Args:
-        python: interpreters by the form they serve; this one where none is given.
-        original: a checkout of the original's code, google-research/bert; None where there is none.
+        python: Python interpreters by format; defaults to the current interpreter.
+        original: checkout of google-research/bert; None if there is none.
     """
 
     python: Mapping[str, str | Path]
@@ -42,59 +42,64 @@ class Peers:
 
 @dataclass(frozen=True)
 class Answers:
-    """Outputs by name as `reference.reference_outputs` names them, and the program that computed them."""
+    """Outputs by the names of `reference.reference_outputs`, and the program that computed them."""
 
     by: str
     outputs: Mapping[str, np.ndarray]
 
 
 def answers(checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray], peers: Peers) -> Answers:
-    """Computes what a checkpoint answers.
+    """Computes the outputs of a checkpoint.
 
-    A preset is loaded as a user would; another form is opened by its own program, in a process of its own, where that
-    is installed; otherwise its tensors, read by the rules of its form, go through `reference_outputs`.
+    A preset is loaded as a user would load it. Any other format is opened by its own program in a separate process. If
+    that program is not installed, `reference_outputs` computes the outputs from the tensors.
+
+    Args:
+        checkpoint: checkpoint of any format.
+        inputs: inputs of `probe_inputs.fixed_inputs`.
+        peers: locations of the programs.
 
     Raises:
-        ConversionError: when the program of the form does not open the checkpoint.
+        ConversionError: if the program of the format cannot open the checkpoint.
     """
     if checkpoint.form == "preset":
         return Answers("bert_tf", _preset_outputs(checkpoint.path, inputs))
     command = peer_command(checkpoint.form, peers)
     if command is None:
         return Answers(REFERENCE, reference_outputs(checkpoint, inputs))
-    return _asked(command, checkpoint, inputs)
+    return _run_program(command, checkpoint, inputs)
 
 
 def peer_command(form: str, peers: Peers) -> list[str] | None:
-    """Returns the command of the program that `form` belongs to, None where it is not installed."""
+    """Returns the command that runs the program of `form`; None if it is not installed."""
     python = peers.python.get(form, Path(sys.executable))
     if form == "google_tf1":
         return [str(python), str(_PROGRAMS / "google_tf1.py"), str(peers.original)] if peers.original else None
     program = _PROGRAMS / f"{form}.py"
     if form in peers.python:
         return [str(python), str(program)]
-    found = "; ".join(f"assert importlib.util.find_spec({name!r})" for name in _PACKAGES[form])
-    installed = subprocess.run([str(python), "-c", f"import importlib.util; {found}"], capture_output=True, check=False)
-    return [str(python), str(program)] if installed.returncode == 0 else None
+    imports = "; ".join(f"assert importlib.util.find_spec({name!r})" for name in _PACKAGES[form])
+    process = subprocess.run([str(python), "-c", f"import importlib.util; {imports}"], capture_output=True, check=False)
+    return [str(python), str(program)] if process.returncode == 0 else None
 
 
-def _asked(command: list[str], checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray]) -> Answers:
+def _run_program(command: list[str], checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray]) -> Answers:
     with tempfile.TemporaryDirectory() as folder:
-        given, taken = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
-        np.savez(given, **dict(inputs))  # type: ignore[arg-type]
-        done = subprocess.run(
-            [*command, str(checkpoint.path.absolute()), str(given), str(taken)],
+        inputs_path, outputs_path = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+        np.savez(inputs_path, **dict(inputs))  # type: ignore[arg-type]
+        process = subprocess.run(
+            [*command, str(checkpoint.path.absolute()), str(inputs_path), str(outputs_path)],
             capture_output=True,
             text=True,
             check=False,
             env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
         )
-        if done.returncode != 0:
-            reasons = "\n".join(done.stderr.strip().splitlines()[-20:])
-            raise ConversionError(f"{checkpoint.path}: the program of its form does not open it:\n{reasons}")
-        with np.load(taken) as file:
+        if process.returncode != 0:
+            reasons = "\n".join(process.stderr.strip().splitlines()[-20:])
+            raise ConversionError(f"{checkpoint.path}: the program of its format cannot open it:\n{reasons}")
+        with np.load(outputs_path) as file:
             outputs = {name: file[name] for name in file.files}
-    return Answers(json.loads(done.stdout.splitlines()[-1])["by"], outputs)
+    return Answers(json.loads(process.stdout.splitlines()[-1])["by"], outputs)
 
 
 def _preset_outputs(path: Path, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -107,11 +112,11 @@ def _preset_outputs(path: Path, inputs: Mapping[str, np.ndarray]) -> dict[str, n
     if model is backbone:
         return outputs
     choices = len(next(iter(model.input.values())).shape) == 3
-    taken = {name: inputs[name][:, np.newaxis] if choices else inputs[name] for name in model.input}
-    found = model(taken, training=False)
-    if not isinstance(found, dict):
-        return outputs | {"task_logits": np.asarray(found)}
-    found = {name: np.asarray(value) for name, value in found.items()}
-    if "start_logits" in found:
-        found = {"task_logits": np.stack([found["start_logits"], found["end_logits"]], axis=-1)}
-    return outputs | found
+    model_inputs = {name: inputs[name][:, np.newaxis] if choices else inputs[name] for name in model.input}
+    logits = model(model_inputs, training=False)
+    if not isinstance(logits, dict):
+        return outputs | {"task_logits": np.asarray(logits)}
+    logits = {name: np.asarray(value) for name, value in logits.items()}
+    if "start_logits" in logits:
+        logits = {"task_logits": np.stack([logits["start_logits"], logits["end_logits"]], axis=-1)}
+    return outputs | logits

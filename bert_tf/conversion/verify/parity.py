@@ -1,4 +1,4 @@
-"""How far two checkpoints' answers lie apart."""
+"""Compares the outputs and tensors of two checkpoints."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import numpy as np
 from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.verify.outputs import Answers
 
-# Largest difference of float32 answers to the same inputs. Programs add up in different orders.
+# Largest difference of float32 outputs for the same inputs. Programs sum in different orders.
 TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Two checkpoints side by side.
+    """The comparison of two checkpoints.
 
     Args:
-        computed_by: the programs of source and target.
-        differences: largest absolute difference by output.
-        largest: largest absolute value of the source's answers by output.
-        unequal_tensors: tensors whose bits are not the source's (rounded where the target keeps fewer), by name, with
-            the largest absolute difference.
-        tensors: how many were compared.
-        rounded: whether the target keeps fewer bits than the source, so that answers must differ.
-        lost: heads that the target's form has no place for.
+        computed_by: programs that computed the outputs of source and target.
+        differences: largest absolute difference of each output.
+        largest: largest absolute value of each output of the source.
+        unequal_tensors: largest absolute difference of each tensor that is not bit-identical, by name; the source is
+            rounded first if the target has fewer bits.
+        tensors: number of tensors compared.
+        rounded: whether the target has fewer bits than the source, so that outputs must differ.
+        lost: heads that the target's format does not support.
     """
 
     computed_by: tuple[str, str]
@@ -41,21 +41,21 @@ class Parity:
 
     @property
     def max_abs_difference(self) -> float:
-        """The largest of all differences of answers."""
+        """The largest difference of all outputs."""
         return max(self.differences.values())
 
     @property
     def faults(self) -> list[str]:
-        """What speaks against the target, empty where nothing does."""
-        found = [
+        """Descriptions of all differences that are too large; empty if there are none."""
+        outputs = [
             f"{name} differs by {difference:.3g}, more than {TOLERANCE:.0e}"
             for name, difference in self.differences.items()
             if not (self.rounded or difference <= TOLERANCE)
         ]
-        return found + [f"tensor {name} differs by {value:.3g}" for name, value in self.unequal_tensors.items()]
+        return outputs + [f"tensor {name} differs by {value:.3g}" for name, value in self.unequal_tensors.items()]
 
     def report(self, source: Checkpoint, target: Checkpoint) -> dict[str, Any]:
-        """Returns what is written beside the target."""
+        """Returns the report that is written beside the target."""
         return {
             "source": {"form": source.form, "path": str(source.path), "dtype": source.dtype},
             "target": {"form": target.form, "dtype": target.dtype},
@@ -79,7 +79,14 @@ def compare(
     inputs: Mapping[str, np.ndarray],
     lost: list[str],
 ) -> Parity:
-    """Compares answers and tensors; what stands at padded positions of the answers means nothing and is left out."""
+    """Compares outputs and tensors.
+
+    Args:
+        source: checkpoint and outputs of the source.
+        target: checkpoint and outputs of the target.
+        inputs: inputs of both; outputs at padded positions are ignored.
+        lost: heads that the target's format does not support.
+    """
     present = inputs["padding_mask"] != 0
     differences, largest = {}, {}
     for name, expected in source[1].outputs.items():

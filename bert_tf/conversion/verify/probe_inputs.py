@@ -1,4 +1,4 @@
-"""The inputs that both sides of a conversion are asked.
+"""Builds the inputs that both checkpoints of a conversion are compared on.
 
 Shape legend: B batch, S sequence, P predictions.
 """
@@ -14,16 +14,16 @@ ROWS = ("long, both segments", "short", "half, one segment", "padded, both segme
 
 
 def fixed_inputs(config: BertConfig) -> dict[str, np.ndarray]:
-    """Returns the same four rows for the same architecture, everywhere.
+    """Returns four fixed rows for an architecture, the same on every machine.
 
-    They are as `ROWS` names them, the long one of all positions (at most 512), the others padded to it; word pieces
-    are drawn from the whole vocabulary.
+    `ROWS` names the rows. The long row has all positions (at most 512); the others are padded to its length. Word
+    pieces are drawn from the whole vocabulary.
 
     Args:
-        config: the encoder's.
+        config: architecture of the encoder.
 
     Returns:
-        `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32, B = 4; masked
+        `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32, B = 4. Masked
         positions are tokens and may repeat.
     """
     length = min(config.max_sequence_length, LONGEST)

@@ -1,4 +1,4 @@
-"""The encoder and its heads in numpy, straight from a checkpoint's tensors: what a conversion is held against.
+"""A numpy implementation of the encoder and its heads that reads a checkpoint's tensors directly.
 
 It shares no code with the models. Shape legend: B batch, S sequence, P predictions, H hidden, N heads, D = H / N.
 """
@@ -25,15 +25,15 @@ _NEVER = np.float32(-1e9)
 
 
 def reference_outputs(checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Computes in float32 what a checkpoint answers.
+    """Computes the outputs of a checkpoint in float32.
 
     Args:
-        checkpoint: of any form.
+        checkpoint: checkpoint of any format.
         inputs: `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32.
 
     Returns:
-        `sequence_output` (B, S, H), and as far as there are the heads `pooled_output` (B, H), `mlm_logits` (B, P, V),
-        `nsp_logits` (B, 2) and `task_logits` (B, C), or (B, S, C) of a task about tokens.
+        `sequence_output` (B, S, H), and the outputs of the heads that exist: `pooled_output` (B, H), `mlm_logits`
+        (B, P, V), `nsp_logits` (B, 2) and `task_logits` (B, C), or (B, S, C) for a task about tokens.
     """
     return _Forward(checkpoint).outputs(inputs)
 

@@ -1,1 +1,1 @@
-"""Checkpoints of Hugging Face transformers."""
+"""Reads and writes checkpoints of Hugging Face transformers."""

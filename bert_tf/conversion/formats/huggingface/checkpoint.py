@@ -1,8 +1,8 @@
-"""Directories of Hugging Face's transformers as a form of a checkpoint.
+"""Reads and writes checkpoint directories of Hugging Face transformers.
 
 config.json                 architecture and classes of a task
-model.safetensors           weights, or shards with an index; read as well: pytorch_model.bin
-vocab.txt, tokenizer.json   word pieces, and how text is cut
+model.safetensors           weights, or shards with an index; pytorch_model.bin is read as well
+vocab.txt, tokenizer.json   word pieces and settings of the tokenizer
 """
 
 from __future__ import annotations
@@ -31,22 +31,26 @@ _DROPPING = ("sequence_classification", "token_classification", "multiple_choice
 
 
 def recognizes(path: Path) -> bool:
-    """Returns whether `path` is a directory with config.json and weights as the library names them."""
+    """Returns True if `path` is a directory with config.json and weights under the library's names."""
     return (path / configs.CONFIG_NAME).is_file() and any((path / name).is_file() for name in (*NAMES, *OTHER_NAMES))
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a directory of Hugging Face's, its arrays only when they are asked for.
+    """Reads a directory of Hugging Face transformers; its arrays are read on demand.
+
+    Args:
+        path: directory of the checkpoint.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: for another architecture, damaged files, or tensors that are not those of the configuration.
+        ConversionError: for another architecture, damaged files, or tensors that do not match the configuration.
     """
     file = path / configs.CONFIG_NAME
     if not file.is_file():
-        raise ConversionError(f"{path}: must be a directory with config.json. Received: none there")
+        raise ConversionError(f"{path}: must be a directory with config.json. Received: no such file")
     config = configs.read_config(file)
     name = configs.architecture(config, file)
-    # The pooler shows only in the weights, whose table of positions is checked by the configuration.
+    # Only the weights show whether there is a pooler. `plain` uses the configuration for the table of positions.
     weights = layout.plain(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
     heads, names = _heads(weights, name, config, path)
     architecture = configs.encoder_config(config, file, layout.has_pooler(weights.tensors))
@@ -76,13 +80,18 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Fills an empty directory as `save_pretrained` would, with word pieces where the checkpoint has them.
+    """Writes the files of `save_pretrained` to an empty directory, with a tokenizer if there is a vocabulary.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: empty directory to write to.
+        options: settings of the conversion.
 
     Returns:
-        The heads of pre-training where there is one of a task, since no class of the library has both.
+        The pre-training heads if there is a head of a task, since no class of the library has both.
 
     Raises:
-        ConversionError: for what BERT in transformers is not, or numbers that the format asked for cannot hold.
+        ConversionError: if transformers' BERT cannot represent the encoder, or the dtype cannot hold the values.
     """
     heads, lost = checkpoint.heads, []
     if heads.task:
@@ -94,10 +103,10 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
     pieces = None if checkpoint.vocabulary is None else without_padding(checkpoint.vocabulary)
     if pieces is not None:
         if checkpoint.lowercase is None:
-            raise ConversionError(f"{checkpoint.path}: says nothing of its casing: give --lowercase true or false.")
-        said = checkpoint.info.get(configs.INFO_KEY, {})
-        longest = said.get("model_max_length", checkpoint.config.max_sequence_length)
-        write_tokenizer(directory, pieces, checkpoint.lowercase, longest, tuple(said.get("added_tokens", ())))
+            raise ConversionError(f"{checkpoint.path}: its casing is unknown. Add --lowercase true or false.")
+        info = checkpoint.info.get(configs.INFO_KEY, {})
+        longest = info.get("model_max_length", checkpoint.config.max_sequence_length)
+        write_tokenizer(directory, pieces, checkpoint.lowercase, longest, tuple(info.get("added_tokens", ())))
     length = None if pieces is None else len(pieces)
     save_json(configs.written_config(checkpoint, heads, dtype, length), directory / configs.CONFIG_NAME)
     _write_weights(checkpoint, heads, dtype, directory, options.shard_bytes)
@@ -111,7 +120,7 @@ def _heads(
     copied = any(left.endswith("decoder.weight") for left in weights.left_out)
     if heads.masked_lm and config.get("tie_word_embeddings") is False and not copied:
         raise ConversionError(
-            f"{path / configs.CONFIG_NAME}: `tie_word_embeddings` must be true where there is no tensor "
+            f"{path / configs.CONFIG_NAME}: `tie_word_embeddings` must be true without a tensor "
             f"`cls.predictions.decoder.weight`. Received: False"
         )
     if heads.task not in ("sequence_classification", "token_classification"):
@@ -123,9 +132,9 @@ def _heads(
 
 
 def _lowercase(path: Path, tokenizer: TokenizerFiles, options: Options) -> bool | None:
-    for said in (options.lowercase, tokenizer.lowercase, lowercase_by_name(path)):
-        if said is not None:
-            return said
+    for lowercase in (options.lowercase, tokenizer.lowercase, lowercase_by_name(path)):
+        if lowercase is not None:
+            return lowercase
     return None if tokenizer.vocabulary is None else is_lowercase(tokenizer.vocabulary)
 
 
@@ -140,9 +149,9 @@ def _tokenizer_info(tokenizer: TokenizerFiles) -> dict[str, Any]:
 
 def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: Path, limit: int) -> None:
     prefix = "bert." if heads.names() else ""
-    own = ("embeddings.", "encoder.", "pooler.")
+    encoder_parts = ("embeddings.", "encoder.", "pooler.")
     originals = {
-        (prefix if theirs.startswith(own) else "") + theirs: ours
+        (prefix if theirs.startswith(encoder_parts) else "") + theirs: ours
         for ours, theirs in layout.names(checkpoint.config, heads).items()
     }
     numbers = np.dtype(_NUMBERS[dtype])

@@ -1,4 +1,4 @@
-"""Hugging Face's `config.json`: which of its keys mean what, and which of them BERT here does not have."""
+"""Reads and writes Hugging Face's `config.json`, and rejects values that this project's BERT does not support."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
 CONFIG_NAME = "config.json"
 INFO_KEY = "huggingface"
-# Key: our field, and what transformers takes where it is missing.
+# Key: field of `BertConfig`, and transformers' default.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "vocab_size": ("vocabulary_size", 30522),
     "hidden_size": ("hidden_dim", 768),
@@ -29,7 +29,7 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "layer_norm_eps": ("layer_norm_epsilon", 1e-12),
     "initializer_range": ("initializer_range", 0.02),
 }
-# All tanh forms are one function, written down in several ways.
+# All tanh variants are the same function.
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -43,7 +43,7 @@ ACTIVATIONS = {
     "tanh": "tanh",
 }
 _WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_approximate": "gelu_new", "relu": "relu", "tanh": "tanh"}
-# What changes the mathematics, and the values under which it is BERT's.
+# Keys that change the computation, and the values that BERT supports.
 _FIXED: dict[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute", None),
     "is_decoder": (False, None),
@@ -59,21 +59,21 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "pooler_type": ("first_token_transform", None),
     "directionality": ("bidi", None),
     "tie_word_embeddings": (True, False, None),
-    # Written beside TinyBERT's and empty there.
+    # Written with TinyBERT's checkpoints, and empty.
     "cell": ({}, None),
     "structure": ([], None),
     "pre_trained": ("", None),
     "problem_type": ("regression", "single_label_classification", "multi_label_classification", None),
 }
 _SAME_AS_HIDDEN_SIZE = ("embedding_size", "emb_size")
-# Read and written anew, or of one run of a program only.
+# Keys that are rewritten, or that concern a single run of a program.
 _NOT_KEPT = (
     "model_type", "architectures", "hidden_act", "classifier_dropout", "id2label", "label2id", "num_labels",
     "_num_labels", "torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path", "_commit_hash",
     "pad_vocab_size_multiple_of", "tie_word_embeddings", "xla_device", "_attn_implementation", "attn_implementation",
     "_attn_implementation_autoset", "use_bfloat16", "torchscript", "gradient_checkpointing", "output_past",
 )  # fmt: skip
-# Nothing of the model's answers depends on these.
+# Keys that do not affect the outputs of the model.
 _HARMLESS = (
     "chunk_size_feed_forward", "output_attentions", "output_hidden_states", "return_dict", "use_return_dict",
     "use_cache", "pad_token_id", "bos_token_id", "eos_token_id", "eos_token_ids", "sep_token_id", "cls_token_id",
@@ -83,7 +83,7 @@ _HARMLESS = (
     "sentence_transformers", "sbert_ce_default_activation_function", "sbert_ce_default_activation_fn", "summary_type",
     "tf_legacy_loss", "training", "train_batch_size", "tie_last_hidden_states", "unsloth_version",
 )  # fmt: skip
-# Of generating text, which this model does not do.
+# Keys of text generation, which this model does not support.
 _GENERATION = (
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
     "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
@@ -95,10 +95,16 @@ _KNOWN = {*_FIELDS, *_FIXED, *_SAME_AS_HIDDEN_SIZE, *_NOT_KEPT, *_HARMLESS, *_GE
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.json and makes sure that it describes BERT.
+    """Reads config.json and checks that it describes BERT.
+
+    Args:
+        path: path of the file.
+
+    Returns:
+        The content of the file.
 
     Raises:
-        ConversionError: for another architecture, an unknown key or a value that BERT here does not have.
+        ConversionError: for another architecture, an unknown key or an unsupported value.
     """
     try:
         config = read_json_object(path)
@@ -111,14 +117,14 @@ def read_config(path: Path) -> dict[str, Any]:
         if key not in _KNOWN:
             near = difflib.get_close_matches(key, _KNOWN, n=1)
             hint = f" (did you mean `{near[0]}`?)" if near else ""
-            raise ConversionError(f"{path}: unknown key `{key}`{hint}: it may change what the model computes.")
+            raise ConversionError(f"{path}: unknown key `{key}`{hint}, which may change the computation.")
     for key, allowed in _FIXED.items():
         if key in config and not any(type(config[key]) is type(value) and config[key] == value for value in allowed):
             values = " or ".join(repr(value) for value in allowed if value is not None) or "missing"
             raise ConversionError(f"{path}: `{key}` must be {values}. Received: {config[key]!r}")
     for key in _SAME_AS_HIDDEN_SIZE:
         if key in config and config[key] != config.get("hidden_size", 768):
-            raise ConversionError(f"{path}: `{key}` must be that of `hidden_size`. Received: {config[key]!r}")
+            raise ConversionError(f"{path}: `{key}` must equal `hidden_size`. Received: {config[key]!r}")
     return config
 
 
@@ -126,12 +132,12 @@ def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertC
     """Returns the encoder's architecture.
 
     Args:
-        config: of `read_config`.
-        path: its file, for the message.
+        config: configuration, as returned by `read_config`.
+        path: path of the file, for the error message.
         pooler: whether there are weights of a pooler.
 
     Raises:
-        ConversionError: naming a key of the wrong type or value.
+        ConversionError: for a key of the wrong type or value; the message names it.
     """
     activation = config.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
@@ -146,25 +152,33 @@ def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertC
 
 
 def architecture(config: Mapping[str, Any], path: Path) -> str | None:
-    """Returns the class that config.json names, None where it names none.
+    """Returns the class that config.json names; None if it names none.
+
+    Args:
+        config: configuration, as returned by `read_config`.
+        path: path of the file, for the error message.
 
     Raises:
-        ConversionError: for a class that is not BERT's.
+        ConversionError: for a class that is not a BERT class.
     """
-    given = config.get("architectures")
-    if given is None or given == []:
+    names = config.get("architectures")
+    if names is None or names == []:
         return None
-    if not isinstance(given, list) or len(given) != 1 or given[0] not in CLASSES:
-        raise ConversionError(f"{path}: `architectures` must be one of {', '.join(CLASSES)}. Received: {given!r}")
-    name: str = given[0]
+    if not isinstance(names, list) or len(names) != 1 or names[0] not in CLASSES:
+        raise ConversionError(f"{path}: `architectures` must be one of {', '.join(CLASSES)}. Received: {names!r}")
+    name: str = names[0]
     return name
 
 
 def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] | None]:
-    """Returns the number of classes, and their names in the order of their ids where they have any of their own.
+    """Returns the number of classes, and their names in the order of their ids; None if the names are generic.
+
+    Args:
+        config: configuration, as returned by `read_config`.
+        path: path of the file, for the error message.
 
     Raises:
-        ConversionError: where `id2label`, `label2id` and `num_labels` contradict each other.
+        ConversionError: if `id2label`, `label2id` and `num_labels` contradict each other.
     """
     numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
     for key, number in numbers.items():
@@ -183,10 +197,10 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
     ordered = tuple(names[number] for number in range(len(names)))
     for key, number in numbers.items():
         if number != len(ordered):
-            raise ConversionError(f"{path}: `{key}` must be {len(ordered)}, as `id2label` is long. Received: {number}")
+            raise ConversionError(f"{path}: `{key}` must be {len(ordered)}, as in `id2label`. Received: {number}")
     generic = {f"LABEL_{number}": number for number in range(len(ids))}
     if ids and ids != generic and ids != {name: number for number, name in enumerate(ordered)}:
-        raise ConversionError(f"{path}: `label2id` must be `id2label` the other way round. Received: {ids}, {names}")
+        raise ConversionError(f"{path}: `label2id` must be the inverse of `id2label`. Received: {ids}, {names}")
     if ordered == tuple(f"LABEL_{number}" for number in range(len(ordered))):
         return len(ordered), None
     if len(set(ordered)) != len(ordered):
@@ -195,17 +209,17 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
 
 
 def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
-    """Makes sure that a classifier of texts answers with one label, or one number.
+    """Checks that a text classifier predicts one label or one number.
 
     Args:
-        config: of `read_config`.
-        number: outputs of the classifier.
-        path: of the configuration, for the message.
+        config: configuration, as returned by `read_config`.
+        number: number of outputs of the classifier.
+        path: path of the configuration, for the error message.
 
     Raises:
-        ConversionError: for a classifier of several labels at once, and a regression of several numbers.
+        ConversionError: for a multi-label classifier, or a regression with several outputs.
     """
-    # A pipeline of transformers takes over what the configuration says for its task.
+    # A pipeline of transformers applies the configuration of its task.
     of_tasks = config.get("task_specific_params")
     places = {"problem_type": config.get("problem_type")}
     for task, fields in of_tasks.items() if isinstance(of_tasks, dict) else ():
@@ -215,25 +229,25 @@ def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
         if kind == "multi_label_classification" or (kind == "regression" and number > 1):
             raise ConversionError(
                 f"{path}: `{place}` must be single_label_classification, or regression with one output: a preset "
-                f"answers a text with one label or one number. Received: {kind!r} with {number} outputs. To convert "
-                "the encoder alone, load it with `BertModel.from_pretrained`, save it, and convert what was saved."
+                f"predicts one label or one number per text. Received: {kind!r} with {number} outputs. To convert the "
+                "encoder alone, load it with `BertModel.from_pretrained`, save it, and convert the saved directory."
             )
 
 
 def dropout(config: Mapping[str, Any], path: Path) -> float | None:
-    """Returns the dropout rate of a task's head, None where it is the encoder's. Raises ConversionError for no rate."""
+    """Returns the dropout rate of a task's head; None for the encoder's. Raises ConversionError for an invalid rate."""
     rate = config.get("classifier_dropout")
     return None if rate is None else checked_rate(rate, f"{path}: `classifier_dropout`")
 
 
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what config.json should say again when it is written anew, beside what the model says itself."""
+    """Returns the keys of config.json to write again, except those derived from the model."""
     values = {key: value for key, value in config.items() if key not in _FIELDS and key not in _NOT_KEPT}
     return values | {key: config[key] for key in ("architectures", "hidden_act") if config.get(key)}
 
 
 def padded_length(config: Mapping[str, Any], length: int) -> int:
-    """Returns how many rows an embedding of `length` word pieces has by `pad_vocab_size_multiple_of`."""
+    """Returns the rows of an embedding for `length` word pieces with `pad_vocab_size_multiple_of`."""
     multiple = config.get("pad_vocab_size_multiple_of")
     return -(-length // multiple) * multiple if type(multiple) is int and multiple > 0 else length
 
@@ -242,18 +256,18 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
     """Returns the content of config.json.
 
     Args:
-        checkpoint: to be written.
-        heads: what is written of its heads.
-        dtype: number format of the file.
-        pieces: length of vocab.txt; None where there is none.
+        checkpoint: checkpoint to write.
+        heads: heads to write.
+        dtype: dtype of the weights.
+        pieces: length of vocab.txt; None if there is none.
 
     Raises:
-        ConversionError: for what BERT in transformers is not.
+        ConversionError: if transformers' BERT cannot represent the encoder.
     """
     config = checkpoint.config
     if config.attention != "bidirectional":
         raise ConversionError(
-            f"{checkpoint.path}: huggingface has no BERT but one of `attention` bidirectional. "
+            f"{checkpoint.path}: Hugging Face BERT only supports `attention` = 'bidirectional'. "
             f"Received: {config.attention!r}"
         )
     before: dict[str, Any] = dict(checkpoint.info.get(INFO_KEY, {}).get("config", {}))
@@ -284,7 +298,7 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
 
 def _class_of(heads: Heads) -> str:
     wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
-    return next(name for name, found in CLASSES.items() if found == wanted)
+    return next(name for name, class_heads in CLASSES.items() if class_heads == wanted)
 
 
 def _multiple(pieces: int, rows: int) -> int:

@@ -1,4 +1,4 @@
-"""Names of tensors in Hugging Face's files, and what classes of its library make of them."""
+"""Tensor names in Hugging Face's files, and the heads of transformers' classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.tensor_file import FLOATS, StoredTensor
 from bert_tf.conversion.tensors import MLM_BIAS, TASK_PREFIXES, ConversionError, Heads, Tensor, expected_shapes
 
-# What each class stands its head on.
+# Heads of each class.
 CLASSES: dict[str, Heads] = {
     "BertModel": Heads(),
     "BertForPreTraining": Heads(masked_lm=True, next_sentence=True),
@@ -34,7 +34,7 @@ _CLASSIFIER, _SPANS = "classifier.weight", "qa_outputs.weight"
 _WORDS = "embeddings.word_embeddings.weight"
 _BIAS = "cls.predictions.bias"
 _TIED = {"cls.predictions.decoder.weight": _WORDS, "cls.predictions.decoder.bias": _BIAS}
-# Index tensors that older versions of the library kept among the weights.
+# Index tensors that older versions of the library stored with the weights.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 _OWN = ("bert.", "embeddings.", "encoder.", "pooler.", "cls.", "classifier.", "qa_outputs.")
 _OTHERS = {
@@ -54,11 +54,11 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Weights:
-    """The tensors of a model by the names that BertForPreTraining and its like have, without `bert.`.
+    """The tensors of a model by the names of BertForPreTraining and similar classes, without `bert.`.
 
     Args:
-        tensors: what makes the model.
-        left_out: names, as in the file, of what adds nothing to it.
+        tensors: tensors of the model.
+        left_out: names in the file of tensors that the model does not need.
     """
 
     tensors: Mapping[str, StoredTensor]
@@ -66,16 +66,16 @@ class Weights:
 
 
 def plain(stored: Mapping[str, StoredTensor], config: BertConfig, source: Path) -> Weights:
-    """Returns tensors by their present names; copies of others and tables of indices are left out.
+    """Returns tensors by the current names of the library, without copies and index tables.
 
     Args:
-        stored: by the names in the files.
-        config: of the encoder.
-        source: the directory, for the message.
+        stored: tensors by their names in the files.
+        config: architecture of the encoder.
+        source: directory, for the error message.
 
     Raises:
-        ConversionError: for names of a wrapper or of another architecture, a name given twice, output weights of the
-            masked language model that are not those of the embedding, indices that are not the usual ones.
+        ConversionError: for names of a wrapper or another architecture, duplicate names, output weights of the masked
+            language model that differ from the embedding, or unusual index tables.
     """
     _refuse_wrappers(stored, source)
     tensors: dict[str, StoredTensor] = {}
@@ -103,17 +103,17 @@ def plain(stored: Mapping[str, StoredTensor], config: BertConfig, source: Path) 
 def heads_of(
     tensors: Mapping[str, StoredTensor], architecture: str | None, config: Mapping[str, Any], source: Path
 ) -> Heads:
-    """Returns what stands on the encoder, by the tensors; the class says which task a classifier is for.
+    """Returns the heads on the encoder, from the tensors; the class defines the task of a classifier.
 
     Args:
-        tensors: as `plain` names them.
-        architecture: the class that config.json names; None where it names none.
-        config: config.json.
-        source: the directory, for the message.
+        tensors: tensors by the names of `plain`.
+        architecture: class that config.json names; None if it names none.
+        config: content of config.json.
+        source: directory, for the error message.
 
     Raises:
-        ConversionError: where the class needs tensors that are not there, there are such of another task, or nothing
-            tells what the classifier is for.
+        ConversionError: if tensors of the class are missing, there are tensors of another task, or the task of the
+            classifier is unknown.
     """
     present = {
         "masked_lm": _MASKED_LM in tensors,
@@ -139,44 +139,49 @@ def heads_of(
     if missing or strange:
         faults = [f"missing: {name}" for name in missing] + [f"of another class: {name}" for name in strange]
         raise ConversionError(
-            f"{source}: config.json says `architectures` {architecture}, the tensors another:\n  " + "\n  ".join(faults)
+            f"{source}: tensors must be those of {architecture}, as in config.json:\n  " + "\n  ".join(faults)
         )
     return Heads(present["masked_lm"], present["next_sentence"], wanted.task)
 
 
 def has_pooler(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Returns whether there is a pooler among tensors as `plain` names them."""
+    """Returns True if there is a pooler among tensors by the names of `plain`."""
     return _POOLER in tensors
 
 
 def names(config: BertConfig, heads: Heads) -> dict[str, str]:
-    """Returns Hugging Face's names, without `bert.`, by the original's, in the original's order."""
+    """Returns Hugging Face's names, without `bert.`, by the original's names and in the original's order."""
     return {name: _name(name, heads.task) for name in expected_shapes(config, heads)}
 
 
 def canonical(tensors: Mapping[str, StoredTensor], config: BertConfig, heads: Heads) -> dict[str, Tensor]:
-    """Returns tensors by the original's names and in its layout; unknown ones keep their name.
+    """Returns tensors by the original's names and in its layout; unknown tensors keep their names.
+
+    Args:
+        tensors: tensors by the names of `plain`.
+        config: architecture of the encoder.
+        heads: heads on the encoder.
 
     Raises:
-        ConversionError: for a tensor of a model in another number format than `stored.FLOATS`.
+        ConversionError: for a tensor of the model whose dtype is not one of `tensor_file.FLOATS`.
     """
     originals = {theirs: ours for ours, theirs in names(config, heads).items()}
-    found = {}
+    result = {}
     for name, tensor in tensors.items():
         ours = originals.get(name, tensor.name)
         if name in originals and tensor.dtype not in FLOATS:
             raise ConversionError(
-                f"{tensor.file}: tensor `{tensor.name}` must be one of {', '.join(FLOATS)}. Received: {tensor.dtype}"
+                f"{tensor.file}: tensor `{tensor.name}` must have dtype {', '.join(FLOATS)}. Received: {tensor.dtype}"
             )
         turned = ours.endswith("/kernel")
         shape = tensor.shape[::-1] if turned else tensor.shape
-        found[ours] = Tensor(tensor.name, shape, _Transposed(tensor) if turned else tensor.read)
-    ordered = [name for name in originals.values() if name in found]
-    return {name: found[name] for name in [*ordered, *(name for name in found if name not in set(ordered))]}
+        result[ours] = Tensor(tensor.name, shape, _Transposed(tensor) if turned else tensor.read)
+    ordered = [name for name in originals.values() if name in result]
+    return {name: result[name] for name in [*ordered, *(name for name in result if name not in set(ordered))]}
 
 
 def number_format(tensors: Iterable[StoredTensor]) -> str:
-    """Returns the number format that holds all tensors exactly."""
+    """Returns the dtype that holds all tensors exactly."""
     kinds = {tensor.dtype for tensor in tensors}
     return kinds.pop() if len(kinds) == 1 else "float32"
 
@@ -219,7 +224,7 @@ def _refuse_wrappers(stored: Mapping[str, StoredTensor], source: Path) -> None:
         raise ConversionError(f"{source}: must be BERT. Received: {_OTHERS[first]}, by tensor `{strange[0]}`")
     if any(name.partition(".")[2].startswith(_OWN) for name in strange):
         raise ConversionError(
-            f"{source}: tensors must have the names of a model by itself. "
+            f"{source}: tensors must have the names of a model that is saved without a wrapper. "
             f"Received: the prefix `{first}.` of a wrapper, as in `{strange[0]}`"
         )
 
@@ -237,9 +242,9 @@ def _check_tied(copy: StoredTensor, tensor: StoredTensor, source: Path) -> None:
         return
     if copy.shape != tensor.shape or copy.dtype != tensor.dtype or not np.array_equal(copy.read(), tensor.read()):
         raise ConversionError(
-            f"{source}: `{copy.name}` must be equal to `{tensor.name}`: BERT's output weights are those of its "
-            f"embedding. Received: {copy.dtype} {copy.shape} with other values, or of another kind than "
-            f"{tensor.dtype} {tensor.shape}"
+            f"{source}: `{copy.name}` must be equal to `{tensor.name}`, since BERT's output weights are its embedding. "
+            f"Received: {copy.dtype} {copy.shape} with other values or another shape or dtype than {tensor.dtype} "
+            f"{tensor.shape}"
         )
 
 
@@ -253,6 +258,6 @@ def _guessed_task(tensors: Mapping[str, StoredTensor], config: Mapping[str, Any]
     if config.get("finetuning_task") or config.get("problem_type"):
         return "sequence_classification"
     raise ConversionError(
-        f"{source}: config.json must name the class in `architectures`, such as BertForSequenceClassification: "
-        f"tensor `{tensors[_CLASSIFIER].name}` may be of texts, tokens or choices. Received: no `architectures`"
+        f"{source}: config.json must name the class in `architectures`, such as BertForSequenceClassification, because "
+        f"tensor `{tensors[_CLASSIFIER].name}` may classify texts, tokens or choices. Received: no `architectures`"
     )

@@ -1,8 +1,8 @@
-"""A reader of the pickles that `torch.save` writes, which runs none of their code.
+"""Reads the pickles of `torch.save` without running their code.
 
-Python's unpickler does not bound what a file builds. A tuple of a million levels as a key of a dictionary overflows the
-C stack when it is hashed; a large index of the memo reserves memory for all indices below it. This reader knows only
-the opcodes that a dictionary of tensors needs, and bounds the depth of the result.
+Python's unpickler does not limit what a file builds. A tuple of a million levels as a dictionary key overflows the C
+stack when it is hashed; a large memo index reserves memory for all smaller indices. This reader supports only the
+opcodes that a dictionary of tensors needs, and limits the nesting depth.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import IO, Any
 
 from bert_tf.conversion.tensors import ConversionError
 
-# Levels of nested containers; a dictionary of tensors and its metadata have about five.
+# Maximum nesting depth of containers; a dictionary of tensors with its metadata has about five levels.
 MAX_DEPTH = 32
 # Opcodes that push their argument.
 _NUMBERS = {"BININT", "BININT1", "BININT2", "LONG1", "LONG4", "INT", "LONG", "BINFLOAT", "FLOAT"}
 _TEXTS = {"BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "UNICODE"}
-# Strings of Python 2, whose bytes pickletools takes for Latin-1.
+# Python 2 strings, whose bytes pickletools decodes as Latin-1.
 _BYTES = {"BINSTRING", "SHORT_BINSTRING"}
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY: dict[str, type] = {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}
@@ -30,7 +30,7 @@ _IGNORED = {"PROTO", "FRAME"}
 
 
 class _Item:
-    """A value on the stack: `depth` counts its levels of containers, `inside` is set once a container holds it."""
+    """A value on the stack: `depth` is its nesting depth, `inside` is True once a container holds it."""
 
     __slots__ = ("depth", "inside", "value")
 
@@ -42,9 +42,9 @@ class TensorPickle:
     """Reads one pickle.
 
     Args:
-        path: the file it stands in, for messages.
-        find: returns the string or the function that a global name stands for; raises ConversionError for an unknown
-            name. Functions are called with the arguments that the pickle gives.
+        path: path of the file, for error messages.
+        find: returns the string or function of a global name; raises ConversionError for an unknown name. Functions are
+            called with the arguments in the pickle.
         persistent: returns the object of a persistent id.
     """
 
@@ -56,18 +56,24 @@ class TensorPickle:
         self._memo: dict[int, _Item] = {}
 
     def load(self, file: IO[bytes]) -> Any:
-        """Returns the object of the pickle that begins where `file` stands, and leaves `file` behind it.
+        """Reads a pickle from the current position of `file`, which is then at the end of the pickle.
+
+        Args:
+            file: binary file.
+
+        Returns:
+            The object of the pickle.
 
         Raises:
             ConversionError: for a damaged pickle, an opcode that tensors do not need, a key that is neither a string
-                nor an integer, or more than `MAX_DEPTH` levels of containers.
+                nor an integer, or more than `MAX_DEPTH` nested containers.
         """
         try:
             for opcode, argument, _ in pickletools.genops(file):
                 if opcode.name == "STOP":
                     return self._pop().value
                 self._run(opcode.name, argument)
-            raise ValueError("it has no end")
+            raise ValueError("it must end with STOP")
         except ConversionError:
             raise
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
@@ -99,14 +105,14 @@ class TensorPickle:
         elif name == "REDUCE":
             self._call()
         elif name == "BUILD":
-            # The state of a dictionary is its attribute `_metadata`, of which nothing is read.
+            # The state of a dictionary is its attribute `_metadata`, which is ignored.
             self._pop()
             if not isinstance(self._stack[-1].value, dict):
-                raise ValueError("only a dictionary has a state")
+                raise ValueError("only a dictionary may have a state")
         elif name == "BINPERSID":
             self._push(self._persistent(self._pop().value))
         elif name not in _IGNORED:
-            raise ValueError(f"a dictionary of tensors needs no opcode {name}")
+            raise ValueError(f"opcodes must be those of a dictionary of tensors. Received: {name}")
 
     def _push(self, value: Any, depth: int = 0) -> None:
         if depth > MAX_DEPTH:
@@ -119,7 +125,7 @@ class TensorPickle:
         return self._stack.pop()
 
     def _items(self, count: int | None) -> list[_Item]:
-        """Takes `count` items off the stack, or all those above the last mark."""
+        """Pops `count` items off the stack, or all items above the last mark."""
         if count is not None:
             return [self._pop() for _ in range(count)][::-1]
         start = self._marks.pop()
@@ -134,7 +140,7 @@ class TensorPickle:
     def _fill(self, items: list[_Item], *, is_list: bool) -> None:
         target = self._stack[-1]
         depth = max(target.depth, self._depth_around(items))
-        # What grows inside another container would add levels to that one, uncounted.
+        # Filling a container that is nested in another one would add levels that are not counted.
         if target.inside or depth > MAX_DEPTH:
             raise ValueError(f"containers must be filled before they are nested, at most {MAX_DEPTH} levels deep")
         target.depth = depth
@@ -160,12 +166,12 @@ class TensorPickle:
 
 
 def ordered(pairs: Any = ()) -> dict[Any, Any]:
-    """Returns the dictionary that a call of OrderedDict makes. Raises ValueError for keys that are no strings."""
+    """Replaces OrderedDict. Raises ValueError for keys that are neither strings nor integers."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     return {_key(key): value for key, value in items}
 
 
 def _key(value: Any) -> str | int:
     if type(value) not in (str, int):
-        raise ValueError(f"keys must be strings. Received: {type(value).__name__}")
+        raise ValueError(f"keys must be strings or integers. Received: {type(value).__name__}")
     return value

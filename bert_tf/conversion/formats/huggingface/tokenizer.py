@@ -1,4 +1,4 @@
-"""The files of a tokenizer in Hugging Face's directories: word pieces, casing, and what ours does not do."""
+"""Reads the tokenizer files of Hugging Face's directories, and rejects settings that this project does not support."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, UNK, Voca
 
 VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
 SPECIAL_NAME, ADDED_NAME = "special_tokens_map.json", "added_tokens.json"
-# Those of DistilBERT and ELECTRA are BERT's under another name.
+# The tokenizers of DistilBERT and ELECTRA are BERT's under another name.
 CLASSES = (
     "BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast", "ElectraTokenizer",
     "ElectraTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend",
 )  # fmt: skip
-# Words of more characters are unknown to transformers; here and in the original those of more than 200 are.
+# Longer words become [UNK]: more than 100 characters in transformers, more than 200 here and in the original.
 _LONGEST_WORDS = (100, 200)
 _SPECIAL = {"unk_token": UNK, "sep_token": SEP, "pad_token": PAD, "cls_token": CLS, "mask_token": MASK}
 _FIXED: dict[str, tuple[Any, ...]] = {
@@ -35,7 +35,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "word_tokenizer_type": (None, "basic"),
     "subword_tokenizer_type": (None, "wordpiece"),
 }
-# How calls cut and pad by default, and where files came from: nothing of what a text's word pieces are.
+# Default truncation and padding of calls, and file locations, which do not affect the word pieces of a text.
 _HARMLESS = (
     "model_max_length", "max_len", "max_length", "max_seq_length", "stride", "truncation", "truncation_side",
     "truncation_strategy", "padding", "padding_side", "pad_to_multiple_of", "pad_token_type_id", "do_pad",
@@ -52,14 +52,14 @@ _READ = ("tokenizer_class", "do_lower_case", "strip_accents", "added_tokens_deco
 
 @dataclass(frozen=True)
 class TokenizerFiles:
-    """What the files of a tokenizer say.
+    """The contents of the tokenizer files.
 
     Args:
-        vocabulary: word pieces and the tokens added to them; None where there is neither vocab.txt nor tokenizer.json.
-        source: the file that the word pieces stand in.
-        lowercase: whether text is lower-cased; None where no file says so.
-        added: tokens beyond the word pieces, in the order of their ids.
-        longest: tokens that a model takes, where a file says so.
+        vocabulary: word pieces and added tokens; None if there is neither vocab.txt nor tokenizer.json.
+        source: file of the word pieces.
+        lowercase: whether text is lower-cased; None if no file defines it.
+        added: added tokens in the order of their ids.
+        longest: maximum sequence length of the model in tokens; None if no file defines it.
     """
 
     vocabulary: Vocabulary | None
@@ -73,12 +73,12 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
     """Reads the files of a tokenizer.
 
     Args:
-        directory: they are in.
-        named: the class that config.json names, or None.
-        given: a vocab.txt to take instead of the directory's.
+        directory: directory of the files.
+        named: class that config.json names, or None.
+        given: vocab.txt to use instead of the directory's.
 
     Raises:
-        ConversionError: for a tokenizer of another kind, or settings and special tokens that BERT's does not have.
+        ConversionError: for another tokenizer class, or settings and special tokens that BERT's does not support.
     """
     settings = _json(directory / SETTINGS_NAME)
     _check_settings(settings, directory / SETTINGS_NAME)
@@ -92,7 +92,7 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
         lowercase = whole["normalizer"].get("lowercase", True)
     _check_accents(settings, whole, lowercase, directory)
     longest = settings.get("model_max_length", settings.get("max_len"))
-    # Where there is no limit, the library writes 10^30.
+    # The library writes 10^30 for no limit.
     longest = longest if isinstance(longest, int) and longest < 10**9 else None
     source = given or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
     pieces = _pieces(whole, source, directory, given)
@@ -107,7 +107,7 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
 
 
 def lowercase_by_name(directory: Path) -> bool | None:
-    """Returns the casing that a directory's name tells, None where it tells none."""
+    """Returns the casing in a directory's name; None if the name has none."""
     name = directory.absolute().name.lower()
     if "uncased" in name:
         return True
@@ -125,7 +125,7 @@ def _check_settings(settings: Mapping[str, Any], path: Path) -> None:
     known = {*_FIXED, *_HARMLESS, *_READ, *_SPECIAL}
     for key, value in settings.items():
         if key not in known:
-            raise ConversionError(f"{path}: unknown key `{key}`: it may change how text is cut.")
+            raise ConversionError(f"{path}: unknown key `{key}`, which may change how text is split.")
         if key in _FIXED and not any(value == allowed and type(value) is type(allowed) for allowed in _FIXED[key]):
             values = " or ".join(repr(allowed) for allowed in _FIXED[key] if allowed is not None) or "missing"
             raise ConversionError(f"{path}: `{key}` must be {values}. Received: {value!r}")
@@ -152,7 +152,7 @@ def _content(token: Any) -> Any:
 
 
 def _check_pipeline(whole: Mapping[str, Any], path: Path) -> None:
-    """Makes sure that tokenizer.json is BERT's chain of steps, each with BERT's settings."""
+    """Checks that tokenizer.json has the steps of BERT's tokenizer with BERT's settings."""
     for part, kinds in (
         ("model", ("WordPiece",)),
         ("normalizer", ("BertNormalizer",)),
@@ -160,11 +160,11 @@ def _check_pipeline(whole: Mapping[str, Any], path: Path) -> None:
         ("post_processor", ("TemplateProcessing", "BertProcessing", None)),
     ):
         kind = (whole.get(part) or {}).get("type")
-        # Files of early versions do not name the model's type.
+        # Early versions did not store the type of the model.
         if kind not in kinds and not (part == "model" and kind is None and "max_input_chars_per_word" in whole[part]):
             raise ConversionError(f"{path}: `{part}` must be {kinds[0]}. Received: {kind!r}")
     model, normalizer = whole["model"], whole["normalizer"]
-    for key, found, allowed in (
+    for key, value, allowed in (
         ("model.unk_token", _content(model.get("unk_token")), (UNK,)),
         ("model.continuing_subword_prefix", model.get("continuing_subword_prefix", CONTINUATION), (CONTINUATION,)),
         ("model.max_input_chars_per_word", model.get("max_input_chars_per_word", 100), _LONGEST_WORDS),
@@ -172,8 +172,8 @@ def _check_pipeline(whole: Mapping[str, Any], path: Path) -> None:
         ("normalizer.handle_chinese_chars", normalizer.get("handle_chinese_chars", True), (True,)),
         ("normalizer.lowercase", normalizer.get("lowercase", True), (True, False)),
     ):
-        if found not in allowed:
-            raise ConversionError(f"{path}: `{key}` must be {' or '.join(map(repr, allowed))}. Received: {found!r}")
+        if value not in allowed:
+            raise ConversionError(f"{path}: `{key}` must be {' or '.join(map(repr, allowed))}. Received: {value!r}")
 
 
 def _check_accents(
@@ -185,7 +185,7 @@ def _check_accents(
         path, strip = directory / TOKENIZER_NAME, whole["normalizer"].get("strip_accents")
     if strip is not None and lowercase is not None and strip != lowercase:
         raise ConversionError(
-            f"{path}: `strip_accents` must be what lower-casing is, {lowercase}: BERT does both or neither. "
+            f"{path}: `strip_accents` must equal lower-casing, {lowercase}: BERT does both or neither. "
             f"Received: {strip}"
         )
 
@@ -194,7 +194,7 @@ def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, given: Path
     listed = _listed(whole, directory / TOKENIZER_NAME) if whole else None
     if not source.is_file():
         if given is not None:
-            raise ConversionError(f"{given}: there is no such file.")
+            raise ConversionError(f"{given}: no such file.")
         return None
     if source.name == TOKENIZER_NAME and source.parent == directory and given is None:
         return listed
@@ -204,7 +204,7 @@ def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, given: Path
         first = next(number for number in range(shorter) if pieces[number] != listed[number])
         raise ConversionError(
             f"{directory / TOKENIZER_NAME}: must have the word pieces of {VOCABULARY_NAME}. "
-            f"Received: id {first} is {listed[first]!r}, there {pieces[first]!r}"
+            f"Received: id {first} is {listed[first]!r} instead of {pieces[first]!r}"
         )
     return pieces
 
@@ -214,13 +214,13 @@ def _listed(whole: Mapping[str, Any], path: Path) -> tuple[str, ...]:
     if not isinstance(ids, dict) or not all(type(number) is int for number in ids.values()):
         raise ConversionError(f"{path}: `model.vocab` must map word pieces to ids. Received: {type(ids).__name__}")
     numbers = dict(ids)
-    # A special token may stand among the added ones only.
+    # A special token may be listed among the added tokens only.
     for number, token in _entries(whole.get("added_tokens") or (), path):
         numbers.setdefault(token, number)
     tokens = sorted(numbers, key=lambda token: numbers[token])
     holes = [number for number, token in enumerate(tokens) if numbers[token] != number]
     if holes:
-        raise ConversionError(f"{path}: ids must be 0 to {len(tokens) - 1}. Received: none is {holes[0]}")
+        raise ConversionError(f"{path}: ids must be 0 to {len(tokens) - 1}. Received: no id {holes[0]}")
     return tuple(tokens)
 
 
@@ -234,8 +234,8 @@ def _entries(entries: Iterable[Any], path: Path) -> list[tuple[int, str]]:
 def _added(
     pieces: tuple[str, ...], settings: Mapping[str, Any], whole: Mapping[str, Any], directory: Path
 ) -> tuple[str, ...]:
-    """Returns the tokens that continue the word pieces, in the order of their ids."""
-    found: dict[int, tuple[str, Path]] = {}
+    """Returns the added tokens after the word pieces, in the order of their ids."""
+    added: dict[int, tuple[str, Path]] = {}
     decoder = settings.get("added_tokens_decoder") or {}
     places = (
         (directory / SETTINGS_NAME, [{"id": number, "content": _content(token)} for number, token in decoder.items()]),
@@ -247,16 +247,16 @@ def _added(
     )
     for path, entries in places:
         for number, token in _entries(entries, path):
-            known = pieces[number] if 0 <= number < len(pieces) else found.get(number, (token, path))[0]
+            known = pieces[number] if 0 <= number < len(pieces) else added.get(number, (token, path))[0]
             if known != token or (number >= len(pieces) and token in pieces):
                 raise ConversionError(f"{path}: id {number} must be of {known!r}. Received: {token!r}")
             if number >= len(pieces):
-                found[number] = (token, path)
-    numbers = sorted(found)
+                added[number] = (token, path)
+    numbers = sorted(added)
     wanted = list(range(len(pieces), len(pieces) + len(numbers)))
     if numbers != wanted:
-        path = found[numbers[0]][1]
+        path = added[numbers[0]][1]
         raise ConversionError(
-            f"{path}: ids of added tokens must go on from the {len(pieces)} word pieces. Received: {numbers}"
+            f"{path}: ids of added tokens must continue those of the {len(pieces)} word pieces. Received: {numbers}"
         )
-    return tuple(found[number][0] for number in numbers)
+    return tuple(added[number][0] for number in numbers)

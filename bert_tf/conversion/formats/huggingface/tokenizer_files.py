@@ -1,4 +1,4 @@
-"""Writes the files that transformers makes a tokenizer of."""
+"""Writes the tokenizer files of transformers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def write_tokenizer(
     """Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json.
 
     Args:
-        directory: to write to.
-        vocabulary: without padding.
+        directory: directory to write to.
+        vocabulary: vocabulary without padding.
         lowercase: whether text is lower-cased and stripped of accents.
-        longest: tokens that the model takes.
-        added: the last tokens of the vocabulary that are no word pieces but whole words of their own.
+        longest: maximum sequence length of the model in tokens.
+        added: added tokens at the end of the vocabulary, which are whole words rather than word pieces.
     """
     pieces = vocabulary.tokens
     added = added if added and pieces[-len(added) :] == added else ()

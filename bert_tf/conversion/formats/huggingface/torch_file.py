@@ -1,7 +1,8 @@
-"""Files of `torch.save`, read without torch and without running anything that a pickle asks for.
+"""Reads files of `torch.save` without torch and without running pickled code.
 
-Two formats: since torch 1.6 a zip archive (`data.pkl`, and one uncompressed member a storage); before it, five pickles
-in a row (magic number, version, system, tensors, names of storages) and then each storage behind its length.
+There are two formats. Since torch 1.6 a file is a zip archive (`data.pkl`, and one uncompressed member per storage).
+Older files hold five pickles in a row (magic number, version, system, tensors, names of storages), followed by the
+length and the data of each storage.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bert_tf.conversion.tensor_file import StoredTensor
 from bert_tf.conversion.tensors import ConversionError
 
 _MAGIC_NUMBER, _VERSION = 0x1950A86A20F9469CFC6C, 1001
-# Both as pickle protocols 2 to 5 begin with the magic number.
+# Pickle protocols 2 to 5 all begin the magic number with these bytes.
 _MAGIC_BYTES = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 _ZIP_BYTES = b"PK\x03\x04"
 _DTYPES: dict[str, np.dtype] = {
@@ -53,12 +54,12 @@ class _View(NamedTuple):
 
 
 def _rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> _View:
-    """Stands for `torch._utils._rebuild_tensor_v2`; `rest` is about gradients."""
+    """Replaces `torch._utils._rebuild_tensor_v2`; `rest` concerns gradients."""
     return _View(storage, offset, size, stride)
 
 
 def _rebuilt_parameter(data: Any, *rest: Any) -> Any:
-    """Stands for `torch._utils._rebuild_parameter`; `rest` is about gradients."""
+    """Replaces `torch._utils._rebuild_parameter`; `rest` concerns gradients."""
     return data
 
 
@@ -70,25 +71,23 @@ _KNOWN: dict[str, Any] = {name: name for name in _DTYPES} | {
 
 
 class _Reader:
-    """Reads pickles of a file, and collects the storages that they name."""
+    """Reads the pickles of a file, and collects the storages that they name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.storages: dict[str, _Storage] = {}
 
     def load(self, file: IO[bytes]) -> Any:
-        """Returns the object of the next pickle. Raises ConversionError for a damaged one, or names of other things."""
+        """Returns the object of the next pickle. Raises ConversionError for a damaged pickle or an unknown global."""
         return TensorPickle(self._path, self._find, self._persistent).load(file)
 
     def _find(self, name: str) -> Any:
         if name not in _KNOWN:
-            raise ConversionError(
-                f"{self._path}: must hold nothing but tensors; pickled code is not run. Received: `{name}`"
-            )
+            raise ConversionError(f"{self._path}: must hold only tensors; pickled code is not run. Received: `{name}`")
         return _KNOWN[name]
 
     def _persistent(self, pid: Any) -> _Storage:
-        """Returns the storage that a tensor names."""
+        """Returns the storage of a persistent id."""
         kind, storage, key, _, elements, *view = pid
         known = kind == "storage" and isinstance(storage, str) and storage in _DTYPES
         if not known or type(key) not in (str, int) or type(elements) is not int:
@@ -103,16 +102,16 @@ class _Reader:
 
 
 def read_torch_file(path: Path) -> dict[str, StoredTensor]:
-    """Reads the names and shapes of a file of `torch.save`, its arrays only when they are asked for.
+    """Reads the names and shapes in a file of `torch.save`; arrays are read on demand.
 
     Args:
-        path: of a dictionary of tensors, such as `pytorch_model.bin`.
+        path: path of a file with a dictionary of tensors, such as `pytorch_model.bin`.
 
     Returns:
-        The tensors by name, in the file's order.
+        The tensors by name, in the order of the file.
 
     Raises:
-        ConversionError: for a damaged file, another format, or one that holds anything but tensors, which is named.
+        ConversionError: for a damaged file, another format, or contents other than tensors; the message names them.
     """
     with path.open("rb") as file:
         start = file.read(32)
@@ -122,7 +121,7 @@ def read_torch_file(path: Path) -> dict[str, StoredTensor]:
         return _read_legacy(path)
     kind = "a bare pickle" if start[:1] == b"\x80" else repr(start[:8])
     raise ConversionError(
-        f"{path}: must be a file of torch.save, a zip archive or of before torch 1.6. Received: {kind}"
+        f"{path}: must be a file of torch.save, either a zip archive or the format before torch 1.6. Received: {kind}"
     )
 
 
@@ -136,11 +135,11 @@ def _read_zip(path: Path) -> dict[str, StoredTensor]:
                 )
             packed = [name for name, info in members.items() if info.compress_type != zipfile.ZIP_STORED]
             if packed or "data.pkl" not in members:
-                found = f"compressed {packed[0]}" if packed else "no data.pkl"
-                raise ConversionError(f"{path}: must be a zip archive as torch.save writes it. Received: {found}")
+                reason = f"compressed {packed[0]}" if packed else "no data.pkl"
+                raise ConversionError(f"{path}: must be a zip archive written by torch.save. Received: {reason}")
             order = archive.read(members["byteorder"]) if "byteorder" in members else b"little"
             if order != b"little":
-                raise ConversionError(f"{path}: must have its bytes in little-endian order. Received: {order!r}")
+                raise ConversionError(f"{path}: bytes must be in little-endian order. Received: {order!r}")
             with archive.open(members["data.pkl"]) as file:
                 reader = _Reader(path)
                 content = reader.load(file)
@@ -149,7 +148,7 @@ def _read_zip(path: Path) -> dict[str, StoredTensor]:
     for key, storage in reader.storages.items():
         size = storage.elements * _DTYPES[storage.kind].itemsize
         stored = members[f"data/{key}"].file_size if f"data/{key}" in members else None
-        # Some versions pad the last storage; none writes less than it says.
+        # Some versions pad the last storage; no version writes fewer bytes than it declares.
         if stored is None or stored < size:
             raise ConversionError(f"{path}: storage data/{key} must have {size} bytes. Received: {stored}")
     return _tensors(content, path, lambda key: partial(_zip_bytes, path, members[f"data/{key}"].filename))
@@ -158,12 +157,12 @@ def _read_zip(path: Path) -> dict[str, StoredTensor]:
 def _zip_bytes(path: Path, member: str, first: int, count: int) -> bytes:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
-            # Only a member read from its start has its checksum looked at.
+            # The checksum is verified only if the member is read from its start.
             if first:
                 file.seek(first)
                 return file.read(count)
             content = file.read(count)
-            # The end of the member is where the checksum is compared.
+            # The checksum is compared at the end of the member.
             file.read(1)
             return content
     except (zipfile.BadZipFile, EOFError, OSError) as error:
@@ -179,16 +178,14 @@ def _read_legacy(path: Path) -> dict[str, StoredTensor]:
                 f"{path}: must be version {_VERSION} of the format. Received: {reprlib.repr(version)}"
             )
         if not isinstance(system, Mapping) or system.get("little_endian") is not True:
-            raise ConversionError(
-                f"{path}: must have its bytes in little-endian order. Received: {reprlib.repr(system)}"
-            )
+            raise ConversionError(f"{path}: bytes must be in little-endian order. Received: {reprlib.repr(system)}")
         reader = _Reader(path)
         content = reader.load(file)
         keys = _Reader(path).load(file)
         plain = isinstance(keys, list) and all(type(key) in (str, int) for key in keys)
         if not plain or set(map(str, keys)) != set(reader.storages):
             raise ConversionError(
-                f"{path}: the names of its storages must be those of its tensors. Received: {reprlib.repr(keys)}"
+                f"{path}: the listed storages must be those of its tensors. Received: {reprlib.repr(keys)}"
             )
         starts: dict[str, int] = {}
         for key in map(str, keys):
@@ -233,7 +230,7 @@ def _tensors(
 
 
 def _checked(name: str, view: _View, path: Path) -> _Storage:
-    """Returns the storage of a tensor that lies within it, each element once at most."""
+    """Returns the storage of a tensor. Raises ConversionError if the tensor exceeds its extent or size."""
     numbers = (view.offset, *view.size, *view.stride) if _is_shape(view.size) and _is_shape(view.stride) else (None,)
     storage = view.storage
     if type(storage) is _Storage and all(type(number) is int and number >= 0 for number in numbers):

@@ -1,4 +1,4 @@
-"""The files of weights in a directory of Hugging Face's: which there are, and the tensors in them."""
+"""Reads and writes the weight files of Hugging Face's directories."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ SAFETENSORS_NAME, TORCH_NAME = "model.safetensors", "pytorch_model.bin"
 _INDEX = ".index.json"
 # In the order in which transformers looks for them.
 NAMES = (SAFETENSORS_NAME, SAFETENSORS_NAME + _INDEX, TORCH_NAME, TORCH_NAME + _INDEX)
-# Weights that are not read here.
+# Weights in formats that are not supported.
 OTHER_NAMES = ("tf_model.h5", "flax_model.msgpack", "model.onnx", "adapter_model.safetensors", "adapter_model.bin")
 _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32"}
 _POINTER = b"version https://git-lfs"
 
 
 def read_weights(directory: Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of a directory by name, their arrays still on disk.
+    """Returns the tensors of a directory by name; their arrays are read on demand.
+
+    Args:
+        directory: directory of the checkpoint.
 
     Raises:
-        ConversionError: where there is no file of weights, a damaged one, or shards that contradict their index.
+        ConversionError: for missing or damaged weights, or shards that contradict their index.
     """
     name = next((name for name in NAMES if (directory / name).is_file()), None)
     if name is None:
-        there = [name for name in OTHER_NAMES if (directory / name).is_file()]
+        others = [name for name in OTHER_NAMES if (directory / name).is_file()]
         raise ConversionError(
-            f"{directory}: must hold one of {', '.join(NAMES)}. Received: {', '.join(there) or 'no file of weights'}"
+            f"{directory}: must hold one of {', '.join(NAMES)}. Received: {', '.join(others) or 'no file of weights'}"
         )
     return _read_shards(directory / name) if name.endswith(_INDEX) else _read_file(directory / name)
 
 
 def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Any, limit: int) -> None:
-    """Writes `model.safetensors`, or shards and their index where one file would be larger than `limit`.
+    """Writes `model.safetensors`, or shards and their index if one file would be larger than `limit`.
 
     Args:
-        sizes: bytes of every tensor by name, in the order to write.
-        directory: to write to.
+        sizes: size of each tensor in bytes by name, in the order to write.
+        directory: directory to write to.
         arrays: returns the C-contiguous array of a name.
-        limit: largest file, bytes; a larger tensor has a file of its own.
+        limit: maximum size of a file in bytes; a larger tensor gets its own file.
     """
     shards: list[list[str]] = [[]]
     filled = 0
@@ -66,7 +69,7 @@ def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Any, limit: 
         file = SAFETENSORS_NAME if len(shards) == 1 else f"{stem}-{number:05d}-of-{len(shards):05d}.safetensors"
         path = directory / file
         path.touch()
-        # The library writes files that their owner alone may read.
+        # The library creates files that only their owner may read.
         mode = path.stat().st_mode
         save_file({name: arrays(name) for name in names}, path, metadata={"format": "pt"})
         path.chmod(mode)
@@ -80,7 +83,7 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
     with path.open("rb") as file:
         if file.read(len(_POINTER)) == _POINTER:
             raise ConversionError(
-                f"{path}: must be the weights. Received: a pointer of Git LFS to them; `git lfs pull` gets the file"
+                f"{path}: must hold the weights. Received: a pointer of Git LFS. Run `git lfs pull` first."
             )
     if path.suffix == ".safetensors":
         return {tensor.name: tensor for tensor in _read_safetensors(path)}
@@ -94,26 +97,26 @@ def _read_shards(index: Path) -> dict[str, StoredTensor]:
         raise ConversionError(str(error)) from error
     if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()) or not places:
         raise ConversionError(f"{index}: `weight_map` must map names of tensors to files. Received: {places!r}")
-    found: dict[str, StoredTensor] = {}
+    all_tensors: dict[str, StoredTensor] = {}
     for name in sorted(set(places.values())):
         path = index.parent / name
         if Path(name).name != name or not path.is_file():
             raise ConversionError(f"{index}: `weight_map` must name files beside it. Received: {name!r}, no such file")
         tensors = _read_file(path)
-        twice = sorted(set(tensors) & set(found))
+        twice = sorted(set(tensors) & set(all_tensors))
         if twice:
-            other = found[twice[0]].file.name
-            raise ConversionError(f"{path}: tensor `{twice[0]}` must stand in one file. Received: also in {other}")
-        found |= tensors
+            other = all_tensors[twice[0]].file.name
+            raise ConversionError(f"{path}: tensor `{twice[0]}` must be in one file. Received: also in {other}")
+        all_tensors |= tensors
     faults = [
         f"`{name}` in {places.get(name, 'no file')} by the index, "
-        f"in {found[name].file.name if name in found else 'no file'} in truth"
-        for name in sorted(set(places) | set(found))
-        if name not in found or places.get(name) != found[name].file.name
+        f"in {all_tensors[name].file.name if name in all_tensors else 'no file'} in fact"
+        for name in sorted(set(places) | set(all_tensors))
+        if name not in all_tensors or places.get(name) != all_tensors[name].file.name
     ]
     if faults:
-        raise ConversionError(f"{index}: every tensor must stand where the index says. Received: {'; '.join(faults)}")
-    return {name: found[name] for name in places}
+        raise ConversionError(f"{index}: every tensor must be where the index says. Received: {'; '.join(faults)}")
+    return {name: all_tensors[name] for name in places}
 
 
 def _read_safetensors(path: Path) -> Iterator[StoredTensor]:
@@ -130,7 +133,7 @@ def _read_safetensors(path: Path) -> Iterator[StoredTensor]:
 
 def _array(path: Path, name: str) -> np.ndarray:
     try:
-        # Not mapped into memory: pages of the file would stay there as long as the array.
+        # Mapped memory would keep the pages of the file as long as the array exists.
         with safetensors.safe_open(path, framework="numpy", backend="pread") as file:
             array: np.ndarray = file.get_tensor(name)
     except (safetensors.SafetensorError, OSError) as error:

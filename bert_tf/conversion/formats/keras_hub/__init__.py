@@ -1,1 +1,1 @@
-"""Presets of keras-hub."""
+"""Reads and writes keras-hub presets."""

@@ -1,7 +1,7 @@
-"""Presets of keras-hub, and of keras-nlp as it was called, as a form of a checkpoint.
+"""Reads and writes keras-hub presets (formerly keras-nlp).
 
-Its BertBackbone leaves no choice of activation (the tanh form of gelu) and of epsilon, and its masked language model's
-head has others: gelu by erf and 1e-5.
+keras-hub's BertBackbone has a fixed activation (tanh-approximated gelu) and epsilon. Its masked language model's head
+has other values: exact gelu and 1e-5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 
 
 def recognizes(path: Path) -> bool:
-    """Returns whether `path` is a directory with a serialized Keras object and its weights."""
+    """Returns True if `path` is a directory with a serialized Keras object and its weights."""
     if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
         return False
     try:
@@ -38,10 +38,14 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset, its arrays only when they are asked for.
+    """Reads a preset; its arrays are read on demand.
+
+    Args:
+        path: directory of the preset.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where it is none, a damaged one, a quantized one, or one of another architecture.
+        ConversionError: for a directory that is not a preset, is damaged or quantized, or has another architecture.
     """
     _check_files(path)
     config = configs.read_backbone(path / configs.CONFIG_NAME)
@@ -85,10 +89,15 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Fills an empty directory with a preset; returns the heads that keras-hub has no class for.
+    """Writes a preset to an empty directory and returns the heads that keras-hub has no class for.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: empty directory to write to.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where the encoder is not one that keras-hub's BertBackbone can be.
+        ConversionError: if keras-hub's BertBackbone cannot represent the encoder.
     """
     _check_expressible(checkpoint)
     config, dtype = checkpoint.config, options.dtype or checkpoint.dtype
@@ -103,10 +112,10 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
         preprocessor = checkpoint.lowercase
     if heads.names():
         task = _written_task(checkpoint, heads)
-        given = None if preprocessor is None else configs.preprocessor_object(task.name, config, preprocessor)
-        if given:
-            save_json(given, directory / configs.PREPROCESSOR_NAME)
-        save_json(configs.task_object(task, config, dtype, given), directory / configs.TASK_NAME)
+        serialized = None if preprocessor is None else configs.preprocessor_object(task.name, config, preprocessor)
+        if serialized:
+            save_json(serialized, directory / configs.PREPROCESSOR_NAME)
+        save_json(configs.task_object(task, config, dtype, serialized), directory / configs.TASK_NAME)
         weights.write_task(checkpoint, heads, directory, dtype)
     labels = checkpoint.labels if heads.task else None
     remembered = Remembered(labels, checkpoint.step, config.initializer_range)
@@ -118,21 +127,21 @@ def _check_files(path: Path) -> None:
     adapters = sorted(file.name for file in path.glob("*.lora.h5"))
     if adapters:
         raise ConversionError(
-            f"{path}: LoRA adapters must be merged first: load them with keras-hub and save the preset. "
+            f"{path}: LoRA adapters must be merged first: load the preset with keras-hub and save it again. "
             f"Received: {', '.join(adapters)}"
         )
     if not (path / configs.CONFIG_NAME).is_file():
-        raise ConversionError(f"{path}: not a preset of keras-hub: `{configs.CONFIG_NAME}` is missing.")
+        raise ConversionError(f"{path}: must be a keras-hub preset: `{configs.CONFIG_NAME}` is missing.")
     if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
-        raise ConversionError(f"{path}: not a preset of keras-hub: `{weights.WEIGHTS_NAME}` is missing.")
-    # The program of this form opens the directory later and chooses among its files by rules of its own.
+        raise ConversionError(f"{path}: must be a keras-hub preset: `{weights.WEIGHTS_NAME}` is missing.")
+    # keras-hub opens the directory later and selects files by its own rules.
     weights.check_stored(sorted(path.glob("*.h5")))
 
 
 def _task(path: Path, config: BertConfig) -> Task | None:
     if not (path / configs.TASK_NAME).is_file():
         if (path / weights.TASK_WEIGHTS_NAME).is_file():
-            raise ConversionError(f"{path}: `{configs.TASK_NAME}` must say whose {weights.TASK_WEIGHTS_NAME} are.")
+            raise ConversionError(f"{path}: `{configs.TASK_NAME}` must name the class of {weights.TASK_WEIGHTS_NAME}.")
         return None
     task = configs.read_task(path / configs.TASK_NAME, config)
     if task.heads.names() and not (path / weights.TASK_WEIGHTS_NAME).is_file():
@@ -145,8 +154,8 @@ def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | N
     vocabulary = None
     if options.vocabulary or file.is_file():
         vocabulary = fitted(read_vocabulary(file), rows, file, padded=options.padded_vocabulary)
-    says = path / configs.TOKENIZER_NAME
-    lowercase = configs.read_tokenizer(says) if says.is_file() else None
+    tokenizer = path / configs.TOKENIZER_NAME
+    lowercase = configs.read_tokenizer(tokenizer) if tokenizer.is_file() else None
     if options.lowercase is not None:
         lowercase = options.lowercase
     return vocabulary, is_lowercase(vocabulary) if lowercase is None and vocabulary else lowercase
@@ -155,7 +164,7 @@ def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | N
 def _labels(remembered: Remembered, heads: Heads, path: Path) -> tuple[str, ...] | None:
     if remembered.labels and len(remembered.labels) != heads.num_labels:
         raise ConversionError(
-            f"{path / configs.METADATA_NAME}: `labels` must be as many as the classes, {heads.num_labels}. "
+            f"{path / configs.METADATA_NAME}: `labels` must have one entry per class, {heads.num_labels}. "
             f"Received: {len(remembered.labels)}"
         )
     return remembered.labels
@@ -176,11 +185,11 @@ def _check_expressible(checkpoint: Checkpoint) -> None:
     ]
     if config.attention_dropout not in (None, config.dropout):
         faults.append(
-            f"`attention_dropout` must be that of `dropout`, {config.dropout}. Received: {config.attention_dropout}"
+            f"`attention_dropout` must equal `dropout`, {config.dropout}. Received: {config.attention_dropout}"
         )
     if faults:
         raise ConversionError(
-            f"{checkpoint.path}: keras-hub's BertBackbone cannot be this encoder:\n  " + "\n  ".join(faults)
+            f"{checkpoint.path}: keras-hub's BertBackbone cannot represent this encoder:\n  " + "\n  ".join(faults)
         )
 
 
@@ -193,8 +202,8 @@ def _heads(checkpoint: Checkpoint) -> tuple[Heads, list[str]]:
         kept = Heads(masked_lm=True)
     elif heads.masked_lm:
         logger.warning(
-            "masked_lm: keras-hub's BertMaskedLM has a head with activation %s and epsilon %s, and this one has %s and "
-            "%s: it is left out.", configs.MLM_ACTIVATION, configs.MLM_EPSILON, *config.mlm_head
+            "masked_lm: the head is left out, because keras-hub's BertMaskedLM must have activation %s and epsilon %s. "
+            "Received: %s and %s", configs.MLM_ACTIVATION, configs.MLM_EPSILON, *config.mlm_head
         )  # fmt: skip
     return kept, [name for name in heads.names() if name not in kept.names()]
 

@@ -1,4 +1,4 @@
-"""The JSON files of keras-hub presets: classes and arguments of the encoder, its task and the tokenizer."""
+"""Reads and writes the JSON files of keras-hub presets: encoder, task and tokenizer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
 CONFIG_NAME, TASK_NAME, TOKENIZER_NAME = "config.json", "task.json", "tokenizer.json"
 PREPROCESSOR_NAME, METADATA_NAME = "preprocessor.json", "metadata.json"
-# What keras-hub's classes compute with and leave no choice in.
+# Fixed values of keras-hub's classes.
 ACTIVATION, EPSILON = "gelu_approximate", 1e-12
 MLM_ACTIVATION, MLM_EPSILON = "gelu", 1e-5
-# Under this name metadata.json, which keras-hub only writes, holds what keras-hub has no place for.
+# Key in metadata.json for values that keras-hub does not store. keras-hub writes the file but never reads it.
 _OURS = "bert_tf"
 _PACKAGES = ("keras_hub>", "keras_nlp>")
 _TASKS = {
@@ -26,7 +26,7 @@ _TASKS = {
     "BertTextEmbedder": Heads(),
 }
 _OBJECT_KEYS = {"module", "class_name", "config", "registered_name"}
-# Of older versions; they say nothing of the mathematics.
+# Keys of older versions, which do not affect the computation.
 _OLD_KEYS = {"assets", "weights", "build_config", "compile_config", "shared_object_id"}
 _REQUIRED = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim")
 _SIZES = (*_REQUIRED, "max_sequence_length", "num_segments")
@@ -37,7 +37,7 @@ _TASK_KEYS = {
     "BertClassifier": {"num_classes", "activation", "dropout"},
     "BertTextEmbedder": {"pooling_mode", "normalize"},
 }
-# Arguments of the tokenizer that must have this value, as BERT's has.
+# Arguments of the tokenizer that must have BERT's value.
 _TOKENIZER_FIXED = {
     "split": True,
     "split_on_cjk": True,
@@ -54,10 +54,10 @@ class Task:
     """A task on the encoder.
 
     Args:
-        name: of keras-hub's class.
-        heads: what it puts on the encoder.
-        dropout: rate before a classifier's head.
-        arguments: its own, all of them.
+        name: name of keras-hub's class.
+        heads: heads of the task.
+        dropout: dropout rate before a classifier's head.
+        arguments: all arguments of the class itself.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What metadata.json holds for us."""
+    """Values of this project in metadata.json."""
 
     labels: tuple[str, ...] | None = None
     step: int | None = None
@@ -78,8 +78,11 @@ class Remembered:
 def read_backbone(path: Path) -> BertConfig:
     """Returns the encoder's architecture.
 
+    Args:
+        path: path of config.json.
+
     Raises:
-        ConversionError: where it is another architecture, quantized, or has arguments that are not known.
+        ConversionError: for another architecture, a quantized model or unknown arguments.
     """
     return _backbone(_read(path), path)
 
@@ -87,30 +90,37 @@ def read_backbone(path: Path) -> BertConfig:
 def read_task(path: Path, config: BertConfig) -> Task:
     """Returns the task of a preset whose encoder is `config`.
 
+    Args:
+        path: path of task.json.
+        config: architecture of the encoder.
+
     Raises:
-        ConversionError: for a task of another architecture, arguments that are not known, or another encoder.
+        ConversionError: for a task of another architecture, unknown arguments or another encoder.
     """
     mapping = _read(path)
     name, arguments = _object(mapping, tuple(_TASKS), path)
     rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
     if not isinstance(rest.get("backbone"), dict) or _backbone(rest["backbone"], path) != config:
-        raise ConversionError(f"{path}: `backbone` must be that of {CONFIG_NAME}. Received: {rest.get('backbone')!r}")
+        raise ConversionError(f"{path}: `backbone` must equal {CONFIG_NAME}. Received: {rest.get('backbone')!r}")
     heads = _TASKS[name]
     if heads.task:
         activation = rest.get("activation", "linear")
         if activation not in ("linear", "softmax", None):
             raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
         heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
-    own = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
+    task_arguments = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
     rate = rest.get("dropout") if heads.task else None
-    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), own)
+    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), task_arguments)
 
 
 def read_tokenizer(path: Path) -> bool:
-    """Returns whether the tokenizer lower-cases text.
+    """Returns True if the tokenizer lower-cases text.
+
+    Args:
+        path: path of tokenizer.json.
 
     Raises:
-        ConversionError: where it cuts text otherwise than BERT does.
+        ConversionError: if the tokenizer splits text differently from BERT.
     """
     _, arguments = _object(_read(path), ("BertTokenizer",), path)
     rest = _known(arguments, _TOKENIZER_KEYS, path)
@@ -120,14 +130,15 @@ def read_tokenizer(path: Path) -> bool:
     lowercase = rest.get("lowercase", False)
     if not isinstance(lowercase, bool):
         raise ConversionError(f"{path}: `lowercase` must be true or false. Received: {lowercase!r}")
-    # Lower-casing without it is what keras-hub's own presets of the original's models have, and not what those do.
+    # keras-hub's presets of the original's models lower-case text without stripping accents. The original does both, so
+    # that combination is accepted.
     if rest.get("strip_accents") and not lowercase:
-        raise ConversionError(f"{path}: `strip_accents` must be false in cased text. Received: true")
+        raise ConversionError(f"{path}: `strip_accents` must be false if `lowercase` is false. Received: true")
     return lowercase
 
 
 def read_metadata(path: Path) -> tuple[Remembered, dict[str, Any]]:
-    """Returns what we wrote into metadata.json, and the versions that wrote the preset."""
+    """Returns this project's values in metadata.json, and the versions that wrote the preset."""
     if not path.is_file():
         return Remembered(), {}
     mapping = _read(path)
@@ -139,14 +150,14 @@ def read_metadata(path: Path) -> tuple[Remembered, dict[str, Any]]:
 
 
 def backbone_object(config: BertConfig, dtype: str) -> dict[str, Any]:
-    """Returns config.json of a BertBackbone."""
+    """Returns the content of config.json for a BertBackbone."""
     arguments = {name: getattr(config, name) for name in _SIZES} | {"dropout": config.dropout}
     base = {"name": "bert_backbone", "trainable": True, "dtype": _policy(dtype)}
     return _serialized("models.bert.bert_backbone", "BertBackbone", base | arguments)
 
 
 def tokenizer_object(lowercase: bool) -> dict[str, Any]:
-    """Returns tokenizer.json of a BertTokenizer; the vocabulary is a file of its own."""
+    """Returns the content of tokenizer.json for a BertTokenizer; the vocabulary is a separate file."""
     arguments = {
         "name": "bert_tokenizer",
         "trainable": True,
@@ -163,7 +174,7 @@ def tokenizer_object(lowercase: bool) -> dict[str, Any]:
 
 
 def preprocessor_object(task: str, config: BertConfig, lowercase: bool) -> dict[str, Any]:
-    """Returns preprocessor.json of a task, which cuts text to all positions that there are."""
+    """Returns the content of preprocessor.json for a task; text is truncated to the number of positions."""
     name = {"BertMaskedLM": "BertMaskedLMPreprocessor"}.get(task, "BertTextClassifierPreprocessor")
     module = {"BertMaskedLM": "bert_masked_lm_preprocessor"}.get(task, "bert_text_classifier_preprocessor")
     arguments: dict[str, Any] = {
@@ -179,14 +190,14 @@ def preprocessor_object(task: str, config: BertConfig, lowercase: bool) -> dict[
 
 
 def task_object(task: Task, config: BertConfig, dtype: str, preprocessor: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns task.json."""
+    """Returns the content of task.json."""
     module = {"BertMaskedLM": "bert_masked_lm", "BertTextClassifier": "bert_text_classifier"}[task.name]
     arguments = {"backbone": backbone_object(config, dtype), "preprocessor": preprocessor, "name": module}
     return _serialized(f"models.bert.{module}", task.name, arguments | dict(task.arguments))
 
 
 def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
-    """Returns metadata.json."""
+    """Returns the content of metadata.json."""
     import keras
 
     ours = {
@@ -214,7 +225,7 @@ def _object(mapping: Mapping[str, Any], names: tuple[str, ...], path: Path) -> t
     name, registered = mapping.get("class_name"), mapping.get("registered_name")
     if name not in names or registered not in (None, *(f"{package}{name}" for package in _PACKAGES)):
         raise ConversionError(
-            f"{path}: must be a {' or '.join(names)} of keras-hub; others are other architectures. "
+            f"{path}: must be a {' or '.join(names)} of keras-hub, not another architecture. "
             f"Received: {registered or name}"
         )
     arguments = mapping.get("config")
@@ -237,7 +248,7 @@ def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
     values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
     missing = [key for key in _REQUIRED if key not in values]
     if missing:
-        raise ConversionError(f"{path}: `config` lacks {', '.join(missing)}")
+        raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
     try:
         return from_dict(
             BertConfig, values | {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}, f"{path}: `config`"

@@ -1,7 +1,7 @@
-"""The weight files of keras-hub presets: where Keras puts each variable of its BERT.
+"""Reads and writes the weight files of keras-hub presets.
 
-Keras names a layer by its class in snake case, numbered where there are several, and its variables by their order.
-Heads project from H to N heads of width D and back, so their kernels are (H, N, D) and (N, D, H) there.
+Keras names a layer by its class in snake case, numbered if there are several, and its variables by their order.
+Attention projects from H to N heads of width D and back, so kernels are (H, N, D) and (N, D, H) in these files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bert_tf.models.weight_file import StoredArray, read_array, stored_arrays
 
 WEIGHTS_NAME, INDEX_NAME, TASK_WEIGHTS_NAME = "model.weights.h5", "model.weights.json", "task.weights.h5"
 OPTIMIZER = "optimizer/"
-# The one task head that keras-hub's BERT has, as the original names it.
+# The only task head of keras-hub's BERT, by the original's name.
 _CLASSIFIER = TASK_PREFIXES["sequence_classification"]
 _BACKBONE = {
     WORD_EMBEDDINGS: "layers/reversible_embedding",
@@ -69,12 +69,12 @@ class _Stored:
 
 
 def is_of_task(name: str) -> bool:
-    """Returns whether keras-hub keeps the tensor of this name in the file of the task."""
+    """Returns True if keras-hub stores the tensor of this name in the file of the task."""
     return not name.startswith("bert/")
 
 
 def group_of(name: str) -> tuple[str, str]:
-    """Returns the group that holds a tensor of the original's name, and its key there."""
+    """Returns the group of a tensor of the original's name, and its key in the group."""
     owner, _, kind = name.rpartition("/")
     key = "1" if kind in _SECOND and name != MLM_BIAS else "0"
     groups = _TASK if is_of_task(name) else _BACKBONE
@@ -86,7 +86,7 @@ def group_of(name: str) -> tuple[str, str]:
 
 
 def stored_shape(name: str, shape: tuple[int, ...], heads: int) -> tuple[int, ...]:
-    """Returns the shape there of a tensor whose shape is `shape` in the original's layout."""
+    """Returns the shape in keras-hub's files of a tensor whose shape in the original's layout is `shape`."""
     if "/attention/self/" in name:
         return (*shape[:-1], heads, shape[-1] // heads)
     if name.endswith("/attention/output/dense/kernel"):
@@ -95,10 +95,13 @@ def stored_shape(name: str, shape: tuple[int, ...], heads: int) -> tuple[int, ..
 
 
 def backbone_files(directory: Path) -> list[Path]:
-    """Returns the files that hold the encoder's weights: one, or those that an index names.
+    """Returns the files of the encoder's weights: one file, or all files of an index.
+
+    Args:
+        directory: directory of the preset.
 
     Raises:
-        ConversionError: for an index that is unreadable or names files elsewhere or missing ones.
+        ConversionError: if the index is unreadable, or names files that are missing or in another directory.
     """
     if (directory / WEIGHTS_NAME).is_file():
         return [directory / WEIGHTS_NAME]
@@ -119,16 +122,16 @@ def backbone_files(directory: Path) -> list[Path]:
 def read_tensors(
     files: Iterable[Path], config: BertConfig, heads: Heads, *, of_task: bool
 ) -> tuple[dict[str, Tensor], str]:
-    """Returns tensors by the original's names, arrays still on disk, and the number format of most of them.
+    """Returns tensors by the original's names, and the dtype of most of them; arrays are read on demand.
 
     Args:
-        files: all those of the encoder, or that of the task.
-        config: of the encoder.
-        heads: of the task.
-        of_task: whether the files are the task's.
+        files: all files of the encoder, or the file of the task.
+        config: architecture of the encoder.
+        heads: heads of the task.
+        of_task: whether the files are those of the task.
 
     Raises:
-        ConversionError: for a file that is unreadable, or holds a weight twice, elsewhere or quantized.
+        ConversionError: for an unreadable file, or a weight that is duplicated, external or quantized.
     """
     shapes = expected_shapes(config, heads)
     names = {_normalized("/".join(group_of(name))): name for name in shapes if is_of_task(name) == of_task}
@@ -137,21 +140,21 @@ def read_tensors(
         name = names.get(_normalized(stored.key))
         if stored.dtype not in DTYPES:
             raise ConversionError(
-                f"{stored.file}: `{stored.key}` must be of {', '.join(DTYPES)}; quantized weights cannot be read. "
+                f"{stored.file}: `{stored.key}` must have dtype {', '.join(DTYPES)}; quantized weights cannot be read. "
                 f"Received: {stored.dtype}"
             )
         shape = stored.shape
         if name and shape == stored_shape(name, shapes[name], config.num_heads):
             shape = shapes[name]
         if (name or stored.key) in tensors:
-            raise ConversionError(f"{stored.file}: `{stored.key}` must be there once. Received: it is in two files")
+            raise ConversionError(f"{stored.file}: `{stored.key}` must occur once. Received: it is in two files")
         tensors[name or stored.key] = Tensor(stored.key, shape, _reader(stored, name or "", shape))
         dtypes.append(stored.dtype)
     return tensors, max(dtypes, key=dtypes.count, default=DTYPES[0])
 
 
 def optimizer_state(path: Path) -> tuple[list[str], int | None]:
-    """Returns what a file holds of an optimizer, by name, and the number of steps that it has made."""
+    """Returns the names of the optimizer's variables in a file, and its number of steps."""
     names, step = [], None
     for stored in _stored([path], optimizer=True):
         names.append(stored.key)
@@ -164,10 +167,10 @@ def write_backbone(checkpoint: Checkpoint, directory: Path, dtype: str, shard_by
     """Writes the encoder's weights, one array in memory at a time.
 
     Args:
-        checkpoint: with a pooler.
-        directory: to write to.
-        dtype: one of `checkpoint.DTYPES`.
-        shard_bytes: largest file, if no single weight is larger.
+        checkpoint: checkpoint with a pooler.
+        directory: directory to write to.
+        dtype: dtype to write, one of `checkpoint.DTYPES`.
+        shard_bytes: maximum size of a file in bytes, unless a single weight is larger.
     """
     groups = _groups(checkpoint.config, Heads(), of_task=False)
     width = np.dtype(_numpy(dtype)).itemsize
@@ -192,7 +195,7 @@ def write_backbone(checkpoint: Checkpoint, directory: Path, dtype: str, shard_by
 
 
 def write_task(checkpoint: Checkpoint, heads: Heads, directory: Path, dtype: str) -> None:
-    """Writes the weights of `heads`, some of the checkpoint's own."""
+    """Writes the weights of `heads`, which are some of the checkpoint's heads."""
     _write(directory / TASK_WEIGHTS_NAME, checkpoint, _groups(checkpoint.config, heads, of_task=True), dtype)
 
 
@@ -217,13 +220,13 @@ def _write(path: Path, checkpoint: Checkpoint, groups: Mapping[str, list[str]], 
 
 
 def _normalized(key: str) -> str:
-    # Keras 2 called the layers otherwise, and both have changed which parts are private.
+    # Keras 2 used other names for the layers, and private parts differ between versions.
     parts = key.replace("_layer_checkpoint_dependencies", "layers").split("/")
     return "/".join(part.removeprefix("_") for part in parts)
 
 
 def check_stored(files: Iterable[Path]) -> None:
-    """Raises ConversionError where a file of weights refers to another one, which keras-hub would read with it."""
+    """Raises ConversionError if a file of weights links to another file, which keras-hub would read."""
     for path in files:
         _arrays(path)
 
@@ -257,10 +260,10 @@ def _array(stored: _Stored) -> np.ndarray:
         raise ConversionError(str(error)) from error
     if stored.dtype != "bfloat16":
         return array
-    # HDF5 has no such number format: these are two bytes of no meaning to it.
+    # HDF5 has no bfloat16; it stores the values as two opaque bytes.
     if array.dtype.itemsize != 2:
         raise ConversionError(
-            f"{stored.file}: weight `{stored.key}` must have 2 bytes a number, as bfloat16 has. "
+            f"{stored.file}: weight `{stored.key}` must have 2 bytes per number for bfloat16. "
             f"Received: {array.dtype.itemsize}"
         )
     return array.view(ml_dtypes.bfloat16)

@@ -1,1 +1,1 @@
-"""Checkpoints of the TensorFlow Model Garden."""
+"""Reads and writes checkpoints of the TensorFlow Model Garden."""

@@ -1,10 +1,12 @@
-"""Checkpoints of TensorFlow 2 by the Model Garden (tf-models-official).
+"""Reads and writes TensorFlow 2 checkpoints of the Model Garden (tf-models-official).
 
-Read are those of its `BertEncoder` and `BertEncoderV2`, alone or in one of its models, under whatever name: the objects
-are told by what they hold. Written is a `bert_model.ckpt` that `tf.train.Checkpoint(encoder=...)` reads into either
-encoder, and `tf.train.Checkpoint(model=...)` too: into the encoder, or with heads of pre-training into
-`BertPretrainerV2` as well, or with the head of a task into `BertClassifier`, `BertTokenClassifier` or
-`BertSpanLabeler`, `assert_existing_objects_matched()` holding. `bert_config.json` and `vocab.txt` stand beside.
+Reads checkpoints of its `BertEncoder` and `BertEncoderV2`, alone or in one of its models. Objects are recognized by
+their contents, whatever their name.
+
+Writes a `bert_model.ckpt` that `tf.train.Checkpoint(encoder=...)` reads into either encoder, and
+`tf.train.Checkpoint(model=...)` into the encoder, into `BertPretrainerV2` if there are heads of pre-training, or into
+`BertClassifier`, `BertTokenClassifier` or `BertSpanLabeler` if there is the head of a task.
+`assert_existing_objects_matched()` holds for all of them. `bert_config.json` and `vocab.txt` are written beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from bert_tf.conversion.formats.tf_checkpoint import (
 from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import ConversionError, Tensor, check_tensors, expected_shapes, heads_among
 
-# What training keeps beside a model.
+# Variables of training, which are not part of a model.
 _TRAINING = re.compile(
     r"(.*/)?(optimizer|metrics|train_loss|keras_api)/.*|.*\.OPTIMIZER_SLOT.*|(save_counter|global_step)/.*"
 )
@@ -39,35 +41,39 @@ _SHOWN = 8
 
 
 def recognizes(path: Path) -> bool:
-    """Returns whether `path` is a checkpoint of TensorFlow that keeps its tensors by object."""
+    """Returns True if `path` is a TensorFlow checkpoint that stores its tensors by object."""
     prefix = find_prefix(path)
     return prefix is not None and is_object_based(prefix) is True
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a checkpoint of the Model Garden, its arrays only when they are asked for.
+    """Reads a checkpoint of the Model Garden; its arrays are read on demand.
 
-    A head that has a pooler of its own, as `ClassificationHead` does, was trained with that one: it stands for the
-    encoder's, which is left out.
+    A head with a pooler of its own, such as `ClassificationHead`, was trained with that pooler. It replaces the
+    encoder's pooler, which is left out.
+
+    Args:
+        path: prefix, one of its files, or a directory.
+        options: settings of the conversion.
 
     Raises:
-        ConversionError: where it is none, a damaged one, or one of another architecture.
+        ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
     """
     prefix = needed_prefix(path)
     files = TensorFiles(prefix)
     if OBJECT_GRAPH not in files:
-        raise ConversionError(f"{prefix}: keeps its tensors by name, which is the form `google_tf1`.")
-    found = find_tensors(read_graph(files))
-    if found is None:
+        raise ConversionError(f"{prefix}: stores its tensors by name, which is the format `google_tf1`.")
+    locations = find_tensors(read_graph(files))
+    if locations is None:
         raise ConversionError(
             f"{prefix}: must hold a BertEncoder of the Model Garden. Received: {_listed(list(files.shapes))}"
         )
     config, beside = read_config(prefix.parent / CONFIG_NAME)
-    left_out = _left_out(files, found)
-    kept = {name: _tensor(files, name, key) for name, key in found.keys.items()}
+    left_out = _left_out(files, locations)
+    kept = {name: _tensor(files, name, key) for name, key in locations.keys.items()}
     heads = heads_among(kept, lambda name: kept[name].shape)
     expected = expected_shapes(config, heads)
-    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in found.keys.items()}
+    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in locations.keys.items()}
     check_tensors(tensors, config, heads, prefix)
     vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
     step = next((int(files.array(key)) for key in _STEPS if key in files), None)
@@ -79,7 +85,7 @@ def read(path: Path, options: Options) -> Checkpoint:
         tensors={name: tensors[name] for name in expected},
         vocabulary=vocabulary,
         lowercase=casing(prefix.parent, vocabulary, beside, options),
-        dtype=files.dtype(found.keys.values()),
+        dtype=files.dtype(locations.keys.values()),
         step=step,
         left_out=left_out,
         info=remembered(beside),
@@ -87,14 +93,19 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Fills an empty directory as the releases are.
+    """Writes a checkpoint in the layout of the releases to an empty directory.
+
+    Args:
+        checkpoint: checkpoint to write.
+        directory: empty directory to write to.
+        options: settings of the conversion.
 
     Returns:
-        The heads that no model of the Model Garden has: of multiple choice, and of next sentence prediction where
-        there is none of a masked language model or one of a task.
+        The heads that no model of the Model Garden has: multiple choice, and next sentence prediction without a masked
+        language model or with a task.
 
     Raises:
-        ConversionError: where its encoder cannot express this one; the message says what.
+        ConversionError: if the Model Garden's encoder cannot represent the encoder; the message names the field.
     """
     write_release(checkpoint, directory, options)
     with tf.device("CPU:0"):
@@ -113,7 +124,7 @@ def _left_out(files: TensorFiles, found: Found) -> tuple[str, ...]:
     left_out = tuple(key for key in rest if _TRAINING.fullmatch(key) or key in found.replaced)
     unknown = [key for key in rest if key not in left_out]
     if unknown:
-        raise ConversionError(f"{files.prefix}: holds tensors that no such model has: {_listed(unknown)}")
+        raise ConversionError(f"{files.prefix}: must hold only tensors of a known model. Received: {_listed(unknown)}")
     return left_out
 
 

@@ -1,4 +1,4 @@
-"""The objects of a checkpoint that TensorFlow 2 wrote: which holds which, under what name, and what they keep."""
+"""Reads and writes the object graph of TensorFlow 2 checkpoints."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _VALUE = "VARIABLE_VALUE"
 
 @dataclass(eq=False)
 class Node:
-    """One object.
+    """An object of a checkpoint.
 
     Args:
-        children: objects that it holds, by name; the same object may have several names and holders.
-        key: of the tensor that it keeps; None where it is no variable.
-        variable: the variable's own name; empty where it is none.
+        children: objects held by this one, by name; an object may have several names and parents.
+        key: key of its tensor; None if it is not a variable.
+        variable: name of the variable; empty if it is not a variable.
     """
 
     children: dict[str, Node] = field(default_factory=dict)
@@ -32,18 +32,18 @@ class Node:
     variable: str = ""
 
     def at(self, path: str) -> Node | None:
-        """Returns the object at the end of names joined by `.`, None where there is none."""
-        found: Node | None = self
+        """Returns the object at a path of names joined by `.`; None if there is none."""
+        node: Node | None = self
         for name in path.split("."):
-            found = found.children.get(name) if found is not None else None
-        return found
+            node = node.children.get(name) if node is not None else None
+        return node
 
     def variables(self) -> list[Node]:
-        """Returns the variables that it holds itself, each once."""
+        """Returns the distinct variables among its children."""
         return list(dict.fromkeys(child for child in self.children.values() if child.key))
 
     def below(self) -> Iterator[Node]:
-        """Yields this object and all that can be reached from it, nearest first."""
+        """Yields this object and all objects reachable from it, nearest first."""
         seen, waiting = {self}, [self]
         for node in waiting:
             yield node
@@ -53,12 +53,12 @@ class Node:
 
 
 def read_graph(files: TensorFiles) -> Node:
-    """Returns the object that a checkpoint was written from. Raises ConversionError where it cannot be read."""
+    """Returns the root object of a checkpoint. Raises ConversionError if the object graph cannot be read."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     try:
         graph.ParseFromString(files.array(OBJECT_GRAPH))
     except (DecodeError, TypeError) as error:
-        raise ConversionError(f"{files.prefix}: its objects cannot be read: {error}") from error
+        raise ConversionError(f"{files.prefix}: the object graph cannot be read: {error}") from error
     nodes = [Node() for _ in graph.nodes]
     for node, kept in zip(nodes, graph.nodes, strict=True):
         node.children = {child.local_name: nodes[child.node_id] for child in kept.children}
@@ -66,19 +66,19 @@ def read_graph(files: TensorFiles) -> Node:
             if attribute.name == _VALUE and attribute.checkpoint_key in files:
                 node.key, node.variable = attribute.checkpoint_key, attribute.full_name
     if not nodes:
-        raise ConversionError(f"{files.prefix}: must hold objects. Received: none")
+        raise ConversionError(f"{files.prefix}: the object graph must hold objects. Received: none")
     return nodes[0]
 
 
 def holder(**children: Any) -> tf.Module:
-    """Returns an object that holds others by name, `None` left out."""
-    made = tf.Module()
+    """Returns an object that holds `children` by name; those that are None are left out."""
+    module = tf.Module()
     for name, child in children.items():
         if child is not None:
-            setattr(made, name, child)
-    return made
+            setattr(module, name, child)
+    return module
 
 
 def write_objects(prefix: Path, children: dict[str, Any]) -> None:
-    """Writes a checkpoint of the objects that `children` names."""
+    """Writes a checkpoint of the objects in `children`."""
     tf.train.Checkpoint(**children).write(str(prefix))

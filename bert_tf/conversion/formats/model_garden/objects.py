@@ -1,6 +1,6 @@
-"""Where the Model Garden's objects keep the tensors of BERT, to be found and to be built.
+"""Finds and builds the objects that hold BERT's tensors in the Model Garden's checkpoints.
 
-Heads project from H to N heads of width D and back, so their kernels are (H, N, D) and (N, D, H) here.
+Attention projects from H to N heads of width D and back, so kernels are (H, N, D) and (N, D, H) in these objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.formats.model_garden.object_graph import Node, holder
 from bert_tf.conversion.tensors import MLM_BIAS, TASK_PREFIXES, WORD_EMBEDDINGS
 
-# By the original's name; of several the first that is there. The first places are the ones written.
+# Paths by the original's name. The first one that exists is read, and the first one is written.
 _EMBEDDINGS = {
     WORD_EMBEDDINGS: "_embedding_layer",
     "bert/embeddings/token_type_embeddings": "_type_embedding_layer",
@@ -38,7 +38,7 @@ _TRANSFORM = {
 }
 _KINDS = ("kernel", "bias", "gamma", "beta")
 _NUMBERED = "layer_with_weights-"
-# The names under which models hold the head of a task.
+# Names of the head of each task in the models.
 _TASKS = {
     "sequence_classification": "classifier",
     "token_classification": "classifier",
@@ -49,11 +49,11 @@ _NEXT_SENTENCE, _NEXT_SENTENCE_POOLER = "cls/seq_relationship/", "next_sentence.
 
 @dataclass(frozen=True)
 class Found:
-    """Where tensors are.
+    """Locations of the tensors.
 
     Args:
-        keys: of tensors by the original's names.
-        replaced: keys of the encoder's pooler, where a head's own stands for it.
+        keys: keys of the tensors by the original's names.
+        replaced: keys of the encoder's pooler if a head's own pooler replaces it.
     """
 
     keys: dict[str, str]
@@ -67,7 +67,7 @@ class _Layout:
 
 
 def find_tensors(root: Node) -> Found | None:
-    """Returns where the tensors of an encoder and its heads are; None where there is not one encoder."""
+    """Returns the locations of an encoder's and its heads' tensors; None if there is not exactly one encoder."""
     encoders = [layout for node in root.below() if (layout := _encoder_layout(node))]
     if len({layout.blocks[0] for layout in encoders}) != 1:
         return None
@@ -78,13 +78,13 @@ def find_tensors(root: Node) -> Found | None:
     keys |= _masked_lm_keys(owned.get("masked_lm"))
     scores, pooler = _scores(owned)
     keys |= scores
-    own = dict(_kinds("bert/pooler/dense", pooler)) if pooler else {}
-    replaced = tuple(keys[name] for name in own if name in keys and keys[name] != own[name])
-    return Found(keys | own, replaced)
+    pooler_keys = dict(_kinds("bert/pooler/dense", pooler)) if pooler else {}
+    replaced = tuple(keys[name] for name in pooler_keys if name in keys and keys[name] != pooler_keys[name])
+    return Found(keys | pooler_keys, replaced)
 
 
 def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
-    """Returns what a checkpoint of the Model Garden holds, by name, and the heads that have no place in it."""
+    """Returns the objects of a Model Garden checkpoint by name, and the heads that it does not support."""
     build, heads = _Build(checkpoint), checkpoint.heads
     parts = build.encoder()
     encoder = holder(**parts)
@@ -93,7 +93,7 @@ def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
     if heads.masked_lm:
         objects["masked_lm"] = build.masked_lm(encoder)
     if with_next_sentence:
-        # A pooler of the head's own: an object that two others share is restored into one of them only.
+        # The head gets a pooler of its own: an object shared by two others is restored into only one of them.
         head = holder(dense=build.dense("bert/pooler/dense"), out_proj=build.scores(_NEXT_SENTENCE))
         objects[_NEXT_SENTENCE_POOLER] = head.dense
     if heads.task in _TASKS:
@@ -114,7 +114,7 @@ class _Build:
         self._by_head = (config.num_heads, config.hidden_dim // config.num_heads)
 
     def encoder(self) -> dict[str, Any]:
-        """Returns an encoder's objects, first by their places in the functional model, whose names keys then have."""
+        """Returns an encoder's objects; their places in the functional model come first, since keys use those names."""
         places = {place: holder(embeddings=self._variable(name)) for name, place in _EMBEDDINGS.items()}
         places[_NORMALIZATION] = self._normalization("bert/embeddings/LayerNorm")
         blocks = [self._block(f"bert/encoder/layer_{number}") for number in range(self._checkpoint.config.num_layers)]
@@ -135,7 +135,7 @@ class _Build:
         )
 
     def task(self, encoder: tf.Module, task: str) -> dict[str, Any]:
-        """Returns the objects of the model of a task."""
+        """Returns the objects of a task's model."""
         scores = self.scores(TASK_PREFIXES[task])
         heads = {
             "sequence_classification": lambda: holder(out_proj=scores),
@@ -177,13 +177,13 @@ class _Build:
 
 
 def _encoder_layout(node: Node) -> _Layout | None:
-    """Returns an encoder's objects by the names of `BertEncoderV2`; None where it is none."""
+    """Returns an encoder's objects by the names of `BertEncoderV2`; None if the node is not an encoder."""
     layers = node.at(_LAYERS)
     names = (*_EMBEDDINGS.values(), _NORMALIZATION, _POOLER)
     if layers is not None and layers.children and all(name in node.children for name in names):
         blocks = [layers.children[number] for number in sorted(layers.children, key=int)]
         return _Layout({name: node.children[name] for name in names}, blocks)
-    # Older encoders have no names for these but their places in the functional model.
+    # Older encoders name these objects only by their places in the functional model.
     numbered = [child for _, child in sorted(_numbered(node).items())]
     blocks = [child for child in numbered if "_attention_layer" in child.children]
     if not blocks or numbered[4:-1] != blocks:
@@ -193,8 +193,10 @@ def _encoder_layout(node: Node) -> _Layout | None:
 
 
 def _numbered(node: Node) -> dict[int, Node]:
-    found = {name.removeprefix(_NUMBERED): child for name, child in node.children.items() if name.startswith(_NUMBERED)}
-    return {int(number): child for number, child in found.items()}
+    numbered = {
+        name.removeprefix(_NUMBERED): child for name, child in node.children.items() if name.startswith(_NUMBERED)
+    }
+    return {int(number): child for number, child in numbered.items()}
 
 
 def _encoder_keys(layout: _Layout) -> Iterator[tuple[str, str]]:
@@ -206,8 +208,8 @@ def _encoder_keys(layout: _Layout) -> Iterator[tuple[str, str]]:
     yield from _kinds("bert/pooler/dense", layout.places[_POOLER])
     for number, block in enumerate(layout.blocks):
         for name, places in _BLOCK.items():
-            found = next((node for place in places if (node := block.at(place))), None)
-            yield from _kinds(f"bert/encoder/layer_{number}/{name}", found)
+            part = next((node for place in places if (node := block.at(place))), None)
+            yield from _kinds(f"bert/encoder/layer_{number}/{name}", part)
 
 
 def _masked_lm_keys(node: Node | None) -> dict[str, str]:
@@ -220,7 +222,7 @@ def _masked_lm_keys(node: Node | None) -> dict[str, str]:
 
 
 def _scores(owned: dict[str, Node]) -> tuple[dict[str, str], Node | None]:
-    """Returns the tensors of heads of whole texts and of tasks, and the pooler of such a head's own."""
+    """Returns the tensors of sentence-level and task heads, and the head's own pooler if it has one."""
     heads = list(owned["classification_heads"].children.values()) if "classification_heads" in owned else []
     if len(heads) == 1 and _is_next_sentence(heads[0], owned):
         return dict(_outputs(_NEXT_SENTENCE, heads[0].at("out_proj"))), heads[0].at("dense")

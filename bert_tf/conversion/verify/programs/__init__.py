@@ -1,1 +1,1 @@
-"""Programs that open a checkpoint as the users of its form do; each runs on its own, in its peer's environment."""
+"""Programs that open a checkpoint with the library of its format; each runs in an environment of its own."""

@@ -1,9 +1,9 @@
-"""Answers of the original's own code to fixed inputs, from a checkout of google-research/bert.
+"""Computes outputs with the original's own code, from a checkout of google-research/bert.
 
     python google_tf1.py CHECKOUT CHECKPOINT INPUTS.npz OUTPUTS.npz
 
-The checkout runs as it is, in TensorFlow 1's mode; what TensorFlow has dropped since and its graph needs, stands here.
-Every variable must come from the checkpoint. Only a pooler may be absent, whole, whose output is then not given.
+The checkout runs unchanged in TensorFlow 1 mode. This module replaces the functions that TensorFlow has since removed.
+Every variable must come from the checkpoint. Only a whole pooler may be missing; its output is then omitted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import tensorflow.compat.v1 as tf
 
 _EPSILON = 1e-12
 _POOLER = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
-# Heads that the original has no program for, by the names that ours are written with.
+# Heads that the original has no program for, by name prefix.
 _OTHER_TASKS = {"cls/token/": "token", "cls/choice/": "choice"}
 
 
 def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope=None):
-    """Does what `tf.contrib.layers.layer_norm` did over the last axis."""
+    """Replaces `tf.contrib.layers.layer_norm` for the last axis."""
     if (begin_norm_axis, begin_params_axis) != (-1, -1):
-        raise ValueError(f"normalizes the last axis only. Received: {begin_norm_axis} and {begin_params_axis}")
+        raise ValueError(f"the axes must be -1 and -1. Received: {begin_norm_axis} and {begin_params_axis}")
     with tf.variable_scope(scope, default_name="LayerNorm"):
         beta = tf.get_variable("beta", [inputs.shape[-1]], initializer=tf.zeros_initializer())
         gamma = tf.get_variable("gamma", [inputs.shape[-1]], initializer=tf.ones_initializer())
@@ -37,7 +37,7 @@ def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope=None):
 
 
 def dense(inputs, units, activation=None, kernel_initializer=None, name=None):
-    """Does what `tf.layers.dense` did for inputs of two axes."""
+    """Replaces `tf.layers.dense` for inputs of two axes."""
     with tf.variable_scope(name, default_name="dense"):
         kernel = tf.get_variable("kernel", [inputs.shape[-1], units], initializer=kernel_initializer)
         bias = tf.get_variable("bias", [units], initializer=tf.zeros_initializer())
@@ -46,14 +46,14 @@ def dense(inputs, units, activation=None, kernel_initializer=None, name=None):
 
 
 def original_module(name: str) -> Any:
-    """Imports a module of the checkout; each of its programs defines flags, many of the same name."""
+    """Imports a module of the checkout; its flags are removed first, since the programs share flag names."""
     for flag in list(tf.flags.FLAGS):
         delattr(tf.flags.FLAGS, flag)
     return importlib.import_module(name)
 
 
 class Graph:
-    """One graph of the original's, its inputs and the checkpoint that it starts from."""
+    """A graph of the original, its inputs and its initial checkpoint."""
 
     def __init__(self, checkpoint: str, inputs: dict[str, np.ndarray]) -> None:
         self.modeling = original_module("modeling")
@@ -65,23 +65,23 @@ class Graph:
         self.names = {name for name, _ in tf.train.list_variables(checkpoint)}
 
     def answers(self, outputs: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
-        """Initializes every variable from the checkpoint and computes."""
+        """Initializes every variable from the checkpoint and computes the outputs."""
         variables = tf.trainable_variables()
         mapping, _ = self.modeling.get_assignment_map_from_checkpoint(variables, self.checkpoint)
         missing = {variable.name.removesuffix(":0") for variable in variables} - set(mapping)
         if missing == _POOLER and "nsp_logits" not in outputs:
             outputs.pop("pooled_output", None)
         elif missing:
-            raise SystemExit(f"{self.checkpoint}: the original's model has no values for {sorted(missing)}")
+            raise SystemExit(f"{self.checkpoint}: has no values for {sorted(missing)} of the original's model")
         tf.train.init_from_checkpoint(self.checkpoint, mapping)
-        # Accelerators multiply float32 with fewer bits.
+        # Accelerators multiply float32 with reduced precision.
         with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
             session.run(tf.global_variables_initializer())
             return session.run(outputs)
 
 
 def pretraining(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs of the encoder and of the heads of pre-training."""
+    """Returns the outputs of the encoder and of the pre-training heads."""
     graph = Graph(checkpoint, inputs)
     model = graph.modeling.BertModel(graph.config, False, graph.ids, graph.mask, graph.segments)
     outputs = {"sequence_output": model.get_sequence_output(), "pooled_output": model.get_pooled_output()}
@@ -104,7 +104,7 @@ def pretraining(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, np.
 
 
 def classification(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the scores of run_classifier's model."""
+    """Returns the logits of run_classifier's model."""
     graph = Graph(checkpoint, inputs)
     classes = dict(tf.train.list_variables(checkpoint))["output_weights"][0]
     labels = tf.zeros([inputs["token_ids"].shape[0]], tf.int32)
@@ -115,7 +115,7 @@ def classification(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, 
 
 
 def spans(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the scores of run_squad's model."""
+    """Returns the logits of run_squad's model."""
     graph = Graph(checkpoint, inputs)
     start, end = original_module("run_squad").create_model(
         graph.config, False, graph.ids, graph.mask, graph.segments, False
@@ -126,7 +126,7 @@ def spans(checkpoint: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarra
 def _logits(log_probabilities: tf.Tensor) -> tf.Tensor:
     operation = log_probabilities.op
     if operation.type != "LogSoftmax":
-        raise SystemExit(f"must come from LogSoftmax. Received: {operation.type}")
+        raise SystemExit(f"the log probabilities must come from LogSoftmax. Received: {operation.type}")
     return operation.inputs[0]
 
 
@@ -140,15 +140,15 @@ def _scores(graph: Graph, prefix: str, outputs: dict[str, tf.Tensor], kind: str)
 
 
 def main() -> None:
-    """Reads the inputs, writes the outputs, says who computed them."""
-    checkout, checkpoint, given, taken = sys.argv[1:]
+    """Reads the inputs, writes the outputs, and prints the program and its version."""
+    checkout, checkpoint, inputs_path, outputs_path = sys.argv[1:]
     tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.contrib = SimpleNamespace(layers=SimpleNamespace(layer_norm=layer_norm))
     tf.layers = SimpleNamespace(dense=dense)
     sys.modules["tensorflow"] = tf
     sys.path.insert(0, checkout)
-    with np.load(given) as file:
+    with np.load(inputs_path) as file:
         inputs = {name: file[name] for name in file.files}
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     outputs: dict[str, np.ndarray] = {}
@@ -157,7 +157,7 @@ def main() -> None:
         if not name or name in names:
             with tf.Graph().as_default():
                 outputs |= program(checkpoint, inputs)
-    np.savez(taken, **outputs)  # type: ignore[arg-type]
+    np.savez(outputs_path, **outputs)  # type: ignore[arg-type]
     revision = subprocess.run(
         ["git", "-C", checkout, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )

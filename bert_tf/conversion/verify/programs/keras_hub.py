@@ -1,6 +1,6 @@
-"""Opens a preset with keras-hub and computes its outputs: `python keras_hub.py PRESET INPUTS.npz OUTPUTS.npz`.
+"""Computes outputs with keras-hub: `python keras_hub.py PRESET INPUTS.npz OUTPUTS.npz`.
 
-It needs keras-hub and nothing of bert_tf.
+Needs keras-hub, but no other module of this project.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# This file's own name would hide the package.
+# The name of this file would shadow the package.
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
 
 import keras  # noqa: E402
@@ -22,7 +22,7 @@ ENCODER = ("token_ids", "segment_ids", "padding_mask")
 
 
 def opened(directory: Path) -> Any:
-    """Returns the task of a preset as `from_preset` gives it, or the encoder where there is none with weights."""
+    """Returns the model of a preset's task with `from_preset`, or the encoder if there are no weights of a task."""
     task = directory / "task.json"
     name = json.loads(task.read_text("utf-8"))["class_name"] if task.is_file() else None
     if name in ("BertTextClassifier", "BertClassifier"):
@@ -35,43 +35,46 @@ def opened(directory: Path) -> Any:
 
 
 def loaded(directory: Path) -> Any:
-    """Returns `opened`, and makes sure that no weight is left as it was initialized.
+    """Returns `opened`, and checks that every weight was loaded.
+
+    Args:
+        directory: directory of the preset.
 
     Raises:
-        SystemExit: naming weights that two loads with different seeds do not agree on.
+        SystemExit: if weights differ between two loads with different seeds; the message names them.
     """
-    found = []
+    digests = []
     for seed in (1, 2):
         keras.utils.set_random_seed(seed)
         model = opened(directory)
-        found.append([hashlib.sha256(np.asarray(weight).tobytes()).digest() for weight in model.weights])
-    random = [weight.path for weight, one, other in zip(model.weights, *found, strict=True) if one != other]
+        digests.append([hashlib.sha256(np.asarray(weight).tobytes()).digest() for weight in model.weights])
+    random = [weight.path for weight, one, other in zip(model.weights, *digests, strict=True) if one != other]
     if random:
         raise SystemExit(f"{directory}: these weights were not loaded: {', '.join(random)}")
     return model
 
 
 def outputs(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns what the model gives, in float32."""
+    """Computes the outputs of a model in float32."""
     encoder = {name: inputs[name] for name in ENCODER}
     backbone = model if isinstance(model, keras_hub.models.BertBackbone) else model.backbone
     if any(keras.backend.standardize_dtype(weight.dtype) != "float32" for weight in model.weights):
-        raise SystemExit("the weights were not converted to float32")
-    found = {name: np.asarray(value) for name, value in backbone(encoder, training=False).items()}
+        raise SystemExit("all weights must be float32 after loading")
+    arrays = {name: np.asarray(value) for name, value in backbone(encoder, training=False).items()}
     if isinstance(model, keras_hub.models.BertMaskedLM):
         masked = encoder | {"mask_positions": inputs["mask_positions"]}
-        return found | {"mlm_logits": np.asarray(model(masked, training=False))}
-    return found if model is backbone else found | {"task_logits": np.asarray(model(encoder, training=False))}
+        return arrays | {"mlm_logits": np.asarray(model(masked, training=False))}
+    return arrays if model is backbone else arrays | {"task_logits": np.asarray(model(encoder, training=False))}
 
 
 def _required(directory: Path) -> None:
-    # keras-hub would leave the head as it was initialized, and say nothing.
+    # keras-hub would silently leave the head at its initial values.
     if not (directory / "task.weights.h5").is_file():
         raise SystemExit(f"{directory}: task.weights.h5 is missing")
 
 
 def main(checkpoint: str, given: str, taken: str) -> None:
-    """Runs the program."""
+    """Reads the inputs, writes the outputs, and prints the program and its version."""
     directory = Path(checkpoint)
     model = loaded(directory)
     if (directory / "tokenizer.json").is_file():

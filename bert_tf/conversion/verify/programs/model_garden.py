@@ -1,9 +1,9 @@
-"""Answers of the Model Garden's own models (tf-models-official) to fixed inputs.
+"""Computes outputs with the models of the Model Garden (tf-models-official).
 
     python model_garden.py CHECKPOINT INPUTS.npz OUTPUTS.npz [ENCODER]
 
-The objects that the checkpoint was written from are told by what it holds, built, and restored; every variable of
-theirs must come from it. ENCODER is `BertEncoder` or `BertEncoderV2`; without it, the first.
+The program recognizes the objects of a checkpoint by their contents, builds and restores them. Every variable must come
+from the checkpoint. ENCODER is `BertEncoder` or `BertEncoderV2`; default: `BertEncoder`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class Objects:
-    """What a checkpoint holds."""
+    """The object graph of a checkpoint."""
 
     def __init__(self, checkpoint: str) -> None:
         reader = tf.train.load_checkpoint(checkpoint)
@@ -35,14 +35,14 @@ class Objects:
         self._nodes = graph.nodes
 
     def children(self, *path: str) -> dict[str, int]:
-        """Returns the objects that the one at the end of a path of names holds."""
+        """Returns the children of the object at a path of names, as node ids by name."""
         node = 0
         for name in path:
             node = {child.local_name: child.node_id for child in self._nodes[node].children}[name]
         return {child.local_name: child.node_id for child in self._nodes[node].children}
 
     def shape(self, *path: str) -> list[int]:
-        """Returns the shape of the variable at the end of a path of names."""
+        """Returns the shape of the variable at a path of names."""
         node = self._nodes[self.children(*path[:-1])[path[-1]]]
         return self._shapes[node.attributes[0].checkpoint_key]
 
@@ -67,7 +67,7 @@ def build_encoder(config: configs.BertConfig, kind: str, *, dict_outputs: bool =
 
 
 def build_model(found: Objects, owner: tuple[str, ...], encoder: Any, config: configs.BertConfig) -> Any:
-    """Builds the model that holds the objects which the one at `owner` does; the encoder where it is none else."""
+    """Builds the model whose objects are at `owner`; returns the encoder if there is no such model."""
     holds = found.children(*owner)
     if "encoder_network" in holds:
         return build_pretrainer(found, owner, encoder, config)
@@ -86,9 +86,9 @@ def build_model(found: Objects, owner: tuple[str, ...], encoder: Any, config: co
 
 
 def build_pretrainer(found: Objects, owner: tuple[str, ...], encoder: Any, config: configs.BertConfig) -> Any:
-    """Builds `BertPretrainerV2` with the heads that the checkpoint has."""
+    """Builds `BertPretrainerV2` with the heads of the checkpoint."""
     heads = found.children(*owner, "classification_heads") if "classification_heads" in found.children(*owner) else {}
-    made = [
+    heads_built = [
         layers.ClassificationHead(
             inner_dim=found.shape(*owner, "classification_heads", number, "dense", "kernel")[1],
             num_classes=found.shape(*owner, "classification_heads", number, "out_proj", "kernel")[1],
@@ -97,26 +97,26 @@ def build_pretrainer(found: Objects, owner: tuple[str, ...], encoder: Any, confi
         for number in heads
     ]
     pretrainer = models.BertPretrainerV2(
-        encoder, mlm_activation=tf_utils.get_activation(config.hidden_act), classification_heads=made
+        encoder, mlm_activation=tf_utils.get_activation(config.hidden_act), classification_heads=heads_built
     )
     pretrainer(pretrainer.inputs)
     return pretrainer
 
 
 def restored(checkpoint: str, kind: str) -> tuple[Any, Any, Any]:
-    """Returns encoder, model and masked language model's head with the values of a checkpoint."""
+    """Returns the encoder, the model and the masked language model's head with the values of a checkpoint."""
     config = configs.BertConfig.from_json_file(str(Path(checkpoint).parent / "bert_config.json"))
-    found = Objects(checkpoint)
-    names = found.children()
+    graph = Objects(checkpoint)
+    names = graph.children()
     owner = ("model",) if "model" in names else ()
-    encoder = build_encoder(config, kind, dict_outputs="classification" not in found.children(*owner))
-    model = build_model(found, owner, encoder, config) if owner or "encoder" not in names else encoder
+    encoder = build_encoder(config, kind, dict_outputs="classification" not in graph.children(*owner))
+    model = build_model(graph, owner, encoder, config) if owner or "encoder" not in names else encoder
     objects: dict[str, Any] = {"model": model} if owner else {}
     masked_lm = getattr(model, "masked_lm", None)
     if "encoder" in names:
         objects["encoder"] = encoder
     if "masked_lm" in names:
-        masked_lm = masked_lm or build_pretrainer(found, (), encoder, config).masked_lm
+        masked_lm = masked_lm or build_pretrainer(graph, (), encoder, config).masked_lm
         objects["masked_lm"] = masked_lm
     status = tf.train.Checkpoint(**objects).read(checkpoint) if objects else tf.train.Checkpoint(model).read(checkpoint)
     status.expect_partial().assert_existing_objects_matched()
@@ -124,11 +124,11 @@ def restored(checkpoint: str, kind: str) -> tuple[Any, Any, Any]:
 
 
 def answers(checkpoint: str, inputs: dict[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    """Returns what the restored objects compute."""
+    """Returns the outputs of the restored objects."""
     encoder, model, masked_lm = restored(checkpoint, kind)
     named = {"input_word_ids": "token_ids", "input_mask": "padding_mask", "input_type_ids": "segment_ids"}
-    taken = {name: tf.constant(inputs[ours]) for name, ours in named.items()}
-    encoded, names = encoder(taken), ("sequence_output", "pooled_output")
+    features = {name: tf.constant(inputs[ours]) for name, ours in named.items()}
+    encoded, names = encoder(features), ("sequence_output", "pooled_output")
     outputs = {name: encoded[name] if isinstance(encoded, dict) else encoded[place] for place, name in enumerate(names)}
     if masked_lm is not None:
         positions = tf.constant(inputs["mask_positions"])
@@ -140,25 +140,25 @@ def answers(checkpoint: str, inputs: dict[str, np.ndarray], kind: str) -> dict[s
     if isinstance(model, models.BertPretrainer):
         outputs["nsp_logits"] = model.classification(outputs["pooled_output"])
     elif isinstance(model, models.BertClassifier):
-        outputs["task_logits"] = model(taken)
+        outputs["task_logits"] = model(features)
         if not model.use_encoder_pooler:
             outputs["pooled_output"] = model.classifier(outputs["sequence_output"], only_project=True)
     elif isinstance(model, models.BertTokenClassifier):
-        outputs["task_logits"] = model(taken)["logits"]
+        outputs["task_logits"] = model(features)["logits"]
     elif isinstance(model, models.BertSpanLabeler):
-        outputs["task_logits"] = tf.stack(model(taken), axis=-1)
+        outputs["task_logits"] = tf.stack(model(features), axis=-1)
     return {name: output.numpy() for name, output in outputs.items()}
 
 
 def main() -> None:
-    """Reads the inputs, writes the outputs, says who computed them."""
-    checkpoint, given, taken = sys.argv[1:4]
-    # Accelerators multiply float32 with fewer bits.
+    """Reads the inputs, writes the outputs, and prints the program and its version."""
+    checkpoint, inputs_path, outputs_path = sys.argv[1:4]
+    # Accelerators multiply float32 with reduced precision.
     tf.config.set_visible_devices([], "GPU")
     kind = sys.argv[4] if len(sys.argv) > 4 else "BertEncoder"
-    with np.load(given) as file:
+    with np.load(inputs_path) as file:
         inputs = {name: file[name] for name in file.files}
-    np.savez(taken, **answers(checkpoint, inputs, kind))  # type: ignore[arg-type]
+    np.savez(outputs_path, **answers(checkpoint, inputs, kind))  # type: ignore[arg-type]
     print(json.dumps({"by": f"tf-models-official {importlib.metadata.version('tf-models-official')} {kind}"}))
 
 
