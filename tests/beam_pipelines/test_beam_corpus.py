@@ -50,7 +50,7 @@ def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
     ("lists", "message"),
     [
         ({"formats": "text,text,text"}, "--format must have one entry, or one for each of the 2 inputs"),
-        ({"formats": "xml"}, "--format must be of text, .* Received: 'xml'"),
+        ({"formats": "xml"}, "--format must be one of text, .* Received: 'xml'"),
         ({"weights": "1,heavy"}, "--weights must be positive numbers. Received: 'heavy'"),
         ({"weights": "0"}, "--weights must be positive"),
         ({"weights": "inf"}, "--weights must be positive"),

@@ -64,7 +64,7 @@ def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | N
 
 def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     create_pretraining_data.run([*flags, f"--output={output}"])
-    assert "shards stand already" in capfd.readouterr().err
+    assert "shards are already complete" in capfd.readouterr().err
     assert contents(output) == contents(whole)
 
 

@@ -116,7 +116,7 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, kept: float) -> None:
     if kept == 1.0:
         content[content.index(b"Document 2500")] ^= 0x55
     path.write_bytes(content[: int(kept if kept >= 3 else kept * len(content))])
-    with pytest.raises(InputError, match=r"a\.parquet: missing, damaged or no Parquet file"):
+    with pytest.raises(InputError, match=r"a\.parquet: missing, damaged or not a Parquet file"):
         read(Parquet, path)
 
 

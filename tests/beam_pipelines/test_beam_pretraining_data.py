@@ -160,7 +160,7 @@ def test_only_what_is_missing_or_damaged_is_made_again(
 def test_a_directory_of_another_run_is_refused(
     glob: str, vocabulary: Path, reference: tuple[Path, dict], flag: str
 ) -> None:
-    with pytest.raises(ConfigError, match="another run|something else"):
+    with pytest.raises(ConfigError, match="another run|other files"):
         run(glob, vocabulary, reference[0], flag)
 
 
@@ -181,7 +181,7 @@ def test_a_directory_with_something_else_in_it_is_refused(home: Path, glob: str,
     output = home / "foreign"
     output.mkdir()
     (output / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"something else \(thesis.tex\)"):
+    with pytest.raises(ConfigError, match=r"other files \(thesis.tex\)"):
         run(glob, vocabulary, output)
     assert [path.name for path in output.iterdir()] == ["thesis.tex"]
 

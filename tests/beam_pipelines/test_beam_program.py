@@ -45,7 +45,7 @@ def test_the_summary_is_the_last_line_of_stdout(home: Path, data_flags: list[str
         (ValueError("a.txt: line 3 is bad"), 1, "error: a.txt: line 3 is bad\n"),
         (PipelineError("lost"), 1, "error: lost\n"),
         (OSError(28, "No space left on device"), 1, "error: [Errno 28] No space left on device\n"),
-        (KeyboardInterrupt(), 130, "interrupted; the same command goes on where it stopped\n"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command again to resume\n"),
     ],
 )
 def test_an_error_is_one_line(
@@ -130,7 +130,7 @@ def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.
     assert 0 < len(list(broken.glob("*.tfrecord"))) < unbroken["shards"]
     capsys.readouterr()
     create_pretraining_data.run([*flags, f"--output={broken}"])
-    assert "shards stand already" in capsys.readouterr().err
+    assert "shards are already complete" in capsys.readouterr().err
     assert contents(broken) == contents(whole)
 
 

@@ -121,7 +121,7 @@ def test_an_undecodable_excerpt_is_short_and_shows_the_place(tmp_path: Path, con
 @pytest.mark.parametrize("content", [b"", b"\n \n\n", b"\xef\xbb\xbf"])
 def test_a_file_without_text_is_an_error_unless_it_is_a_part(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
-    with pytest.raises(InputError, match=r"a\.txt: holds no text"):
+    with pytest.raises(InputError, match=r"a\.txt: has no text"):
         read(Text, path)
     if content:
         assert read_parts(Text, path, (0, len(content))) == []

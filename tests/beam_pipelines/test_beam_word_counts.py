@@ -77,7 +77,7 @@ def test_a_census_without_its_summary_is_an_error() -> None:
     with tempfile.TemporaryDirectory() as directory:
         census_of(directory, [{"a": 1}], 1, partitions=1)
         storage.delete([f"{directory}/00000.summary.json"])
-        with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: is gone"):
+        with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: file not found"):
             WordCounts(directory)
 
 

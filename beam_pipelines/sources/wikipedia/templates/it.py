@@ -20,7 +20,7 @@ from beam_pipelines.sources.wikipedia.templates.renderers import (
 )
 
 _LINK_MARKS = re.compile(r"\[\[(?:[^|\[\]]*\|)?|[\[\]'\"]")
-# Masculine words that begin with these take `uno`.
+# Initial letters of masculine words that take `uno`.
 _UNO = re.compile(r"s[^aeiou\W]|z|ps|pn|gn|x|y")
 _UNKNOWN_DATE = {"?": "..."}
 
@@ -61,7 +61,7 @@ def _event(kind: str, arguments: Arguments) -> str:
 
 
 def _statement(arguments: Arguments) -> str:
-    """Returns what follows the brackets: who somebody is or was."""
+    """Returns the text after the brackets: the occupation of the person."""
     if text := arguments.get("FineIncipit", ""):
         return text
     work = _activities(arguments)
