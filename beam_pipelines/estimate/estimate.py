@@ -97,7 +97,7 @@ class Estimate:
 
     def _interval(self, name: str, value: float, shown: Callable[[float], str]) -> str:
         low, high = (shown(value * (1 + sign * self.spread[name])) for sign in (-1, 1))
-        return f"{low} to {high}" if self.spread[name] else "of all input"
+        return f"{low} to {high}" if self.spread[name] else "from the whole input"
 
     def table(self) -> str:
         """Returns a human-readable table, one line per estimate."""
@@ -107,7 +107,7 @@ class Estimate:
             ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
             ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
             ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
-            ("meanwhile", in_bytes(self.temporary_disk_bytes), "more on disk, until the shards are made"),
+            ("temporary", in_bytes(self.temporary_disk_bytes), "additional disk until the shards are built"),
         ]
         for name in ("documents", "tokens", "examples"):
             count = getattr(self, name)

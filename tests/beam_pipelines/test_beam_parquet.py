@@ -1,4 +1,4 @@
-"""Parquet: the text of a column, of whatever type of text, split by row groups; other columns are refused by name."""
+"""Parquet: text columns of all text types, split by row groups; other columns are refused by name."""
 
 from __future__ import annotations
 

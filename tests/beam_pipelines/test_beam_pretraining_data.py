@@ -1,4 +1,4 @@
-"""The whole pipeline on a small corpus: the same bytes everywhere, nothing lost, nothing made twice."""
+"""The whole pipeline on a small corpus: reproducible bytes, no lost documents, no repeated work."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, di
 
 
 def test_the_bytes_of_an_algorithm_version_are_frozen(reference: tuple[Path, dict]) -> None:
-    """Where a change of the algorithms fails this test, raise DATA_ALGORITHM_VERSION and enter the new checksum."""
+    """If a change of the algorithms fails this test, raise DATA_ALGORITHM_VERSION and update the checksum."""
     checksum = hashlib.sha256(json.dumps(shards_of(reference[0]), sort_keys=True).encode()).hexdigest()
     assert {DATA_ALGORITHM_VERSION: checksum} == {1: "0c646e3123f39f0b7c22fa369adaeac829f7a8d1bb84938f99bfaf3d2020e12f"}
 

@@ -119,7 +119,7 @@ def test_an_error_in_a_worker_process_is_told_too(
 
 
 def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGKILL as soon as the first shard stands; the second run must end with the bytes of an unbroken one."""
+    """SIGKILL after the first shard; the second run must produce the bytes of an uninterrupted run."""
     whole, broken = home / "whole", home / "broken"
     flags = [*data_flags, "--num_shards=200"]
     process = start([*flags, f"--output={broken}"])

@@ -1,4 +1,4 @@
-"""Runners without running them: flags, messages, dry runs, templates, and what is deployed."""
+"""Runners without running them: flags, messages, dry runs, templates, and deployment files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JAVA_OPENS = ["--add-opens=java.base/java.util=ALL-UNNAMED"]
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with both job servers, and a machine with Java and three cores."""
+    """Sets up a cache with both job servers, and a machine with Java and three cores."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for runner in ("FlinkRunner", "SparkRunner"):
         jar = job_servers.cached_job_server(runner)
@@ -110,7 +110,7 @@ def test_what_is_missing_is_said(
 
 
 def java_text(python: str) -> str:
-    """What Flink says of an error in a worker."""
+    """Returns the message of Flink for an error in a worker."""
     return (
         "Pipeline job-1 failed in state FAILED: java.lang.RuntimeException: Error received from SDK harness for "
         f'instruction 7: Traceback (most recent call last):\n  File "x.py", line 1, in f\n{python}'
@@ -168,7 +168,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_template_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A local runner takes the place of Dataflow's, which runs the job once the launcher has ended."""
+    """A local runner replaces Dataflow's, which runs the job after the launcher has ended."""
     flags = data_flags(tmp_path, 60)
     create_pretraining_data.run([*flags, f"--output={tmp_path / 'whole'}"])
     output = tmp_path / "data"

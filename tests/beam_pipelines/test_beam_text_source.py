@@ -1,4 +1,4 @@
-"""Text files: documents in, documents out, however the file is split; damaged files are told, never shortened."""
+"""Text files: the same documents for every split of the file; damaged files raise, and are never shortened."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_any_split_gives_the_same_documents(
 ) -> None:
     content = b"".join(fragments) or b"\n"
     with pytest.MonkeyPatch.context() as patch:
-        # Small enough that lines exceed them.
+        # Small enough to be exceeded by lines.
         patch.setattr(text, "_MARGIN", 4)
         patch.setattr(lines, "_BUFFER", 16)
         path = written(tmp_path_factory.getbasetemp(), content)

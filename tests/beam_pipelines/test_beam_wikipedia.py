@@ -1,4 +1,4 @@
-"""Reading MediaWiki dumps: the same pages however they are packed and cut; damage is told, and costs no other page."""
+"""MediaWiki dumps: the same pages for every packing and split; damage is reported and affects no other page."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_real_dumps(shared_data: Path, pattern: str, wanted: dict[str, int]) -> 
 def test_any_ranges_of_any_bytes_give_each_page_once(
     tmp_path_factory: pytest.TempPathFactory, edges: list[int], count: int, data: st.DataObject
 ) -> None:
-    """Whatever the edges, and whatever is damaged, parts together give what the whole gives."""
+    """The parts together yield the same pages as the whole file, for all edges and damages."""
     content = bytearray(dump(articles(count)))
     for _ in range(data.draw(st.integers(0, 3))):
         position = data.draw(st.integers(len(HEAD) + 2, len(content) - len(END) - 1))
@@ -208,7 +208,7 @@ def test_a_page_of_any_length_takes_bounded_memory() -> None:
 
 
 def test_a_part_without_a_page_reads_no_further_than_its_end() -> None:
-    """A long page crosses many parts; each of their readers would else read on to its end."""
+    """A long page spans many parts; otherwise each of their readers would read to its end."""
     chunks = itertools.repeat(b"x" * 1000, 300)
     extent = Extent(first=5_000, end=9_000, has_head=False)
     assert list(pages_of("a", chunks, extent, 1 << 20)) == []
@@ -359,7 +359,7 @@ def test_an_index_among_the_files_has_no_documents(tmp_path: Path) -> None:
 
 
 def test_every_part_knows_the_names_of_its_wiki(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in the head of the file alone, which most parts do not hold."""
+    """They are only in the head of the file, which most parts do not contain."""
     monkeypatch.setattr(lines, "PART_BYTES", 300)
     monkeypatch.setattr(dump_files, "STREAM_PART_BYTES", 1)
     head = HEAD.replace(b"Fails", b"Byla")

@@ -1,4 +1,4 @@
-"""From counted words to what the trainer is given: tables, the census, the alphabet, the sample."""
+"""Word counts and the input of the trainer: tables, word counts, alphabet, sample."""
 
 from __future__ import annotations
 
