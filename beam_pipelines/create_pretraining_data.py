@@ -218,7 +218,7 @@ def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int])
         if gathers_in_memory(options) and storage.is_local(directory.path):
             chunks |= "PutAside" >> beam.ParDo(SpillToDisk(directory.output.staging))
         if run.config.cleaning.near_duplicates:
-            chunks = (chunks, _unwanted(documents, run, finished)) | "WithNearDuplicates" >> beam.Flatten()
+            chunks = (chunks, _find_unwanted(documents, run, finished)) | "WithNearDuplicates" >> beam.Flatten()
         build = BuildShard(
             run.configs, run.corpus.weights, run.vocabulary, run.buckets, directory.output,
             directory.fingerprint, progress.log,
@@ -231,7 +231,7 @@ def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int])
         _ = gathered | "UntilAccounted" >> beam.WaitOn(accounts) | "BuildShards" >> beam.ParDo(build)
 
 
-def _unwanted(
+def _find_unwanted(
     documents: beam.PCollection[list[RawDocument]], run: _Run, finished: frozenset[int]
 ) -> beam.PCollection[tuple[int, bytes]]:
     find = FindNearDuplicates(run.config.cleaning.near_duplicates, run.config.seed, run.buckets)

@@ -56,16 +56,20 @@ class CorpusOptions(PipelineOptions):
             help="comma-separated globs (plain, .gz, .bz2); python_docs: package names, by default all",
         )
         parser.add_argument(
-            "--format", default="text", help=f"input format, one for each input or one for all: {', '.join(FORMATS)}"
+            "--format",
+            default="text",
+            help=f"input format, one for each input or one for all: {', '.join(FORMATS)}; default: text",
         )
         parser.add_argument(
             "--language",
             default="en",
             help="ISO 639-1 codes, one for each input or one for all; none: one sentence per line. Templates of "
-            "wikipedia follow the language of the dump, or this one if the dump names none",
+            "wikipedia follow the language of the dump, or this one if the dump names none; default: en",
         )
         parser.add_argument(
-            "--weights", default="1", help="relative number of uses of the documents, one for each input or one for all"
+            "--weights",
+            default="1",
+            help="relative number of uses of the documents, one for each input or one for all; default: 1",
         )
         parser.add_argument(
             "--text_field", default="text", help="text field (jsonl) or column (parquet); default: text"
@@ -75,10 +79,16 @@ class CorpusOptions(PipelineOptions):
             "--cased", action="store_true", help="keep case and accents; default for data with a cased vocabulary"
         )
         parser.add_argument(
-            "--max_document_bytes", type=int, default=10_000_000, help="maximum size of a document in bytes"
+            "--max_document_bytes",
+            type=int,
+            default=10_000_000,
+            help="maximum size of a document in bytes; default: 10000000",
         )
         parser.add_argument(
-            "--max_rejected_fraction", type=float, default=0.05, help="share of rejected documents that fails the run"
+            "--max_rejected_fraction",
+            type=float,
+            default=0.05,
+            help="maximum share of rejected documents before the run fails; default: 0.05",
         )
         parser.add_argument(
             "--language_filter", action="store_true", help="drop documents in another language than their input"
@@ -95,7 +105,8 @@ class PretrainingDataOptions(PipelineOptions):
         parser.add_argument(
             "--max_seq_length",
             default=str(DataConfig().max_seq_length),
-            help="maximum sequence length, special tokens included; several, such as 128,512, use one folder each",
+            help="maximum sequence length, special tokens included; several, such as 128,512, use one folder each; "
+            "default: %(default)s",
         )
         parser.add_argument(
             "--max_predictions_per_seq",

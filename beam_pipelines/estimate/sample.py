@@ -104,12 +104,14 @@ class _SourceReader:
         """Yields the units of all places, continuing into the next parts if one is too small."""
         if self._quota * places >= sum(file.size for file in self._files):
             parts = self._parts_from((0, 0), Counter())
-            yield from self._joined(unit for part in parts for unit in self._read_part(part, math.inf))
+            yield from self._join_units(unit for part in parts for unit in self._read_part(part, math.inf))
             return
         starts = Counter(self._places(places))
         left = 0.0
         for place, count in sorted(starts.items()):
-            units = list(self._joined(self._read_place(self._parts_from(place, starts), left + self._quota * count)))
+            units = list(
+                self._join_units(self._read_place(self._parts_from(place, starts), left + self._quota * count))
+            )
             left += self._quota * count - sum(unit.bytes for unit in units)
             yield from units
 
@@ -121,7 +123,7 @@ class _SourceReader:
             if wanted <= 0:
                 return
 
-    def _joined(self, units: Iterable[Unit]) -> Iterator[Unit]:
+    def _join_units(self, units: Iterable[Unit]) -> Iterator[Unit]:
         """Yields units of about the quota of a place, joined from smaller ones."""
         pending: list[Unit] = []
         for unit in units:

@@ -66,8 +66,8 @@ class RunSummary:
             rejected=dict(sorted(sum((Counter(source.left_out) for source in sources), Counter()).items())),
             sources=sources,
             histograms={
-                "example_lengths": _added(length.example_lengths for length in lengths),
-                "document_lengths": _added(report.document_lengths for report in self.reports),
+                "example_lengths": _sum_histograms(length.example_lengths for length in lengths),
+                "document_lengths": _sum_histograms(report.document_lengths for report in self.reports),
             },
             unk_rate=counts["unknown_tokens"] / max(counts["tokens"], 1),
             fill=counts["example_tokens"] / max(counts["examples"] * config.max_seq_length, 1),
@@ -102,5 +102,5 @@ class RunSummary:
         return tuple(sources)
 
 
-def _added(histograms: Iterable[list[int]]) -> list[int]:
+def _sum_histograms(histograms: Iterable[list[int]]) -> list[int]:
     return [sum(column) for column in zip_longest(*histograms, fillvalue=0)]

@@ -118,14 +118,14 @@ def decoded_book(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        decoded = _in_stated_encoding(content)
+        decoded = _decode_as_stated(content)
         if decoded is None:
             raise
         text = decoded
     return re.sub(r"\r+\n|\r", "\n", text)
 
 
-def _in_stated_encoding(content: bytes) -> str | None:
+def _decode_as_stated(content: bytes) -> str | None:
     stated = _ENCODING.search(content[:_HEADER_BYTES])
     if stated is None:
         return None

@@ -129,7 +129,7 @@ def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weig
         ConfigError: if a list has the wrong length, a value is invalid, a glob matches nothing, a directory or an
             empty file, or a package is not installed.
     """
-    patterns = _listed(pattern) or [""]
+    patterns = _split_list(pattern) or [""]
     lists = {"format": formats, "language": languages, "weights": weights}
     columns = [_column(name, text, len(patterns)) for name, text in lists.items()]
     inputs = tuple(
@@ -143,12 +143,12 @@ def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weig
     return Corpus(inputs, tuple(sorted(files.values())))
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _column(name: str, text: str, inputs: int) -> list[str]:
-    values = _listed(text)
+    values = _split_list(text)
     if len(values) == 1:
         return values * inputs
     if len(values) != inputs:
@@ -180,7 +180,9 @@ def _weight(text: str) -> float:
 
 def _files(source: Input) -> list[InputFile]:
     if source.format == _PACKAGES:
-        sources = [(label, path, path.stat()) for label, path in documentation_files(_listed(source.pattern) or None)]
+        sources = [
+            (label, path, path.stat()) for label, path in documentation_files(_split_list(source.pattern) or None)
+        ]
         return [InputFile(str(path), stat.st_size, stat.st_mtime, label) for label, path, stat in sources]
     if not source.pattern:
         raise ConfigError("--input is required.")

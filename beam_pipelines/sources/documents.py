@@ -162,14 +162,14 @@ class _ReadPart(beam.DoFn):
             # A document that is left out has little text but still costs time.
             self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
             if self._characters >= BATCH_CHARACTERS:
-                yield self._taken()
+                yield self._take_batch()
         self._progress.note("parts_read", 1)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         if self._batch:
-            yield GlobalWindows.windowed_value(self._taken())
+            yield GlobalWindows.windowed_value(self._take_batch())
 
-    def _taken(self) -> list[RawDocument]:
+    def _take_batch(self) -> list[RawDocument]:
         batch = self._batch
         self._progress.note("documents", len(batch))
         self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))

@@ -130,12 +130,12 @@ def opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens the file at `path` for buffered binary reading, decompressed according to its suffix."""
     with (
         FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw,
-        contextlib.closing(_decompressed(path, raw)) as stream,
+        contextlib.closing(_decompress(path, raw)) as stream,
     ):
         yield stream
 
 
-def _decompressed(path: str, raw: BinaryIO) -> io.BufferedReader:
+def _decompress(path: str, raw: BinaryIO) -> io.BufferedReader:
     if path.endswith(".bz2"):
         return io.BufferedReader(_Bz2Streams(raw), _BUFFER)
     if path.endswith(".gz"):

@@ -85,14 +85,14 @@ class SignDocuments(beam.DoFn):
         fresh = [text for text in good if not self._recent.is_copy(document_id("\n".join(text)))]
         self._tables.append(sign_documents(fresh, self._seed, self._bands, self._rows))
         if sum(map(len, self._tables)) > _ROWS_A_TABLE:
-            yield from self._packed()
+            yield from self._pack_tables()
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emits the remaining rows."""
-        for element in self._packed():
+        for element in self._pack_tables():
             yield GlobalWindows.windowed_value(element)
 
-    def _packed(self) -> Iterator[tuple[int, bytes]]:
+    def _pack_tables(self) -> Iterator[tuple[int, bytes]]:
         table = np.concatenate([np.zeros(0, ROW), *self._tables])
         self._tables = []
         yield from pack_by(table["band"] % np.uint64(self._partitions), table)

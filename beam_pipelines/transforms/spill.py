@@ -50,20 +50,20 @@ class SpillToDisk(beam.DoFn):
         self._sizes[bucket] += len(chunk)
         self._total += len(chunk)
         if self._sizes[bucket] >= _RUN_BYTES:
-            yield bucket, self._written(bucket)
+            yield bucket, self._write_chunks(bucket)
         elif self._total >= _WAITING_BYTES:
             for waiting in list(self._waiting):
-                yield waiting, self._written(waiting)
+                yield waiting, self._write_chunks(waiting)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         """Yields references to the remaining chunks; the file is complete on return."""
-        references = [(bucket, self._written(bucket)) for bucket in sorted(self._waiting)]
+        references = [(bucket, self._write_chunks(bucket)) for bucket in sorted(self._waiting)]
         if self._file:
             self._file.close()
         for reference in references:
             yield GlobalWindows.windowed_value(reference)
 
-    def _written(self, bucket: int) -> bytes:
+    def _write_chunks(self, bucket: int) -> bytes:
         if self._file is None:
             # The directory is not created here, because a worker that outlives its run must not recreate it.
             self._file = self._path.open("wb")

@@ -121,13 +121,13 @@ class TokenizeDocuments(beam.DoFn):
             if not document.reason:
                 number = document_id("\n".join(document.paragraphs))
                 (copies if self._recent.is_copy(number, document.source) else fresh)[number].append(document)
-        tokenized = self._tokenized(fresh)
+        tokenized = self._tokenize(fresh)
         for number in fresh.keys() - {document.document_id for document in tokenized}:
             self._recent.forget(number)
             left_out += [(document, EMPTY) for document in fresh[number] + copies.pop(number, [])]
         yield from account(batch, left_out)
         self._count(copies)
-        yield from self._packed(tokenized)
+        yield from self._pack_documents(tokenized)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         """Yields the numbers of copies."""
@@ -135,7 +135,7 @@ class TokenizeDocuments(beam.DoFn):
             if bucket not in self._finished:
                 yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
 
-    def _tokenized(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
+    def _tokenize(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
         """Tokenizes documents by id; documents without word pieces are left out."""
         numbers = [number for number, equal in documents.items() for _ in equal]
         raw = [document for equal in documents.values() for document in equal]
@@ -148,7 +148,7 @@ class TokenizeDocuments(beam.DoFn):
         for bucket, equal in zip(buckets.tolist(), copies.values(), strict=True):
             self._copies[bucket].update(document.source for document in equal)
 
-    def _packed(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
+    def _pack_documents(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
         by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
         buckets = self._buckets.of(np.array([document.document_id for document in documents], np.int64))
         for document, bucket in zip(documents, buckets.tolist(), strict=True):

@@ -176,14 +176,14 @@ def _streams(part: Part) -> Iterator[bytes]:
                     position += len(data)
                     if not data:
                         raise InputError(_contradiction(part, f"the stream at byte {begin} does not end there"))
-                yield _decompressed(part, stream, data, begin)
+                yield _decompress(part, stream, data, begin)
                 data = b""
             data = stream.unused_data
     if expected:
         raise InputError(_contradiction(part, f"no stream begins at byte {min(expected)}"))
 
 
-def _decompressed(part: Part, stream: bz2.BZ2Decompressor, data: bytes, begin: int) -> bytes:
+def _decompress(part: Part, stream: bz2.BZ2Decompressor, data: bytes, begin: int) -> bytes:
     try:
         return stream.decompress(data, _CHUNK)
     except OSError as error:

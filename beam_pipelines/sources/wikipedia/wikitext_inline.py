@@ -189,15 +189,15 @@ def _append_text(code: Wikicode, pieces: list[str]) -> None:
 
 def _without_holes(block: str) -> str:
     """Cleans up around dropped text: empty brackets and quotes, doubled spaces and commas."""
-    block = _closed_holes(block)
+    block = _close_holes(block)
     for _ in range(2):  # brackets within brackets
         block = _EMPTY_PAIR.sub(HOLE, block)
     if HOLE in block:
-        block = _closed_holes(block).replace(HOLE, "")
+        block = _close_holes(block).replace(HOLE, "")
     return _DOUBLE_PERIOD.sub(".", block) if ".." in block else block
 
 
-def _closed_holes(block: str) -> str:
+def _close_holes(block: str) -> str:
     first, *rest = block.split(HOLE)
     pieces = [first.rstrip(_SEPARATORS)]
     gap = first[len(pieces[0]) :]
