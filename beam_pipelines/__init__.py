@@ -2,7 +2,7 @@
 
 import logging
 
-# While it is imported, Beam warns of cloud libraries that are not installed and not asked for.
+# On import, Beam warns about optional cloud libraries that are not installed.
 logging.disable(logging.WARNING)
 try:
     import apache_beam  # noqa: F401

@@ -31,22 +31,22 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, save_vocabulary
 
 
 def run(argv: Sequence[str]) -> dict[str, Any]:
-    """Counts words with Beam, learns the vocabulary here, and writes it.
+    """Counts words with Beam, trains the vocabulary in this process, and writes it.
 
-    Documents that occur several times are counted as often.
+    Repeated documents are counted each time.
 
     Args:
-        argv: our flags and Beam's.
+        argv: command line: flags of this program and of Beam.
 
     Returns:
-        `output`, `seconds`, `vocabulary_size`, `documents_read`, `documents_rejected`, `words` (as often as they
-        occur), `distinct_words`, `alphabet` (characters), `character_coverage` (share of character occurrences that
-        the alphabet holds), and the fields of `VocabularyReport`, over the words that occur `--min_count` times.
+        `output`, `seconds`, `vocabulary_size`, `documents_read`, `documents_rejected`, `words` (total occurrences),
+        `distinct_words`, `alphabet` (number of characters), `character_coverage` (share of character occurrences in
+        the alphabet), and the fields of `VocabularyReport`, computed over words that occur `--min_count` times.
 
     Raises:
-        ConfigError: for flags or input that break a rule.
-        InputError: for an input that cannot be read in full.
-        PipelineError: when the pipeline fails, rejects too many documents, or finds no word.
+        ConfigError: if a flag or an input is invalid.
+        InputError: if an input cannot be read in full.
+        PipelineError: if the pipeline fails, rejects too many documents, or finds no word.
     """
     started = time.monotonic()
     args, beam_args = parse(argv, "build_vocabulary", (CorpusOptions, VocabularyOptions))
@@ -57,20 +57,20 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     letters, staging = f"{args.output}.dead_letters.jsonl", f"{args.output}.counts"
     if is_dry_run(options):
         _run_pipeline(options, args, corpus, RunOutput(staging), letters)
-        print("vocabulary: the runner would take this pipeline; nothing was read or written", file=sys.stderr)
+        print("vocabulary: the runner accepts this pipeline; nothing was read or written", file=sys.stderr)
         return {"output": args.output, "seconds": round(time.monotonic() - started, 3), "dry_run": True}
     with only_run(staging, "counting words in"):
         try:
-            summary = _made(options, args, corpus, RunOutput(staging), letters)
+            summary = _make_vocabulary(options, args, corpus, RunOutput(staging), letters)
         finally:
             storage.delete([staging])
     return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **summary}
 
 
-def _made(
+def _make_vocabulary(
     options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
 ) -> dict[str, Any]:
-    """Makes the vocabulary and returns what the summary says of it."""
+    """Counts words, writes the vocabulary, and returns its fields of the summary."""
     staging = output.directory
     output.begin()
     storage.delete([storage.join(staging, name) for name in storage.names_in(staging) if not output.owns(name)])
@@ -92,11 +92,11 @@ def _made(
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),
-        **_figures(word_counts, alphabet, report),
+        **_metrics(word_counts, alphabet, report),
     }
 
 
-def _figures(word_counts: WordCounts, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
+def _metrics(word_counts: WordCounts, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
     return {
         "words": word_counts.occurrences,
         "distinct_words": word_counts.distinct,
@@ -111,13 +111,13 @@ def _check_args(args: argparse.Namespace) -> None:
         raise ConfigError(
             f"--vocabulary_size must be more than {len(SPECIAL_TOKENS)}. Received: {args.vocabulary_size}"
         )
-    for name, least in (("min_count", 1), ("limit_alphabet", 0), ("max_words", 1)):
-        if getattr(args, name) < least:
-            raise ConfigError(f"--{name} must be at least {least}. Received: {getattr(args, name)}")
+    for name, minimum in (("min_count", 1), ("limit_alphabet", 0), ("max_words", 1)):
+        if getattr(args, name) < minimum:
+            raise ConfigError(f"--{name} must be at least {minimum}. Received: {getattr(args, name)}")
     if not 0.0 < args.character_coverage <= 1.0:
         raise ConfigError(f"--character_coverage must be in (0, 1]. Received: {args.character_coverage}")
     if storage.is_local(args.output) and Path(args.output).is_dir():
-        raise ConfigError(f"--output {args.output}: is a directory, not a file.")
+        raise ConfigError(f"--output {args.output}: is a directory, not a file. Choose a file name.")
 
 
 def _run_pipeline(
@@ -148,8 +148,8 @@ def _learn(word_counts: WordCounts, args: argparse.Namespace, unit: int, tally: 
     counts = word_counts.most_frequent(args.max_words)
     if not counts:
         raise PipelineError(
-            f"the input gave no word that occurs --min_count {args.min_count} times "
-            f"({tally.read()} documents were read)."
+            f"the input has no word that occurs --min_count {args.min_count} times "
+            f"({tally.read()} documents were read). Lower --min_count or add input."
         )
     alphabet = choose_alphabet(word_counts.characters, args.character_coverage, args.limit_alphabet)
     used = sum(counts.values()) / word_counts.weight
@@ -164,20 +164,20 @@ def _learn(word_counts: WordCounts, args: argparse.Namespace, unit: int, tally: 
 
 def _show(output: str, vocabulary: Vocabulary, report: VocabularyReport) -> None:
     print(
-        f"vocabulary: {output} holds {len(vocabulary)} pieces ({report.continuation_share:.1%} continue words, "
-        f"{report.unused_pieces} are never needed, the longest: {', '.join(report.longest_pieces)}); "
-        f"{report.fertility:.3f} pieces a word, {report.unk_rate:.4%} of words are [UNK]",
+        f"vocabulary: {output} has {len(vocabulary)} pieces ({report.continuation_share:.1%} continue words, "
+        f"{report.unused_pieces} unused, longest: {', '.join(report.longest_pieces)}); "
+        f"{report.fertility:.3f} pieces per word, {report.unk_rate:.4%} of words are [UNK]",
         file=sys.stderr,
     )
 
 
 def main() -> int:
-    """Runs as a program; returns the exit status."""
+    """Runs the program and returns its exit status."""
     return run_as_program(run)
 
 
 if __name__ == "__main__":
-    # Through the package, so that nothing the pipeline ships is pickled as a part of __main__.
+    # Imported through the package, so that Beam does not pickle its functions as part of __main__.
     from beam_pipelines import build_vocabulary
 
     sys.exit(build_vocabulary.main())

@@ -1,4 +1,4 @@
-"""Runs a pipeline as a program: summary on stdout, everything else on stderr, errors in one line."""
+"""Runs a pipeline as a program: summary on stdout, logs and one-line errors on stderr."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def run_as_program(run: Callable[[Sequence[str]], dict[str, Any]]) -> int:
     """Calls `run` with the command line and prints its summary as the last line of stdout.
 
     Args:
-        run: a pipeline's entry.
+        run: entry point of a pipeline.
 
     Returns:
-        0, or another exit status after one line on stderr that says what went wrong.
+        Exit status: 0, or another one after a one-line error on stderr.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     try:
         summary = run(sys.argv[1:])
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print("interrupted; run the same command again to resume", file=sys.stderr)
         return _INTERRUPTED
     except Exception as error:
         if not is_expected(error):

@@ -1,1 +1,1 @@
-"""What the cleaning transforms compute: plain functions over batches of documents."""
+"""Computations of the cleaning transforms: plain functions over batches of documents."""

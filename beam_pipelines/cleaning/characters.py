@@ -1,10 +1,10 @@
-"""Texts as arrays of code points, and where their words begin.
+"""Texts as arrays of code points with word boundaries.
 
-A word is what stands between spaces and holds a letter, mark or number; only these count, so that punctuation at or
-in it changes nothing. In scripts that are written without spaces between words (`_UNSPACED_BLOCKS`) every letter,
-with the marks on it, is a word: a Chinese or Japanese word is one or two of them, a Thai one about four.
+A word is a run of characters between spaces with at least one letter, mark or number. Only these characters count, so
+punctuation in or around a word is ignored. In scripts without spaces between words (`_UNSPACED_BLOCKS`) every letter
+with its marks counts as a word: a Chinese or Japanese word is one or two of them, a Thai word about four.
 
-Categories are those of the Unicode version of the Python that runs: what an older one does not know is a symbol.
+Categories follow the Unicode version of the running Python; unassigned code points of that version are symbols.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 OTHER, SPACE, SYMBOL, SPACED, UNSPACED, UNSPACED_MARK = range(6)
 
 CODE_POINTS = 0x110000
-# Characters looked at together: few enough that the arrays over them stay in cache, which doubles the speed.
+# Characters per slice: small enough for the arrays to stay in cache, which doubles the speed.
 SLICE_CHARACTERS = 1 << 17
 
-# Punctuation by its category that prose does without, and its wide forms.
+# Characters of category P that ordinary prose does not use, and their wide forms.
 _SYMBOLS = frozenset("#*@\\_{}•‣＃＊＠＼＿｛｝")
 _UNSPACED_BLOCKS = (
     (0x0E00, 0x0FFF),  # Thai, Lao, Tibetan
@@ -42,12 +42,12 @@ _UNSPACED_BLOCKS = (
 
 
 class Characters(NamedTuple):
-    """The characters of n texts, one after the other, each text followed by a line break: C in all.
+    """The C characters of n concatenated texts, each text followed by a line break.
 
     Args:
         code_points: uint32 [C].
-        classes: uint8 [C].
-        starts: int64 [n], where each text begins.
+        classes: uint8 [C], character classes.
+        starts: int64 [n], start of each text.
     """
 
     code_points: np.ndarray
@@ -56,11 +56,11 @@ class Characters(NamedTuple):
 
 
 class WordCharacters(NamedTuple):
-    """Which characters make words: K of them, in W words.
+    """Positions of the K word characters and the starts of the W words.
 
     Args:
-        positions: int64 [K], among all characters.
-        begins: int64 [W], the first one of each word, among `positions`.
+        positions: int64 [K], indices into all characters.
+        begins: int64 [W], index into `positions` of the first character of each word.
     """
 
     positions: np.ndarray
@@ -77,7 +77,7 @@ def read_characters(texts: Sequence[str]) -> Characters:
 
 
 def find_words(classes: np.ndarray) -> WordCharacters:
-    """Returns the words among characters of the given classes, uint8 [C]."""
+    """Returns the words of characters with `classes`, uint8 [C]."""
     positions = np.flatnonzero(classes >= SPACED)
     if not len(positions):
         return WordCharacters(positions, positions)
@@ -93,10 +93,13 @@ def find_words(classes: np.ndarray) -> WordCharacters:
 def in_slices(documents: Iterable[Sequence[str]]) -> Iterator[tuple[list[int], list[str]]]:
     """Yields the paragraphs of `documents` in slices of at most `SLICE_CHARACTERS`, in order.
 
-    A longer paragraph is cut, which may cut a word in two.
+    A longer paragraph is split, possibly inside a word.
+
+    Args:
+        documents: paragraphs of each document.
 
     Yields:
-        The number of the document of each text, and the texts.
+        The document index of each text, and the texts.
     """
     owners: list[int] = []
     texts: list[str] = []

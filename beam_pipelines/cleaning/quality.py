@@ -1,4 +1,4 @@
-"""Figures of documents that quality rules look at."""
+"""Quality metrics of documents."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from beam_pipelines.cleaning.characters import SPACE, SYMBOL, find_words, in_sli
 
 
 class Measures(NamedTuple):
-    """Figures of n documents.
+    """Quality metrics of n documents.
 
     Args:
-        words: int64 [n], see `characters`.
-        symbol_ratio: float64 [n], share of symbols among the characters that are not spaces; 0 where there are none.
+        words: int64 [n], number of words, see `characters`.
+        symbol_ratio: float64 [n], share of symbols among non-space characters; 0 if there are no such characters.
     """
 
     words: np.ndarray
@@ -25,12 +25,15 @@ class Measures(NamedTuple):
 def measure(documents: Sequence[Sequence[str]]) -> Measures:
     """Counts words and symbols.
 
-    A symbol is a character that is no letter, mark, number, space or format character (Unicode categories L, M, N, Z
-    and Cf, and white space) and no punctuation (P) of ordinary prose: mathematical, currency and all other signs,
-    emoji, control characters, U+FFFD, private and unassigned code points, and ``# * @ \\ _ { } •``.
+    Symbols are mathematical, currency and all other signs, emoji, control characters, U+FFFD, private and unassigned
+    code points, and ``# * @ \\ _ { } •``. Letters, marks, numbers, spaces and format characters (Unicode categories
+    L, M, N, Z and Cf, and white space) and the punctuation (P) of ordinary prose are not symbols.
 
     Args:
-        documents: the paragraphs of each, n in all.
+        documents: paragraphs of each of the n documents.
+
+    Returns:
+        The metrics of the documents.
     """
     totals = np.zeros((3, len(documents)), np.int64)
     for owners, texts in in_slices(documents):
@@ -46,5 +49,5 @@ def measure(documents: Sequence[Sequence[str]]) -> Measures:
 
 
 def repeated_lines(paragraphs: Sequence[str]) -> float:
-    """Returns the share of lines that occurred before in their document (arXiv 2112.11446, table A1)."""
+    """Returns the share of lines that repeat an earlier line of the document (arXiv 2112.11446, table A1)."""
     return (len(paragraphs) - len(set(paragraphs))) / max(len(paragraphs), 1)

@@ -1,11 +1,10 @@
-"""MinHash signatures of documents, their LSH bands, and the near-duplicates among rows of one partition.
+"""MinHash signatures of documents, their LSH bands, and near-duplicate search within one partition.
 
-The similarity of two documents is the Jaccard similarity of their sets of shingles: all runs of five words
-(`characters` says what a word is: in Chinese a character), lower-cased, without punctuation. It is estimated from 128
-minimum hashes (Broder, "On the resemblance and containment of documents", 1997) of which two bits are kept (Li and
-König, "b-Bit Minwise Hashing", WWW 2010): at a similarity of 0.8 the standard error is 0.042, with all bits 0.035.
-Only documents that agree in a band of the hashes are compared (Leskovec, Rajaraman and Ullman, "Mining of Massive
-Datasets", 3.4).
+Similarity is the Jaccard similarity of two documents' shingle sets: all runs of five words (see `characters`; in
+Chinese a word is a character), lower-cased, without punctuation. It is estimated from 128 minimum hashes (Broder, "On
+the resemblance and containment of documents", 1997) with two bits kept of each (Li and König, "b-Bit Minwise Hashing",
+WWW 2010): at a similarity of 0.8 the standard error is 0.042, with all bits 0.035. Only documents that agree in a band
+of the hashes are compared (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
 """
 
 from __future__ import annotations
@@ -28,26 +27,27 @@ if TYPE_CHECKING:
 SHINGLE_WORDS = 5
 PERMUTATIONS = 128
 BITS = 2
-# A row for each band of each document: hash of the band, the document, the low bits of all its minimum hashes.
+# One row per band and document: hash of the band, document id, low bits of all minimum hashes.
 ROW = np.dtype([("band", "<u8"), ("id", "<i8"), ("signature", "<u8", (PERMUTATIONS * BITS // 64,))])
-# Documents with the smallest ids in a band with which the others are compared. It bounds the work where thousands
-# agree in a band; they are then about the same as the first few.
+# Documents of a band, by smallest id, that the others are compared with. This bounds the work if thousands of
+# documents agree in a band; they are then near-duplicates of the first few.
 REPRESENTATIVES = 16
 
-# Names the stream of permutations among all that are keyed by the seed.
+# Key of the permutation stream among all streams of the seed.
 _PERMUTATION_STREAM = 0x6D696E68617368
-# A candidate that is none costs a comparison, a miss is for good: the weights of both when bands are chosen.
+# Weights of false positives and false negatives when bands are chosen: a false positive costs one comparison, a false
+# negative cannot be repaired.
 _BAND_WEIGHTS = (0.02, 0.98)
-# Shingles whose 128 hashes are computed together: half a megabyte, which stays in cache.
+# Shingles hashed together, 128 hashes each: half a megabyte, which stays in cache.
 _SHINGLES_AT_ONCE = 1024
-# Odd, so that multiplying loses nothing: from the fractional part of the square root of 3.
+# From the fractional part of the square root of 3; odd, so that the multiplication is invertible.
 _SHINGLE_MULTIPLIER = np.uint64(0xBB67AE8584CAA73B)
 _OFFSET_SHIFT = np.uint64(21)  # code points have 21 bits
 
 
 @functools.lru_cache(maxsize=8)
 def band_shape(threshold: float) -> tuple[int, int]:
-    """Returns how many bands there are and the hashes in each, the best for `threshold` by datasketch's integrals."""
+    """Returns the number of bands and the hashes per band, optimal for `threshold` by datasketch's integrals."""
     from datasketch import MinHashLSH
 
     index = MinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, weights=_BAND_WEIGHTS)
@@ -55,13 +55,13 @@ def band_shape(threshold: float) -> tuple[int, int]:
 
 
 def sign_documents(documents: Sequence[Sequence[str]], seed: int, bands: int, rows: int) -> np.ndarray:
-    """Returns the rows of `documents`, `bands` for each, but none for documents without words.
+    """Returns the rows of `documents`, one per band; documents without words have no rows.
 
     Args:
-        documents: the paragraphs of each.
-        seed: of the permutations.
-        bands: bands of a signature.
-        rows: hashes in a band.
+        documents: paragraphs of each document.
+        seed: seed of the permutations.
+        bands: number of bands of a signature.
+        rows: number of hashes in a band.
 
     Returns:
         ROW [bands * documents with words].
@@ -82,8 +82,11 @@ def sign_documents(documents: Sequence[Sequence[str]], seed: int, bands: int, ro
 def hash_words(documents: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
     """Returns the hashes of the lower-cased words of n documents.
 
+    Args:
+        documents: paragraphs of each document.
+
     Returns:
-        uint64 [W] and where each document's words begin and end among them, int64 [n+1].
+        Hashes, uint64 [W], and the row splits of the documents, int64 [n+1].
     """
     hashes = [np.zeros(0, np.uint64)]
     counts = np.zeros(len(documents), np.int64)
@@ -92,7 +95,7 @@ def hash_words(documents: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarr
         positions, begins = find_words(classes)
         lengths = np.diff(np.append(begins, len(positions)))
         offsets = np.arange(len(positions)) - np.repeat(begins, lengths)
-        # A sum of random numbers that depend on character and place in the word.
+        # A word's hash is the sum of random numbers keyed by character and position in the word.
         letters = mix64(code_points[positions] | offsets.astype(np.uint64) << _OFFSET_SHIFT)
         if len(begins):
             hashes.append(np.add.reduceat(letters, begins))
@@ -102,14 +105,14 @@ def hash_words(documents: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarr
 
 
 def hash_shingles(words: np.ndarray, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the hashes of runs of `SHINGLE_WORDS` words; a document of fewer words is one run.
+    """Returns the hashes of runs of `SHINGLE_WORDS` words; a document with fewer words is one run.
 
     Args:
-        words: uint64 [W], hashes.
-        splits: int64 [n+1], the words of each document.
+        words: uint64 [W], word hashes.
+        splits: int64 [n+1], row splits of the documents in `words`.
 
     Returns:
-        uint32 [S] and the runs of each document, int64 [n+1].
+        Shingle hashes, uint32 [S], and the row splits of the documents, int64 [n+1].
     """
     counts = np.diff(splits)
     runs = np.where(counts > 0, np.maximum(counts - SHINGLE_WORDS + 1, 1), 0)
@@ -124,12 +127,12 @@ def hash_shingles(words: np.ndarray, splits: np.ndarray) -> tuple[np.ndarray, np
 
 
 def minimum_hashes(shingles: np.ndarray, splits: np.ndarray, seed: int) -> np.ndarray:
-    """Returns the minimum of every permutation of the shingles of each document.
+    """Returns the minimum hash of each document under every permutation.
 
     Args:
-        shingles: uint32 [S].
-        splits: int64 [n+1], the shingles of each document, at least one.
-        seed: of the permutations.
+        shingles: uint32 [S], shingle hashes.
+        splits: int64 [n+1], row splits of the documents; each has at least one shingle.
+        seed: seed of the permutations.
 
     Returns:
         uint32 [n, PERMUTATIONS].
@@ -139,23 +142,30 @@ def minimum_hashes(shingles: np.ndarray, splits: np.ndarray, seed: int) -> np.nd
     for number, (first, last) in enumerate(itertools.pairwise(splits.tolist())):
         minhash.clear()
         for begin in range(first, last, _SHINGLES_AT_ONCE):
-            # An array as the one value, hashed to itself: numbers one by one take twice the time.
+            # One array passed as a single value, hashed to itself; passing numbers one by one takes twice the time.
             minhash.update_batch([shingles[begin : min(begin + _SHINGLES_AT_ONCE, last)]])
         hashes[number] = minhash.hashvalues
     return hashes
 
 
 def low_bits(hashes: np.ndarray) -> np.ndarray:
-    """Packs the low `BITS` bits of `hashes`, uint32 [n, PERMUTATIONS]: uint64 [n, PERMUTATIONS * BITS / 64]."""
+    """Packs the low `BITS` bits of `hashes`, uint32 [n, PERMUTATIONS], to uint64 [n, PERMUTATIONS * BITS / 64]."""
     bits = (hashes & np.uint32((1 << BITS) - 1)).astype(np.uint64)
     bits = bits.reshape(len(hashes), PERMUTATIONS * BITS // 64, 64 // BITS)
     return np.bitwise_or.reduce(bits << np.arange(0, 64, BITS, dtype=np.uint64), axis=2)
 
 
 def estimated_similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns estimates of the Jaccard similarity, float64 [n], from packed bits, uint64 [n, words] each.
+    """Estimates the Jaccard similarity of n pairs of documents.
 
-    The share of equal slots is corrected for those that are equal by chance, one in `2 ** BITS`.
+    The share of equal slots is corrected for equality by chance, one slot in `2 ** BITS`.
+
+    Args:
+        one: uint64 [n, words], packed bits of the first documents.
+        other: uint64 [n, words], packed bits of the second documents.
+
+    Returns:
+        float64 [n].
     """
     differ = one ^ other
     differ = (differ | differ >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -165,17 +175,17 @@ def estimated_similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def find_near_duplicates(table: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns the documents to drop among the rows of some whole bands.
+    """Returns the documents to drop from complete bands.
 
-    A document is dropped when one of the `REPRESENTATIVES` smallest ids in one of its bands is smaller than its own
-    and as similar to it as `threshold`, whether that one is dropped itself or not.
+    In each of its bands a document is compared with the `REPRESENTATIVES` documents of smallest ids. It is dropped if
+    one of these has a smaller id and a similarity of at least `threshold`, even if that document is dropped as well.
 
     Args:
-        table: ROW [n], in any order; the same row may occur again.
+        table: ROW [n], all rows of some bands, in any order; rows may be repeated.
         threshold: Jaccard similarity.
 
     Returns:
-        int64 [m], sorted ids, each once.
+        int64 [m], sorted unique ids.
     """
     _, group, sizes = np.unique(table["band"], return_inverse=True, return_counts=True)
     shared = sizes[group] > 1
@@ -190,15 +200,15 @@ def find_near_duplicates(table: np.ndarray, threshold: float) -> np.ndarray:
     dropped = np.zeros(len(table), bool)
     for representative in range(REPRESENTATIVES):
         rows = np.flatnonzero((place > representative) & ~dropped)
-        others = first[rows] + representative
-        similarity = estimated_similarity(table["signature"][rows], table["signature"][others])
+        representatives = first[rows] + representative
+        similarity = estimated_similarity(table["signature"][rows], table["signature"][representatives])
         dropped[rows] = similarity >= threshold
     return np.unique(table["id"][dropped])
 
 
 @functools.lru_cache(maxsize=2)
 def _minhash(seed: int) -> MinHash:
-    """Returns the one MinHash of this process that has the permutations of `seed`: odd factors and summands."""
+    """Returns the cached MinHash with the permutations of `seed`: odd factors, and summands."""
     from datasketch import MinHash
 
     bits = random_bits(stream_keys(seed, _PERMUTATION_STREAM), np.arange(2 * PERMUTATIONS)) >> np.uint64(32)

@@ -1,7 +1,7 @@
-"""What a run would take, from a sample of its input that goes through the run's own steps.
+"""Estimates the cost of a run from a sample of its input, processed by the steps of the run.
 
-What the sample took and gave is scaled by bytes on disk, input by input. Not foreseen are duplicates that stand far
-from one another, and what else the machine has to do.
+Measurements of the sample are scaled by bytes on disk, separately for each input. The estimate ignores duplicates that
+are far apart and other load on the machine.
 """
 
 from __future__ import annotations
@@ -35,44 +35,46 @@ from bert_tf.config import DataConfig
 from bert_tf.reports.data.facts import in_bytes, plural
 from bert_tf.text.vocabulary import Vocabulary
 
-# More files than these occupy all workers alike; their parts need not be known.
+# More files than this occupy all workers evenly, so their parts are not computed.
 _MOST_FILES = 1000
-# Building the pipeline, finishing the directory.
+# Time to build the pipeline and to finish the directory.
 _DRIVER_SECONDS = 2.0
-# CPU time of workers on one machine, for that of a process alone: they share caches and memory (1.2 to 1.5 seen).
+# CPU time of workers on one machine relative to a single process: they share caches and memory (1.2 to 1.5 measured).
 _TOGETHER = 1.25
-# Relative half-width of the interval: of the time, for what the model leaves open; of counts, where the sample is a
-# single unit and tells nothing of differences.
+# Relative half-width of the interval: of the time, for the error of the model; of counts, if the sample is a single
+# unit and has no variance.
 _MODEL_SPREAD, _UNKNOWN_SPREAD = 0.2, 0.2
-# Memory, fitted to runs on 16 and 41 million tokens: of a worker while it makes a shard, a token of its bucket (26
-# bytes for one pass, 31 for five), and at work beside what it loaded; of the driver likewise, and for a byte of the
-# near-duplicates' rows that FnApiRunner gathers in it, or in the only process.
+# Memory, fitted to runs on 16 and 41 million tokens. Worker: bytes per token of the bucket while a shard is built (26
+# for one pass, 31 for five), and working memory on top of the loaded libraries. Driver: working memory, and copies of
+# the near-duplicate rows that FnApiRunner gathers in the driver or in the only process.
 _BUCKET_BYTES, _PASS_BYTES, _WORK_BYTES = 25.0, 1.2, 105 << 20
 _DRIVING_BYTES, _GATHERED_COPIES, _COPIES_IN_PROCESS = 50 << 20, 5.5, 1.5
-# Where the system does not tell: a process with TensorFlow, and the libraries that all processes share.
+# Fallbacks if the system does not report memory: a process with TensorFlow, and libraries shared by all processes.
 _WORKER_BYTES, _SHARED_BYTES = 350 << 20, 400 << 20
-# CPU seconds; a process that has used more did other things before.
+# CPU seconds; a process that has used more was busy with other work before.
 _LONGEST_IMPORT = 10.0
 _THREADS = "TF_NUM_INTRAOP_THREADS"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would take and give.
+    """Estimated cost and output of a run.
 
     Args:
-        estimated_seconds: from its start to its end, on a machine that does nothing else.
-        estimated_memory_bytes: peak of all processes together.
-        estimated_disk_bytes: of the shards.
-        temporary_disk_bytes: of packed documents, until their shards are made.
-        shards, tokens, examples: as in the summary of the run.
-        documents: that examples are made of.
-        sample_bytes: of the input that was looked at.
-        input_bytes: of the input on disk.
-        workers: processes; 0 where all is done in one.
-        spread: relative half-widths of 95 % intervals by name, from the differences within the sample; for `seconds`
-            with what the model leaves open.
-        cpu_seconds: by step.
+        estimated_seconds: wall time of the run on an otherwise idle machine.
+        estimated_memory_bytes: peak memory of all processes together.
+        estimated_disk_bytes: size of the shards.
+        temporary_disk_bytes: size of packed documents on disk until their shards are built.
+        shards: number of shards, as in the summary of the run.
+        documents: number of documents used for examples.
+        tokens: number of tokens, as in the summary of the run.
+        examples: number of examples, as in the summary of the run.
+        sample_bytes: size of the sample.
+        input_bytes: size of the input on disk.
+        workers: number of worker processes; 0 if everything runs in one process.
+        spread: relative half-widths of 95 % intervals by name, from the variance within the sample; that of `seconds`
+            includes the error of the model.
+        cpu_seconds: CPU time by step.
     """
 
     estimated_seconds: float
@@ -90,22 +92,22 @@ class Estimate:
     cpu_seconds: dict[str, float]
 
     def summary(self) -> dict[str, Any]:
-        """Returns the figures as plain values."""
+        """Returns the estimate as plain values."""
         return dataclasses.asdict(self)
 
     def _interval(self, name: str, value: float, shown: Callable[[float], str]) -> str:
         low, high = (shown(value * (1 + sign * self.spread[name])) for sign in (-1, 1))
-        return f"{low} to {high}" if self.spread[name] else "of all input"
+        return f"{low} to {high}" if self.spread[name] else "from the whole input"
 
     def table(self) -> str:
-        """Returns the figures for people, a line each."""
+        """Returns a human-readable table, one line per estimate."""
         working = f"{self.workers} worker{'s' * (self.workers != 1)}" if self.workers else "one process"
         seconds, disk = self.estimated_seconds, self.estimated_disk_bytes
         rows = [
             ("time", in_time(seconds), f"{self._interval('seconds', seconds, in_time)}, {working}"),
             ("memory", in_bytes(self.estimated_memory_bytes), "peak of all processes"),
             ("disk", in_bytes(disk), f"{self._interval('disk_bytes', disk, in_bytes)}, {plural(self.shards, 'shard')}"),
-            ("meanwhile", in_bytes(self.temporary_disk_bytes), "more on disk, until the shards are made"),
+            ("temporary", in_bytes(self.temporary_disk_bytes), "additional disk until the shards are built"),
         ]
         for name in ("documents", "tokens", "examples"):
             count = getattr(self, name)
@@ -123,13 +125,13 @@ class Estimate:
 
 
 class Workers(NamedTuple):
-    """Processes that work at the same time: `processes` (0: the driver itself), and whether they share this machine."""
+    """Number of parallel processes (0: only the driver); `here` is True if they share this machine."""
 
     processes: int
     here: bool = True
 
     def seconds(self, costs: Sequence[float]) -> float:
-        """Returns how long tasks of so many CPU seconds take, dealt out in turn as Beam's local runner does."""
+        """Returns the wall time of tasks of `costs` CPU seconds, assigned round-robin as in Beam's local runner."""
         if not self.processes:
             return sum(costs)
         ordered = sorted(costs, reverse=True)
@@ -140,7 +142,7 @@ class Workers(NamedTuple):
 
 
 def workers_of(flags: Sequence[str]) -> Workers:
-    """Returns the workers that Beam's flags, with those of `runners.runner_flags`, ask for."""
+    """Returns the workers requested by `flags`: Beam's flags and those of `runners.runner_flags`."""
     options = PipelineOptions(list(flags))
     direct, runner = options.view_as(DirectOptions), options.view_as(StandardOptions).runner
     if runner == "DataflowRunner":
@@ -163,21 +165,24 @@ def estimate(
     workers: Workers,
     sample_bytes: int = SAMPLE_BYTES,
 ) -> Estimate:
-    """Foresees a run.
+    """Estimates the cost of a run.
 
     Args:
-        corpus: its input.
-        settings: what the formats are told.
-        configs: the examples to make, one for each length; `num_shards` as resolved.
-        vocabulary: of the token ids.
-        buckets: of the run.
+        corpus: input of the run.
+        settings: settings of the formats.
+        configs: settings of the examples, one for each length, with `num_shards` resolved.
+        vocabulary: vocabulary of the token ids.
+        buckets: buckets of the run.
         workers: see `workers_of`.
-        sample_bytes: of text to look at, about.
+        sample_bytes: approximate bytes of text in the sample.
+
+    Returns:
+        The estimate.
 
     Raises:
-        InputError: for an input that cannot be read.
+        InputError: if an input cannot be read.
     """
-    # So far this process has done what a worker does before it loads TensorFlow.
+    # Up to here this process has done the same work as a worker before it loads TensorFlow.
     imported, driver = min(time.process_time(), _LONGEST_IMPORT), _resident().own
     begun = time.process_time()
     with _one_thread():
@@ -206,67 +211,69 @@ def estimate(
 
 
 class _Whole:
-    """What the samples of all inputs say of the whole.
+    """Extrapolates the samples of all inputs to the whole corpus.
 
     Args:
-        corpus: its inputs.
-        measured: their samples.
+        corpus: the inputs.
+        measured: measured sample of each input.
     """
 
     def __init__(self, corpus: Corpus, measured: Sequence[Measured]) -> None:
         self._corpus = corpus
         self._measured = measured
         sizes = [sum(file.size for file in corpus.files_of(source)) for source in range(len(measured))]
-        self._scales = [size / max(own.bytes, 1) for size, own in zip(sizes, measured, strict=True)]
-        self.counts = {name: self._total([own.counts[name] for own in measured]) for name in measured[0].counts}
-        self.seconds = {name: self._total([own.seconds[name] for own in measured]) for name in STEPS}
+        self._scales = [size / max(sample.bytes, 1) for size, sample in zip(sizes, measured, strict=True)]
+        self.counts = {name: self._total([sample.counts[name] for sample in measured]) for name in measured[0].counts}
+        self.seconds = {name: self._total([sample.seconds[name] for sample in measured]) for name in STEPS}
 
     @property
     def heaviest(self) -> float:
-        """The largest weight of an input."""
+        """Largest weight of an input."""
         return max(self._corpus.weights)
 
     def _total(self, amounts: Sequence[float]) -> float:
         return sum(scale * amount for scale, amount in zip(self._scales, amounts, strict=True))
 
     def spreads(self) -> dict[str, float]:
-        """Returns the spread of every figure, see `Estimate`."""
+        """Returns the spread of every estimate, see `Estimate`."""
         tokens = self.spread("tokens")
-        found = {"seconds": math.hypot(tokens, _MODEL_SPREAD), "documents": self.spread("documents")}
-        found |= dict.fromkeys(("disk_bytes", "tokens", "examples"), tokens)
-        return {name: round(value, 4) for name, value in found.items()}
+        spreads = {"seconds": math.hypot(tokens, _MODEL_SPREAD), "documents": self.spread("documents")}
+        spreads |= dict.fromkeys(("disk_bytes", "tokens", "examples"), tokens)
+        return {name: round(value, 4) for name, value in spreads.items()}
 
     def spread(self, name: str) -> float:
-        """Returns two standard errors of the whole's `documents` or `tokens`, relative to these."""
+        """Returns two relative standard errors of the total `documents` or `tokens`."""
         errors = []
-        for own, scale in zip(self._measured, self._scales, strict=True):
-            counts = [getattr(unit, name) for unit in own.units]
+        for sample, scale in zip(self._measured, self._scales, strict=True):
+            counts = [getattr(unit, name) for unit in sample.units]
             if scale <= 1.0 or not sum(counts):
                 errors.append(0.0)
             elif len(counts) < 2:
                 errors.append(_UNKNOWN_SPREAD * scale * counts[0])
             else:
-                rate = sum(counts) / own.bytes
-                squares = sum((count - rate * unit.bytes) ** 2 for count, unit in zip(counts, own.units, strict=True))
+                rate = sum(counts) / sample.bytes
+                squares = sum(
+                    (count - rate * unit.bytes) ** 2 for count, unit in zip(counts, sample.units, strict=True)
+                )
                 variance = squares * len(counts) / (len(counts) - 1) * (1 - 1 / scale)
                 errors.append(2 * scale * math.sqrt(variance))
         return math.hypot(*errors) / max(self.counts[name], 1)
 
     def part_seconds(self, settings: ReadSettings) -> list[float]:
-        """Returns the CPU seconds from reading to tokenizing of every part, which is worked on as one."""
-        found = []
-        for source, own in enumerate(self._measured):
+        """Returns the CPU seconds of each part from reading to tokenizing; one worker processes one part."""
+        seconds = []
+        for source, sample in enumerate(self._measured):
             files = self._corpus.files_of(source)
             format = FORMATS[self._corpus.inputs[source].format](settings)
             sizes = [file.size for file in files]
             if len(files) <= _MOST_FILES:
                 sizes = [part.size for file in files for part in format.split(file)]
-            a_byte = (sum(own.seconds.values()) - own.seconds[BUILD]) / max(own.bytes, 1)
-            found += [a_byte * size for size in sizes]
-        return found
+            seconds_per_byte = (sum(sample.seconds.values()) - sample.seconds[BUILD]) / max(sample.bytes, 1)
+            seconds += [seconds_per_byte * size for size in sizes]
+        return seconds
 
     def bucket_seconds(self, buckets: Buckets) -> list[float]:
-        """Returns the CPU seconds it takes to make the shards of every bucket."""
+        """Returns the CPU seconds to build the shards of each bucket."""
         held_out = buckets.validation_fraction
         groups = ((buckets.train, 1 - held_out), (buckets.validation, held_out))
         return [self.seconds[BUILD] * share / count for count, share in groups for _ in range(count)]
@@ -275,7 +282,7 @@ class _Whole:
 def _memory(
     driver: int, worker: _Resident, workers: Workers, whole: _Whole, config: DataConfig, buckets: Buckets
 ) -> float:
-    """Returns the peak of all processes, while the largest buckets are made."""
+    """Returns the peak memory of all processes, reached while the largest buckets are built."""
     passes = config.dupe_factor * whole.heaviest
     tokens = whole.counts["tokens"] * (1 - buckets.validation_fraction) / buckets.train
     making = tokens * (_BUCKET_BYTES + _PASS_BYTES * passes)
@@ -287,14 +294,14 @@ def _memory(
 
 
 def _filled(buckets: Buckets, documents: float) -> float:
-    """Returns the expected number of buckets that hold a document."""
+    """Returns the expected number of non-empty buckets."""
     held_out = buckets.validation_fraction * documents
     groups = ((buckets.train, documents - held_out), (buckets.validation, held_out))
-    return sum(count * (1 - (1 - 1 / count) ** own) for count, own in groups if count)
+    return sum(count * (1 - (1 - 1 / count) ** share) for count, share in groups if count)
 
 
 class _Resident(NamedTuple):
-    """Bytes of memory of this process: its own, and those of files that other processes map as well."""
+    """Memory of this process in bytes: private memory, and files mapped by other processes as well."""
 
     own: int
     shared: int
@@ -303,7 +310,7 @@ class _Resident(NamedTuple):
 def _resident() -> _Resident:
     try:
         lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return _Resident(_WORKER_BYTES, _SHARED_BYTES)
     sizes = {line.partition(":")[0]: int(line.split()[1]) << 10 for line in lines}
     return _Resident(sizes["Anonymous"], sizes["Rss"] - sizes["Anonymous"])
@@ -311,7 +318,7 @@ def _resident() -> _Resident:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Lets TensorFlow, where it is loaded meanwhile, compute as it does in a worker."""
+    """Limits TensorFlow, if it is loaded inside the block, to one thread as in a worker."""
     before = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"
     try:
@@ -328,7 +335,7 @@ def _cores() -> int:
 
 
 def in_time(seconds: float) -> str:
-    """Returns a time for people, for example `40 s`, `1 min 50 s`, `25 min` and `3 h 20 min`."""
+    """Formats a duration, for example `40 s`, `1 min 50 s`, `25 min` and `3 h 20 min`."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     whole, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""A small part of a corpus, spread evenly over it, and how many bytes on disk it stands for."""
+"""Reads a small sample, spread evenly over a corpus, and the bytes on disk that it represents."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from beam_pipelines.sources.parquet import Parquet
 from beam_pipelines.sources.text import Text
 from beam_pipelines.sources.wikipedia.source import Wikipedia
 
-# Text to read in all, and bytes on disk at most: a few thousand documents, and some seconds of work.
+# Total text to read, and maximum bytes on disk: a few thousand documents and some seconds of work.
 SAMPLE_BYTES = 8_000_000
 _MOST_BYTES = 12_000_000
-# Places of the corpus to read at, as many as there are parts for them.
+# Places of the corpus to read at, limited by the number of parts.
 _PLACES = 16
-# Formats whose plain files can be read from any byte on.
+# Formats whose plain files can be read from any byte offset.
 _SEEKABLE = (Text, Jsonl, Wikipedia)
-# Bytes given to a format at a time: little, for its reading ahead blurs what it has read.
+# Bytes passed to a format at a time; small, because read-ahead blurs the count of bytes read.
 _STEP = 32 << 10
 
-Place = tuple[int, int]  # numbers of a file and of a part of it
+Place = tuple[int, int]  # index of a file and of one of its parts
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Documents that stand next to one another.
+    """A run of consecutive documents.
 
     Args:
-        source: number of their input.
-        documents: in order, those that are left out too.
-        bytes: what they take on disk, compressed as they are.
-        seconds: of CPU time it took to read them.
+        source: index of the input.
+        documents: the documents in order, including those left out.
+        bytes: size on disk, compressed if the file is.
+        seconds: CPU time to read the documents.
     """
 
     source: int
@@ -55,29 +55,31 @@ class Unit:
 
 
 def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE_BYTES) -> list[Unit]:
-    """Reads a sample of every input, at places that are spread evenly over its bytes.
+    """Reads a sample of every input, at places spread evenly over its bytes.
 
-    A compressed file that has one part is read from its beginning only.
+    A compressed file with one part is read from its beginning only.
 
     Args:
-        corpus: what to sample.
-        settings: what the formats are told.
-        text_bytes: of text to read in all, about.
+        corpus: the corpus to sample.
+        settings: settings of the formats.
+        text_bytes: approximate total bytes of text to read.
 
     Returns:
-        The units. An input that is small is in them as a whole.
+        The units; a small input is read completely.
 
     Raises:
-        InputError: for what cannot be read.
+        InputError: if a file cannot be read.
     """
     units: list[Unit] = []
     part = min(1.0, text_bytes / max(corpus.text_bytes, 1), _MOST_BYTES / max(corpus.bytes, 1))
-    for source, own in enumerate(corpus.inputs):
+    for source, corpus_input in enumerate(corpus.inputs):
         files = corpus.files_of(source)
         size = sum(file.size for file in files)
         share = sum(map(corpus.text_bytes_of, files)) / max(corpus.text_bytes, 1)
         places = max(1, round(_PLACES * share))
-        reader = _SourceReader(reader_of(own.format, own.language, settings), source, files, part * size / places)
+        reader = _SourceReader(
+            reader_of(corpus_input.format, corpus_input.language, settings), source, files, part * size / places
+        )
         units += reader.read(places)
     return units
 
@@ -86,10 +88,10 @@ class _SourceReader:
     """Reads one input.
 
     Args:
-        format: of the input.
-        source: its number.
-        files: of it.
-        quota: bytes on disk to read at a place.
+        format: reader of the input.
+        source: index of the input.
+        files: files of the input.
+        quota: bytes on disk to read at each place.
     """
 
     def __init__(self, format: Format, source: int, files: list[InputFile], quota: float) -> None:
@@ -99,15 +101,17 @@ class _SourceReader:
         self._quota = quota
 
     def read(self, places: int) -> Iterator[Unit]:
-        """Yields the units of all places, reading on into the next parts where one is too small."""
+        """Yields the units of all places, continuing into the next parts if one is too small."""
         if self._quota * places >= sum(file.size for file in self._files):
             parts = self._parts_from((0, 0), Counter())
-            yield from self._joined(unit for part in parts for unit in self._read_part(part, math.inf))
+            yield from self._join_units(unit for part in parts for unit in self._read_part(part, math.inf))
             return
         starts = Counter(self._places(places))
         left = 0.0
         for place, count in sorted(starts.items()):
-            units = list(self._joined(self._read_place(self._parts_from(place, starts), left + self._quota * count)))
+            units = list(
+                self._join_units(self._read_place(self._parts_from(place, starts), left + self._quota * count))
+            )
             left += self._quota * count - sum(unit.bytes for unit in units)
             yield from units
 
@@ -119,19 +123,19 @@ class _SourceReader:
             if wanted <= 0:
                 return
 
-    def _joined(self, units: Iterable[Unit]) -> Iterator[Unit]:
-        """Yields units of about the quota of a place, of as many small ones as that takes."""
+    def _join_units(self, units: Iterable[Unit]) -> Iterator[Unit]:
+        """Yields units of about the quota of a place, joined from smaller ones."""
         pending: list[Unit] = []
         for unit in units:
             pending.append(unit)
-            if sum(own.bytes for own in pending) >= self._quota:
+            if sum(part.bytes for part in pending) >= self._quota:
                 yield _join(pending)
                 pending = []
         if pending:
             yield _join(pending)
 
     def _places(self, count: int) -> Iterator[Place]:
-        """Yields places at equal distances in bytes."""
+        """Yields places at equal byte distances."""
         total = sum(file.size for file in self._files)
         before = number = 0
         for place in range(count):
@@ -165,15 +169,15 @@ class _SourceReader:
     def _read_part(self, part: Part, wanted: float) -> list[Unit]:
         """Reads `wanted` bytes of one part, or all of it.
 
-        The bytes that documents take are known where the format asks for more: then those it was given are in the
-        documents that it gave, but for what it holds back, which is about the same each time. So units lie between
-        two such marks, and what comes before the first mark is left aside, unless all of the part is read.
+        The size of documents on disk is known only when the format reads more bytes: the bytes read before belong to
+        the documents already yielded, except for a buffer of about constant size. Units therefore begin and end at
+        such marks. Documents before the first mark are skipped, unless the whole part is read.
         """
         documents: list[RawDocument] = []
         marks: list[_Mark] = []
         parquet = isinstance(self._format, Parquet)
         name = self._format.settings.text_field
-        with _column_bytes(part, name) if parquet else _given_bytes() as position:
+        with _column_bytes(part, name) if parquet else _count_bytes_read() as position:
             begun = now = time.process_time()
             text_bytes, here = 0, 0.0
             for document in self._format.read(part):
@@ -188,8 +192,8 @@ class _SourceReader:
         return [Unit(self._source, documents, part.size, time.process_time() - begun)]
 
     def _unit(self, documents: list[RawDocument], begin: _Mark, end: _Mark) -> Unit:
-        own = documents[begin.documents : end.documents]
-        return Unit(self._source, own, end.position - begin.position, end.seconds - begin.seconds)
+        unit_documents = documents[begin.documents : end.documents]
+        return Unit(self._source, unit_documents, end.position - begin.position, end.seconds - begin.seconds)
 
 
 def _join(units: Sequence[Unit]) -> Unit:
@@ -198,7 +202,7 @@ def _join(units: Sequence[Unit]) -> Unit:
 
 
 class _Mark(NamedTuple):
-    """Documents given, bytes read and CPU seconds used at one moment."""
+    """Documents yielded, bytes read and CPU seconds used at one moment."""
 
     documents: int
     position: float
@@ -207,25 +211,25 @@ class _Mark(NamedTuple):
 
 @contextlib.contextmanager
 def _column_bytes(part: Part, name: str) -> Iterator[Callable[[int], float]]:
-    """Yields what tells how many bytes of a part of a Parquet file stand behind so much text.
+    """Yields a function from bytes of text to bytes of a Parquet part.
 
-    Of such a file one column is read, with seeks, so that the bytes read would not tell; its metadata do.
+    Only one column of the file is read, with seeks, so the size is derived from the metadata instead of bytes read.
     """
     with FileSystems.open(part.path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         metadata = pyarrow.parquet.ParquetFile(file).metadata
         groups = [metadata.row_group(group) for group in range(part.begin, part.end or metadata.num_row_groups)]
     columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-    own = [column for column in columns if f"{column.path_in_schema}.".startswith(f"{name}.")]
-    text = sum(column.total_uncompressed_size for column in own)
+    text_columns = [column for column in columns if f"{column.path_in_schema}.".startswith(f"{name}.")]
+    text = sum(column.total_uncompressed_size for column in text_columns)
     yield lambda text_bytes: part.size * min(1.0, text_bytes / max(text, 1))
 
 
 class _CountedFile(io.RawIOBase):
-    """A file that gives little at a time and counts it."""
+    """A file that returns few bytes per read and counts them."""
 
-    def __init__(self, file: BinaryIO, given: list[int]) -> None:
+    def __init__(self, file: BinaryIO, count: list[int]) -> None:
         self._file = file
-        self._given = given
+        self._count = count
 
     def readable(self) -> bool:
         return True
@@ -242,7 +246,7 @@ class _CountedFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         content = self._file.read(min(len(buffer), _STEP))
         buffer[: len(content)] = content
-        self._given[0] += len(content)
+        self._count[0] += len(content)
         return len(content)
 
     def close(self) -> None:
@@ -251,25 +255,25 @@ class _CountedFile(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def _given_bytes() -> Iterator[Callable[[int], float]]:
-    """Yields what tells how many bytes were read from files that were opened meanwhile.
+def _count_bytes_read() -> Iterator[Callable[[int], float]]:
+    """Yields a function that returns the number of bytes read from files opened inside the block.
 
-    All formats open files through Beam, so it is there that bytes are counted, and formats need not know of it. Where
-    none are (files opened otherwise), parts are read as a whole.
+    All formats open files through Beam, so bytes are counted there and the formats need no changes. If no bytes are
+    counted (files opened otherwise), parts are read as a whole.
     """
-    given = [0]
+    count = [0]
     opened = FileSystems.open
 
     def counted(path: str, *args: Any, **kwargs: Any) -> BinaryIO:
-        return _CountedFile(opened(path, *args, **kwargs), given)  # type: ignore[return-value]
+        return _CountedFile(opened(path, *args, **kwargs), count)  # type: ignore[return-value]
 
     FileSystems.open = staticmethod(counted)  # type: ignore[method-assign]
     try:
-        yield lambda text_bytes: given[0]
+        yield lambda text_bytes: count[0]
     finally:
         FileSystems.open = staticmethod(opened)  # type: ignore[method-assign]
 
 
 def _text_bytes(document: RawDocument) -> int:
-    """Returns the size of a document as one text, with the four bytes for its length that Parquet has."""
+    """Returns the size of a document as one text, including Parquet's four bytes for its length."""
     return sum(len(paragraph.encode(errors="replace")) + 1 for paragraph in document.paragraphs) + 3

@@ -1,4 +1,4 @@
-"""Takes a sample of one input through the steps of a run, in this process, and measures them."""
+"""Runs a sample of one input through the steps of a run in this process and measures them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = (READ, FILTER, TOKENIZE, NEAR_DUPLICATES, BUILD)
 
 
 class MeasuredUnit(NamedTuple):
-    """What varies within a sample."""
+    """Size of one unit of a sample."""
 
     bytes: float
     documents: int
@@ -41,14 +41,14 @@ class MeasuredUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What a sample took and gave.
+    """Measurements of a sample.
 
     Args:
-        bytes: it takes on disk.
-        counts: `documents`, `tokens`, `examples`, bytes of shards (`disk`), of packed documents (`packed`) and of
-            what else is gathered (`shuffled`).
+        bytes: size on disk.
+        counts: `documents`, `tokens`, `examples`, and bytes of shards (`disk`), of packed documents (`packed`) and of
+            near-duplicate rows (`shuffled`).
         seconds: CPU time by step.
-        units: of its units, bytes on disk, and documents and tokens, without the duplicates within a unit.
+        units: bytes on disk, documents and tokens of each unit, without duplicates within a unit.
     """
 
     bytes: float
@@ -58,13 +58,13 @@ class Measured:
 
 
 class SampleRun:
-    """The steps of a run, ready to be taken.
+    """The steps of a run, set up to process samples.
 
     Args:
-        corpus: what is read.
-        configs: the examples to make, one for each length.
-        vocabulary: of the token ids.
-        buckets: of the run.
+        corpus: input of the run.
+        configs: settings of the examples, one for each length.
+        vocabulary: vocabulary of the token ids.
+        buckets: buckets of the run.
     """
 
     def __init__(self, corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, buckets: Buckets) -> None:
@@ -76,8 +76,8 @@ class SampleRun:
         self._filter = FilterDocuments(self._cleaning, corpus.languages)
         self._tokenize = TokenizeDocuments(configs[0], corpus.languages, vocabulary, buckets, frozenset())
         self._tokenize.setup()
-        # What is done once only, with the first call (TensorFlow's graph takes as long as a megabyte of text), must not
-        # be scaled.
+        # One-time work of the first call (TensorFlow's graph takes as long as a megabyte of text) must not be scaled,
+        # so it is done here.
         once = [RawDocument("", "", ("A sentence.",))]
         self._tokenize.start_bundle()
         list(self._tokenize.process(once))
@@ -85,9 +85,9 @@ class SampleRun:
             list(self._filter.process(once))
 
     def measure(self, units: Sequence[Unit]) -> Measured:
-        """Takes the units of one input through all steps."""
+        """Runs the units of one input through all steps and returns the measurements."""
         seconds = dict.fromkeys(STEPS, 0.0) | {READ: sum(unit.seconds for unit in units)}
-        own: list[MeasuredUnit] = []
+        measured_units: list[MeasuredUnit] = []
         chunks: list[bytes] = []
         filtered: list[list[RawDocument]] = []
         for unit in units:
@@ -95,12 +95,14 @@ class SampleRun:
             batches = list(_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
-                    batches = [found for batch in batches for found in self._filter.process(batch)]
+                    batches = [kept for batch in batches for kept in self._filter.process(batch)]
             with _timed(seconds, TOKENIZE):
-                given = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
-            documents = unpack(given).documents
-            own.append(MeasuredUnit(unit.bytes, len(documents), sum(len(each.token_ids) for each in documents)))
-            chunks += given
+                packed = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
+            documents = unpack(packed).documents
+            measured_units.append(
+                MeasuredUnit(unit.bytes, len(documents), sum(len(each.token_ids) for each in documents))
+            )
+            chunks += packed
             filtered += batches
         shuffled = 0
         if self._cleaning.near_duplicates:
@@ -109,7 +111,7 @@ class SampleRun:
         with _timed(seconds, BUILD):
             counts = self._build(chunks)
         counts |= {"packed": sum(map(len, chunks)), "shuffled": shuffled}
-        return Measured(sum(unit.bytes for unit in units), counts, seconds, own)
+        return Measured(sum(unit.bytes for unit in units), counts, seconds, measured_units)
 
     def _sign(self, batches: Iterable[list[RawDocument]]) -> int:
         """Signs and compares documents; returns the bytes of their rows."""
@@ -122,7 +124,7 @@ class SampleRun:
         return sum(map(len, packed))
 
     def _build(self, chunks: list[bytes]) -> dict[str, int]:
-        """Makes the shards of one bucket and returns what they hold."""
+        """Builds the shards of one bucket and returns their counts."""
         with tempfile.TemporaryDirectory(prefix="bert_tf_estimate_") as folder:
             output = RunOutput(folder)
             output.begin()
@@ -140,7 +142,7 @@ class SampleRun:
 
 
 def _batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
-    """Yields batches as large as those of the run, so far as there are documents."""
+    """Yields batches of the same size as in the run."""
     batch: list[RawDocument] = []
     characters = 0
     for document in documents:

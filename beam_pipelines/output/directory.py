@@ -1,4 +1,4 @@
-"""The output directory of a run: the run it belongs to, the shards it holds already, and how it is finished."""
+"""The output directory of a run: its owner, its finished shards, and its completion."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from bert_tf.text.vocabulary import Vocabulary
 
 RUN_NAME = "run.json"
 DEAD_LETTERS = "dead_letters.jsonl"
-# Packages whose version may change a byte of the result.
+# Packages whose version may change bytes of the result.
 _PACKAGES = ("datasketch", "mwparserfromhell", "numpy", "py3langid", "sentencex", "tensorflow-text")
-# Fields of the description that follow from installed software, and not from the input or a flag.
+# Fields of the description that depend on installed software, not on input or flags.
 _SOFTWARE = ("data_algorithm_version", "schema_version", "versions.")
 _SOFTWARE_OF_RUN = "software"
 
@@ -44,16 +44,25 @@ _SOFTWARE_OF_RUN = "software"
 def describe_run(
     corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, settings: ReadSettings
 ) -> dict[str, Any]:
-    """Returns everything the bytes of a data directory depend on, as plain values.
+    """Returns everything that determines the bytes of a data directory, as plain values.
 
-    They do not depend on the versions of Beam and Python, but for Python's Unicode database, and on the version of
-    bert_tf only by its `DATA_ALGORITHM_VERSION`.
+    The bytes do not depend on the versions of Beam and Python, except for Python's Unicode database. They depend on
+    the version of bert_tf only through `DATA_ALGORITHM_VERSION`.
+
+    Args:
+        corpus: input of the run.
+        configs: settings of the examples, one for each length.
+        vocabulary: vocabulary of the token ids.
+        settings: settings of the formats.
+
+    Returns:
+        The description of the run, serialisable as JSON.
     """
     inputs = [to_dict(source) | {"pattern": ""} for source in corpus.inputs]
     files = [[file.path, file.size, file.modified, file.label, inputs[file.source]] for file in corpus.files]
     config = to_dict(configs[0])
     for name in ("max_seq_length", "max_predictions_per_seq"):
-        config[name] = [getattr(own, name) for own in configs]
+        config[name] = [getattr(length_config, name) for length_config in configs]
     return {
         "config": config,
         "vocabulary_sha256": vocabulary.fingerprint,
@@ -70,7 +79,7 @@ def describe_run(
 
 
 def installed_software() -> dict[str, str]:
-    """Returns versions that a run records although no byte of its result depends on them."""
+    """Returns versions that a run records although its result does not depend on them."""
     return {
         "apache-beam": importlib.metadata.version("apache-beam"),
         "bert-tf": importlib.metadata.version("bert-tf"),
@@ -79,7 +88,7 @@ def installed_software() -> dict[str, str]:
 
 
 def by_folder(configs: Sequence[DataConfig]) -> dict[str, DataConfig]:
-    """Returns the configs by the folder their shards go to: the directory itself where there is one length only."""
+    """Returns the configs by shard folder; a single length uses the directory itself."""
     if len(configs) == 1:
         return {"": configs[0]}
     return {length_folder(config.max_seq_length): config for config in configs}
@@ -90,10 +99,10 @@ class DataDirectory:
     """A directory that belongs to one run.
 
     Args:
-        path: any file system Beam knows.
-        run: what `describe_run` returns.
-        buckets: names the shards.
-        folders: of the shards, see `by_folder`.
+        path: path on any file system supported by Beam.
+        run: description of the run, from `describe_run`.
+        buckets: buckets of the run; they name the shards.
+        folders: folders of the shards, see `by_folder`.
     """
 
     path: str
@@ -103,33 +112,40 @@ class DataDirectory:
 
     @functools.cached_property
     def output(self) -> RunOutput:
-        """Writes the files of this run."""
+        """Writer of the files of this run."""
         return RunOutput(self.path)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the description of the run."""
+        """SHA-256 of the run description."""
         return hashlib.sha256(json.dumps(self.run, sort_keys=True).encode()).hexdigest()
 
     def file(self, *names: str) -> str:
-        """Returns the path of a file in it."""
+        """Returns the path of a file in the directory."""
         return storage.join(self.path, *[name for name in names if name])
 
     def claim(self) -> bool:
-        """Takes the directory for this run and deletes what a killed run left half-written.
+        """Claims the directory for this run and deletes partial files of a killed run.
 
         Returns:
-            Whether the run is finished already.
+            True if the run is already finished.
 
         Raises:
-            ConfigError: when it holds something else, or cannot be written.
+            ConfigError: if the directory belongs to another run, has other files, or cannot be written.
         """
-        there = storage.names_in(self.path)
-        own = {RUN_NAME, DEAD_LETTERS, REPORTS, TOKEN_NAME, *fnmatch.filter(there, f"{STAGING_PREFIX}*"), *self.folders}
-        half_written = self._half_written("", own | self._names_of_data if "" in self.folders else own)
+        entries = storage.names_in(self.path)
+        expected = {
+            RUN_NAME,
+            DEAD_LETTERS,
+            REPORTS,
+            TOKEN_NAME,
+            *fnmatch.filter(entries, f"{STAGING_PREFIX}*"),
+            *self.folders,
+        }
+        half_written = self._half_written("", expected | self._names_of_data if "" in self.folders else expected)
         for folder in filter(None, self.folders):
             half_written += self._half_written(folder, self._names_of_data)
-        recorded = self._check_same_run(there)
+        recorded = self._check_same_run(entries)
         self.output.begin()
         storage.delete(half_written)
         software = installed_software()
@@ -138,14 +154,13 @@ class DataDirectory:
         storage.write(self.file(RUN_NAME), (json.dumps(description, indent=2) + "\n").encode())
         return all(MANIFEST_NAME in storage.names_in(self.file(folder)) for folder in self.folders)
 
-    def _half_written(self, folder: str, own: set[str]) -> list[str]:
-        there = storage.names_in(self.file(folder))
-        half_written = fnmatch.filter(there, STAGING_PATTERN)
-        foreign = sorted(set(there) - set(half_written) - own)
+    def _half_written(self, folder: str, expected: set[str]) -> list[str]:
+        entries = storage.names_in(self.file(folder))
+        half_written = fnmatch.filter(entries, STAGING_PATTERN)
+        foreign = sorted(set(entries) - set(half_written) - expected)
         if foreign:
             raise ConfigError(
-                f"--output {self.file(folder)}: holds something else ({', '.join(foreign[:3])}); choose another "
-                "directory."
+                f"--output {self.file(folder)}: has other files ({', '.join(foreign[:3])}). Choose another directory."
             )
         return [self.file(folder, name) for name in half_written]
 
@@ -154,21 +169,21 @@ class DataDirectory:
         shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
         return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME, VERIFIED_NAME}
 
-    def _check_same_run(self, there: Mapping[str, int]) -> list[dict[str, str]]:
-        """Compares the descriptions of the run in the directory and of this one.
+    def _check_same_run(self, entries: Mapping[str, int]) -> list[dict[str, str]]:
+        """Compares the recorded run description with the description of this run.
 
         Returns:
-            The software that took part in the run so far.
+            The software versions recorded so far.
         """
         content = storage.read(self.file(RUN_NAME))
         if content is None:
-            if any(name != TOKEN_NAME and not name.startswith(STAGING_PREFIX) for name in there):
-                raise ConfigError(f"--output {self.path}: holds data without {RUN_NAME}; choose another directory.")
+            if any(name != TOKEN_NAME and not name.startswith(STAGING_PREFIX) for name in entries):
+                raise ConfigError(f"--output {self.path}: has data without {RUN_NAME}. Choose another directory.")
             return []
         try:
             older = json.loads(content)
         except json.JSONDecodeError as error:
-            raise ConfigError(f"{self.file(RUN_NAME)}: not JSON: {error}") from error
+            raise ConfigError(f"{self.file(RUN_NAME)}: invalid JSON: {error}") from error
         recorded = older.pop(_SOFTWARE_OF_RUN, []) if isinstance(older, dict) else []
         differing = _differences(older, self.run)
         if not differing:
@@ -177,34 +192,38 @@ class DataDirectory:
             packages = dict.fromkeys(f"bert-tf {software.get('bert-tf')}" for software in recorded)
             begun = " and ".join(packages) or "an older bert-tf"
             raise ConfigError(
-                f"--output {self.path}: was made by {begun} with other versions of what decides its bytes "
-                f"({', '.join(differing)}); shards of both must not be mixed. Delete the directory and run the command "
-                f"again, or choose another directory, or go on with the versions that {self.file(RUN_NAME)} names."
+                f"--output {self.path}: was created by {begun} with other software versions "
+                f"({', '.join(differing)}), which may change its bytes; shards of both must not be mixed. Delete the "
+                "directory and run the command again, choose another directory, or continue with the versions in "
+                f"{self.file(RUN_NAME)}."
             )
         raise ConfigError(
-            f"--output {self.path}: belongs to another run (differs in {', '.join(differing)}); "
-            "choose another directory or delete it."
+            f"--output {self.path}: belongs to another run (differs in {', '.join(differing)}). "
+            "Choose another directory or delete this one."
         )
 
     def reports(self, verify: bool) -> list[ShardReport]:
-        """Returns the reports of the buckets that are done, by bucket.
+        """Returns the reports of the finished buckets, sorted by bucket.
 
         Args:
-            verify: also compare the size and checksum of every shard, and leave out those that do not match. On an
-                object store the checksum is the one that the store keeps, so that no shard is downloaded.
+            verify: check the size and checksum of every shard and skip buckets that do not match. On an object store
+                the checksum of the store is used, so no shard is downloaded.
+
+        Returns:
+            The reports of this run.
         """
         sizes = {folder: storage.names_in(self.file(folder)) for folder in self.folders} if verify else {}
-        found = []
+        reports = []
         for name in sorted(storage.names_in(self.file(REPORTS))):
             content = storage.read(self.file(REPORTS, name)) if name.endswith(".json") else None
             if content is None or name.startswith("."):
                 continue
             report = ShardReport.from_json(content)
-            if report.fingerprint == self.fingerprint and (not verify or self._stands(report, sizes)):
-                found.append(report)
-        return sorted(found, key=lambda report: report.bucket)
+            if report.fingerprint == self.fingerprint and (not verify or self._is_complete(report, sizes)):
+                reports.append(report)
+        return sorted(reports, key=lambda report: report.bucket)
 
-    def _stands(self, report: ShardReport, sizes: Mapping[str, Mapping[str, int]]) -> bool:
+    def _is_complete(self, report: ShardReport, sizes: Mapping[str, Mapping[str, int]]) -> bool:
         for folder, length in zip(self.folders, report.lengths, strict=True):
             if length.shard is None:
                 continue
@@ -219,22 +238,22 @@ class DataDirectory:
         return True
 
     def remove_reports(self) -> None:
-        """Deletes the reports; the manifest holds what they said."""
+        """Deletes the reports, which are summed in the manifest."""
         self.remove(REPORTS)
 
     def remove(self, name: str) -> None:
-        """Deletes a file or folder in it, if it is there."""
+        """Deletes a file or folder of the directory, if it exists."""
         storage.delete([self.file(name)])
 
 
 def _differences(older: Any, newer: Mapping[str, Any], prefix: str = "") -> list[str]:
     if not isinstance(older, Mapping):
         return [prefix or "everything"]
-    found = []
+    names = []
     for key in sorted(set(older) | set(newer)):
         before, now = older.get(key), newer.get(key)
         if isinstance(before, Mapping) and isinstance(now, Mapping):
-            found += _differences(before, now, f"{prefix}{key}.")
+            names += _differences(before, now, f"{prefix}{key}.")
         elif before != now:
-            found.append(f"{prefix}{key}")
-    return found
+            names.append(f"{prefix}{key}")
+    return names

@@ -1,4 +1,4 @@
-"""The output directory while a run writes to it: one run at a time, and no worker of an earlier one."""
+"""Exclusive writes to an output directory: one run at a time, and no workers of earlier runs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from bert_tf.config import ConfigError
 from bert_tf.data.atomic_files import only_writer, sync_directory
 
 T = TypeVar("T")
-# In the output directory while a run lasts: a folder on a local path, a file on an object store.
+# Entries of the output directory during a run: a folder on a local path, a file on an object store.
 STAGING_PREFIX, TOKEN_NAME = ".staging-", ".run_token"
 
 
 @contextlib.contextmanager
 def only_run(directory: str, doing: str) -> Iterator[None]:
-    """Keeps other drivers on this machine away from a local directory as long as the block runs.
+    """Locks a local directory against other drivers on this machine inside the block.
 
-    The lock ends with the process, however that ends. Beam's file systems have no locks: on an object store a second
-    run is not refused, but takes the directory over (see `RunOutput`).
+    The lock is released when the process ends for any reason. Beam's file systems have no locks: on an object store a
+    second run is not refused, but takes over the directory (see `RunOutput`).
 
     Args:
-        directory: created when missing.
-        doing: what the run does, for the message to another: `another process is DOING DIRECTORY`.
+        directory: output directory, created if missing.
+        doing: activity of this run, shown to other processes: `another process is DOING DIRECTORY`.
 
     Raises:
-        ConfigError: when the directory cannot be created or opened.
-        PipelineError: when another process has it.
+        ConfigError: if the directory cannot be created or opened.
+        PipelineError: if another process has locked the directory.
     """
     with contextlib.ExitStack() as stack:
         if storage.is_local(directory):
@@ -54,17 +54,17 @@ def only_run(directory: str, doing: str) -> Iterator[None]:
 class RunOutput:
     """Writes the files of one run.
 
-    Workers may outlive a driver that is killed, on this machine for moments, on a cluster for hours. Once the next run
-    has begun, they cannot change its files any more:
+    Workers may outlive a killed driver, on this machine for moments, on a cluster for hours. Once the next run has
+    begun, they can no longer change its files:
 
-    - On a local path every file is written to a staging folder of its run and then renamed. The next run removes the
-      folder, so that the rename fails.
-    - On an object store `.run_token` holds the token of the newest run. Workers read it before each file they
-      write, and end when it is not theirs.
+    - On a local path every file is written to the staging folder of its run and then renamed. The next run removes
+      the folder, so the rename fails.
+    - On an object store `.run_token` contains the token of the newest run. Workers read it before each write and stop
+      if it is not the token of their run.
 
     Args:
-        directory: the output directory.
-        token: names the run.
+        directory: output directory.
+        token: identifier of the run.
     """
 
     directory: str
@@ -72,18 +72,18 @@ class RunOutput:
 
     @property
     def staging(self) -> str:
-        """The staging folder; also for what workers keep on disk until the run ends."""
+        """Staging folder; workers also keep temporary files in it until the run ends."""
         return storage.join(self.directory, STAGING_PREFIX + self.token)
 
     def owns(self, name: str) -> bool:
-        """Returns True if `name`, of an entry of the directory, is what `begin` created."""
+        """Returns True if `begin` created the directory entry `name`."""
         return name in (STAGING_PREFIX + self.token, TOKEN_NAME)
 
     def begin(self) -> None:
-        """Takes the directory over from earlier runs. The driver calls it before the pipeline starts.
+        """Takes over the directory from earlier runs. The driver calls it before the pipeline starts.
 
         Raises:
-            ConfigError: when the directory cannot be written.
+            ConfigError: if the directory cannot be written.
         """
         try:
             if storage.is_local(self.directory):
@@ -97,9 +97,9 @@ class RunOutput:
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Removes what `begin` created when the block ends; nothing can be written any more.
+        """Removes the entries of `begin` when the block ends; later writes fail.
 
-        When the block raises, an object store keeps the token: the job may go on without its driver.
+        If the block raises, an object store keeps the token, because the job may continue without its driver.
         """
         try:
             yield
@@ -116,22 +116,26 @@ class RunOutput:
             _remove(Path(self.staging))
 
     def check(self) -> None:
-        """Raises PipelineError when another run has taken the directory over."""
+        """Raises PipelineError if another run has taken over the directory."""
         if storage.is_local(self.directory):
-            own = Path(self.staging).is_dir()
+            is_current = Path(self.staging).is_dir()
         else:
-            own = storage.read(self._token_path) == self.token.encode()
-        if not own:
+            is_current = storage.read(self._token_path) == self.token.encode()
+        if not is_current:
             raise PipelineError(
-                f"{self.directory}: another run has taken it over, it was deleted, or this worker cannot see it. "
-                "Start one run at a time, with an --output that all workers see."
+                f"{self.directory}: another run has taken it over, it was deleted, or this worker cannot access it. "
+                "Start one run at a time, with an --output that all workers can access."
             )
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes the file at `path`, whole or not at all; an older file is replaced.
+        """Writes the file at `path` atomically; an existing file is replaced.
+
+        Args:
+            path: path of the file.
+            content: bytes of the file.
 
         Raises:
-            PipelineError: when another run has taken the directory over.
+            PipelineError: if another run has taken over the directory.
         """
         folder, name = storage.split(path)
         self.write_in(folder, lambda local: storage.write(str(local / name), content))
@@ -140,14 +144,14 @@ class RunOutput:
         """Calls `writer` with a local folder and moves the files it writes to `directory`.
 
         Args:
-            directory: created when missing.
-            writer: writes files into the folder it is given.
+            directory: target directory, created if missing.
+            writer: function that writes files into a local folder.
 
         Returns:
             The value that `writer` returns.
 
         Raises:
-            PipelineError: when another run has taken the directory over.
+            PipelineError: if another run has taken over the directory.
         """
         local = storage.is_local(self.directory)
         try:
@@ -176,7 +180,7 @@ def _publish(file: Path, directory: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Deletes a folder that others may be writing to: none can open a file in it once it has another name."""
+    """Renames a folder, so that other processes cannot open files in it any more, and deletes it."""
     renamed = folder.with_name(f"{STAGING_PREFIX}{uuid.uuid4().hex[:12]}.removed")
     shutil.rmtree(folder.rename(renamed))
 

@@ -1,4 +1,4 @@
-"""Reading and writing whole files on any file system Beam knows; local paths are plain paths."""
+"""Reads and writes whole files on any file system supported by Beam; local paths are plain paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 
 
 def is_local(path: str) -> bool:
-    """Tells whether `path` is on this machine."""
+    """Returns True if `path` is on this machine."""
     return "://" not in path
 
 
@@ -30,14 +30,14 @@ def join(directory: str, *names: str) -> str:
 
 
 def split(path: str) -> tuple[str, str]:
-    """Returns the directory (`.` for a bare local name) and the name of the file at `path`."""
+    """Returns the directory (`.` for a bare local name) and the file name of `path`."""
     if is_local(path):
         return str(Path(path).parent), Path(path).name
     return FileSystems.split(path)
 
 
 def write(path: str, content: bytes) -> None:
-    """Writes the file at `path`, whole or not at all; an older file is replaced."""
+    """Writes the file at `path` atomically; an existing file is replaced."""
     if is_local(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with staged_file(path) as local:
@@ -45,7 +45,7 @@ def write(path: str, content: bytes) -> None:
     elif _has_directories(path):
         _write_and_rename(path, content)
     else:
-        # An object store shows a file once it is closed, in the place of an older one.
+        # An object store publishes a file when it is closed and replaces an existing one.
         _create(path, content)
 
 
@@ -59,9 +59,9 @@ def _create(path: str, content: bytes) -> None:
 
 
 def _write_and_rename(path: str, content: bytes) -> None:
-    """Writes a file to HDFS, which shows files while they are written, and neither creates nor renames over one."""
+    """Writes a file to HDFS, where partial files are visible and neither create nor rename replaces a file."""
     folder, name = split(path)
-    staging = join(folder, f".{name}.{uuid.uuid4().hex[:12]}.tmp")  # matches `staging.STAGING_PATTERN`
+    staging = join(folder, f".{name}.{uuid.uuid4().hex[:12]}.tmp")  # matches `atomic_files.STAGING_PATTERN`
     try:
         _create(staging, content)
         delete([path])
@@ -72,10 +72,10 @@ def _write_and_rename(path: str, content: bytes) -> None:
 
 
 def checksum(path: str) -> str:
-    """Returns the checksum that an object store keeps of the file at `path`, empty where it keeps none.
+    """Returns the object store's checksum of the file at `path`, or an empty string if there is none.
 
-    It is known without reading the file. Stores compute it in different ways: it can be compared only with
-    an earlier one of the same file.
+    The file is not read. Stores compute checksums in different ways, so a checksum can be compared only with an
+    earlier one of the same file.
     """
     if is_local(path):
         return ""
@@ -86,7 +86,7 @@ def checksum(path: str) -> str:
 
 
 def sha256(path: str) -> str | None:
-    """Returns the SHA-256, hexadecimal, of the file at `path`, None where there is none; reads the whole file."""
+    """Returns the hexadecimal SHA-256 of the file at `path`, or None if it does not exist; reads the whole file."""
     if not FileSystems.exists(path):
         return None
     digest = hashlib.sha256()
@@ -97,7 +97,7 @@ def sha256(path: str) -> str | None:
 
 
 def read(path: str) -> bytes | None:
-    """Returns the content of the file at `path`, None where there is none."""
+    """Returns the content of the file at `path`, or None if it does not exist."""
     try:
         if not FileSystems.exists(path):
             return None
@@ -113,38 +113,38 @@ def opened(path: str) -> BinaryIO:
 
 
 def names_in(directory: str) -> dict[str, int]:
-    """Returns the entries of `directory` and their sizes; nothing where it does not exist."""
+    """Returns the entries of `directory` and their sizes; empty if it does not exist."""
     if is_local(directory):
         entries = sorted(Path(directory).iterdir()) if Path(directory).is_dir() else []
         return {entry.name: entry.lstat().st_size for entry in entries}
     if _has_directories(directory) and not FileSystems.exists(directory):
         return {}
-    found = FileSystems.match([join(directory, "*")])[0].metadata_list
-    return {FileSystems.split(match.path)[1]: match.size_in_bytes for match in found}
+    matches = FileSystems.match([join(directory, "*")])[0].metadata_list
+    return {FileSystems.split(match.path)[1]: match.size_in_bytes for match in matches}
 
 
 def delete(paths: Iterable[str]) -> None:
-    """Deletes files and whole directories; what is not there is left out."""
+    """Deletes files and whole directories; missing paths are ignored."""
     for path in paths:
         if is_local(path) or _has_directories(path):
-            there = [path] if FileSystems.exists(path) else []
+            existing = [path] if FileSystems.exists(path) else []
         else:
-            # An object store has no directories: one exists as long as something is in it.
+            # An object store has no directories: a directory exists as long as it has files.
             matches = FileSystems.match([path, join(path, "**")])
-            there = [found.path for match in matches for found in match.metadata_list]
-        if there:
-            FileSystems.delete(there)
+            existing = [file.path for match in matches for file in match.metadata_list]
+        if existing:
+            FileSystems.delete(existing)
 
 
 def write_in(directory: str, writer: Callable[[Path], T]) -> T:
-    """Calls `writer` with a local directory; what it writes ends up in `directory`.
+    """Calls `writer` with a local directory and copies its files to `directory`.
 
     Args:
-        directory: where the files are to stand; created when missing.
-        writer: writes files into the directory it is given, each atomically.
+        directory: target directory, created if missing.
+        writer: function that writes files into a local directory, each atomically.
 
     Returns:
-        What `writer` returns.
+        The value that `writer` returns.
     """
     if is_local(directory):
         Path(directory).mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def write_in(directory: str, writer: Callable[[Path], T]) -> T:
 
 
 def read_in(directory: str, reader: Callable[[Path], T]) -> T:
-    """Calls `reader` with a local directory that holds the small files (not the shards) of `directory`."""
+    """Calls `reader` with a local directory that has the small files (not the shards) of `directory`."""
     if is_local(directory):
         return reader(Path(directory))
     with tempfile.TemporaryDirectory() as staging:
@@ -168,12 +168,12 @@ def read_in(directory: str, reader: Callable[[Path], T]) -> T:
 
 
 def read_file(path: str, reader: Callable[[Path], T]) -> T:
-    """Calls `reader` with a local file that has the content of the one at `path`."""
+    """Calls `reader` with a local copy of the file at `path`."""
     if is_local(path):
         return reader(Path(path))
     content = read(path)
     if content is None:
-        raise FileNotFoundError(f"{path}: there is no such file")
+        raise FileNotFoundError(f"{path}: no such file")
     with tempfile.TemporaryDirectory() as staging:
         local = Path(staging, split(path)[1])
         local.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The manifests of a finished run, summed from the reports of its buckets."""
+"""Manifests of a finished run, summed from the reports of its buckets."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bert_tf.text.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Adds up what the buckets of a run report.
+    """Sums the bucket reports of a run.
 
     Args:
-        corpus: what was read.
-        vocabulary: of the token ids.
-        buckets: tells training buckets from held-out ones.
-        tally: of the documents read.
-        reports: one for each bucket that held a document.
+        corpus: input of the run.
+        vocabulary: vocabulary of the token ids.
+        buckets: training and validation buckets.
+        tally: tally of the documents read.
+        reports: one report for each non-empty bucket.
     """
 
     corpus: Corpus
@@ -41,8 +41,11 @@ class RunSummary:
         """Returns the manifest of the examples of one length.
 
         Args:
-            number: of the length, in the order of the reports.
-            config: of these examples, `num_shards` as resolved.
+            number: index of the length, in the order of the reports.
+            config: settings of these examples, with `num_shards` resolved.
+
+        Returns:
+            The manifest.
         """
         lengths = [report.lengths[number] for report in self.reports]
         counts: Counter[str] = Counter(documents_read=self.tally.read(), documents=0, tokens=0, examples=0)
@@ -63,8 +66,8 @@ class RunSummary:
             rejected=dict(sorted(sum((Counter(source.left_out) for source in sources), Counter()).items())),
             sources=sources,
             histograms={
-                "example_lengths": _added(length.example_lengths for length in lengths),
-                "document_lengths": _added(report.document_lengths for report in self.reports),
+                "example_lengths": _sum_histograms(length.example_lengths for length in lengths),
+                "document_lengths": _sum_histograms(report.document_lengths for report in self.reports),
             },
             unk_rate=counts["unknown_tokens"] / max(counts["tokens"], 1),
             fill=counts["example_tokens"] / max(counts["examples"] * config.max_seq_length, 1),
@@ -74,15 +77,15 @@ class RunSummary:
         )
 
     def sources(self) -> tuple[Source, ...]:
-        """Returns what became of every input."""
-        found = []
+        """Returns the document counts of every input."""
+        sources = []
         for number, source in enumerate(self.corpus.inputs):
             counts: Counter[str] = Counter()
             for report in self.reports:
                 counts.update(report.sources.get(str(number), {}))
             documents, tokens = counts.pop("documents", 0), counts.pop("tokens", 0)
             files = self.corpus.files_of(number)
-            found.append(
+            sources.append(
                 Source(
                     input=source.pattern,
                     format=source.format,
@@ -96,8 +99,8 @@ class RunSummary:
                     left_out=dict(sorted((counts + self.tally.left_out(number)).items())),
                 )
             )
-        return tuple(found)
+        return tuple(sources)
 
 
-def _added(histograms: Iterable[list[int]]) -> list[int]:
+def _sum_histograms(histograms: Iterable[list[int]]) -> list[int]:
     return [sum(column) for column in zip_longest(*histograms, fillvalue=0)]

@@ -1,6 +1,6 @@
-"""`python with_parent.py PROGRAM ...`: becomes a program that ends when its parent does.
+"""`python die_with_parent.py PROGRAM ...`: executes a program that ends when its parent process ends.
 
-A driver that is killed cannot stop the job server it has started; on Linux the kernel does it then.
+A killed driver cannot stop its job server; on Linux the kernel stops it instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def main() -> None:
-    """Asks for the signal and executes the program of the command line."""
+    """Requests the parent-death signal and executes the program of the command line."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)

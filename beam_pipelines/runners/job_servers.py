@@ -1,4 +1,4 @@
-"""What Beam's runners for Flink and Spark need besides Python: a job server, which is a Java program."""
+"""Java job servers of Beam's runners for Flink and Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apache_beam.options.pipeline_options import (
 from bert_tf.config import ConfigError
 
 PORTABLE_RUNNERS = ("FlinkRunner", "SparkRunner", "PortableRunner")
-# Kryo, which Flink serializes with, looks into collections; Beam itself opens what Spark needs.
+# Kryo, Flink's serializer, accesses private fields of collections; for Spark, Beam sets the required flags itself.
 _FLINK_JVM_PROPERTY = "--job_server_jvm_properties=--add-opens=java.base/java.util=ALL-UNNAMED"
 _WITH_PARENT = str(Path(__file__).with_name("die_with_parent.py"))
 _CACHE_MILLISECONDS = 600_000
@@ -31,22 +31,25 @@ _LOCAL_SPARK = re.compile(r"local(\[.+\])?$")
 
 
 def cached_job_server(runner: str) -> Path:
-    """Returns where `make job-servers` puts the jar for `FlinkRunner` or `SparkRunner`."""
+    """Returns the path of the jar that `make job-servers` downloads for `FlinkRunner` or `SparkRunner`."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = runner.removesuffix("Runner").lower()
     return cache / "bert_tf" / "job_servers" / name / f"{name}-job-server.jar"
 
 
 def portable_flags(runner: str, beam_args: Sequence[str], cores: int) -> list[str]:
-    """Returns the flags to add so that `runner` finds its job server and, on this machine, uses all of it.
+    """Returns additional flags of `runner`: its job server and, on this machine, one worker per core.
 
     Args:
         runner: one of `PORTABLE_RUNNERS`.
-        beam_args: Beam's flags as the user gave them; they win.
-        cores: workers to start where everything runs on this machine.
+        beam_args: Beam's flags of the command line; they take precedence.
+        cores: number of workers if everything runs on this machine.
+
+    Returns:
+        The flags to add to `beam_args`.
 
     Raises:
-        ConfigError: when there is no job server, or no Java to run it with.
+        ConfigError: if the job server or Java is missing.
     """
     options = PipelineOptions(list(beam_args))
     flags = [] if options.view_as(PortableOptions).job_endpoint else _job_server_flags(runner, options)
@@ -54,26 +57,28 @@ def portable_flags(runner: str, beam_args: Sequence[str], cores: int) -> list[st
         return flags
     flink = options.view_as(FlinkRunnerOptions).flink_master
     spark = options.view_as(SparkRunnerOptions).spark_master_url
-    here: dict[str, object] = {"sdk_worker_parallelism": cores}
+    local_values: dict[str, object] = {"sdk_worker_parallelism": cores}
     if runner == "FlinkRunner" and flink in ("[local]", "[auto]"):
-        if flink == "[local]":  # "[auto]" may mean a cluster in whose client this program was started
-            here["parallelism"] = cores
+        if flink == "[local]":  # "[auto]" may be a cluster whose client started this program
+            local_values["parallelism"] = cores
     elif runner == "SparkRunner" and _LOCAL_SPARK.match(spark):
-        # Without a cache Spark starts new workers for every stage, which cost seconds.
-        here |= {"spark_master_url": f"local[{cores}]", "environment_cache_millis": _CACHE_MILLISECONDS}
+        # Without a cache Spark starts new workers for every stage, which takes seconds.
+        local_values |= {"spark_master_url": f"local[{cores}]", "environment_cache_millis": _CACHE_MILLISECONDS}
     else:
         return flags
-    # Threads of the submitting process would share its one interpreter lock, and die with it.
+    # Threads of the submitting process would share its interpreter lock and end with it.
     flags.append("--experiments=use_loopback_process_worker")
-    return flags + [f"--{name}={value}" for name, value in here.items() if not given(beam_args, f"--{name}")]
+    return flags + [f"--{name}={value}" for name, value in local_values.items() if not given(beam_args, f"--{name}")]
 
 
 def _job_server_flags(runner: str, options: PipelineOptions) -> list[str]:
     if runner == "PortableRunner":
-        raise ConfigError("--runner=PortableRunner needs --job_endpoint=HOST:PORT.")
+        raise ConfigError("--runner=PortableRunner requires --job_endpoint=HOST:PORT.")
     java = options.view_as(JobServerOptions).job_server_java_launcher
     if not shutil.which(java):
-        raise ConfigError(f"--runner={runner} needs Java 11 or 17 to run its job server; there is no program {java!r}.")
+        raise ConfigError(
+            f"--runner={runner} requires Java 11 or 17 for its job server. Received: {java!r}, which is not installed."
+        )
     flags = []
     flink = runner == "FlinkRunner"
     if flink and not options.view_as(JobServerOptions).job_server_jvm_properties:
@@ -88,22 +93,22 @@ def _job_server_flags(runner: str, options: PipelineOptions) -> list[str]:
         flag = f"--{runner.removesuffix('Runner').lower()}_job_server_jar"
         if not cached.is_file():
             raise ConfigError(
-                f"--runner={runner} needs Beam's job server, a Java program that {cached} does not hold: "
-                f"`make job-servers` fetches it (docs/runners.md); or give {flag}=JAR or --job_endpoint=HOST:PORT."
+                f"--runner={runner} requires Beam's job server, but {cached} does not exist. Run `make job-servers` "
+                f"to download it (docs/runners.md), or set {flag}=JAR or --job_endpoint=HOST:PORT."
             )
         flags.append(f"{flag}={cached}")
     elif "://" not in jar and not Path(jar).is_file():
-        raise ConfigError(f"no job server {jar}: `make job-servers` fetches one (docs/runners.md).")
+        raise ConfigError(f"no job server {jar}. Run `make job-servers` to download one (docs/runners.md).")
     return flags
 
 
 @contextlib.contextmanager
 def job_server_of(runner: Any, log: TextIO) -> Iterator[None]:
-    """Ends the job server that `runner` starts when the block ends; Beam would let it run until Python ends.
+    """Stops the job server of `runner` when the block ends; Beam would stop it only when Python exits.
 
     Args:
-        runner: of Beam's, for Flink or Spark.
-        log: where the job server's output goes.
+        runner: Beam's runner for Flink or Spark.
+        log: file for the job server's output.
     """
     make = runner.default_job_server
     with contextlib.ExitStack() as stack:
@@ -132,5 +137,5 @@ def job_server_of(runner: Any, log: TextIO) -> Iterator[None]:
 
 
 def given(args: Sequence[str], flag: str) -> bool:
-    """Tells whether `flag` is among the arguments `args`, as `flag value` or `flag=value`."""
+    """Returns True if `args` contains `flag`, as `flag value` or `flag=value`."""
     return any(arg == flag or arg.startswith(f"{flag}=") for arg in args)

@@ -1,7 +1,7 @@
 """Progress lines on stderr while a pipeline runs on this machine.
 
-Runners report nothing until a stage ends, so workers append what they did to small files in a temporary
-directory, and a thread of the driver adds them up. Workers on other machines find no such directory and say
+Runners report nothing until a stage ends. Therefore workers append their progress to small files in a temporary
+directory, and a thread of the driver sums them. Workers on other machines do not have this directory and report
 nothing.
 """
 
@@ -23,14 +23,19 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 @dataclass(frozen=True)
 class ProgressLog:
-    """Where workers note what they did: a directory, or nothing."""
+    """Progress notes of workers in a directory; disabled if `directory` is empty."""
 
     directory: str = ""
 
     def note(self, what: str, amount: int) -> None:
-        """Adds `amount` to `what`: `files`, `parts`, `parts_read`, `documents`, bytes of `text` or `shards`."""
+        """Adds `amount` to the counter `what`.
+
+        Args:
+            what: `files`, `parts`, `parts_read`, `documents`, `text` (in bytes) or `shards`.
+            amount: number to add.
+        """
         if self.directory:
-            # Progress must not end a run: the directory is absent on other machines and may share a full disk.
+            # Progress must not fail a run: the directory is missing on other machines, and its disk may be full.
             with contextlib.suppress(OSError), Path(self.directory, f"{os.getpid()}.log").open("a") as file:
                 file.write(f"{what} {amount}\n")
 
@@ -45,13 +50,13 @@ class ProgressLog:
 
 
 class ProgressReporter:
-    """Prints a line every few seconds between entering and leaving.
+    """Context manager that prints a progress line every few seconds.
 
     Args:
-        what: the name of the work, for example `data`.
-        files: files to read.
-        text_bytes: bytes of text in them, estimated.
-        shards: shards to write; 0 where none are.
+        what: prefix of the lines, for example `data`.
+        files: number of files to read.
+        text_bytes: estimated bytes of text in the files.
+        shards: number of shards to write; 0 if there are none.
     """
 
     def __init__(self, what: str, files: int, text_bytes: int, shards: int = 0) -> None:
@@ -82,7 +87,11 @@ class ProgressReporter:
             print(self.line(), file=sys.stderr)
 
     def line(self, finished: bool = False) -> str:
-        """Returns the state of the work in one line; `finished` when nothing is left to do (buckets may be empty)."""
+        """Returns the progress in one line.
+
+        Args:
+            finished: True if the work is done; empty buckets have no shards, so counts may stay below the total.
+        """
         totals = self.log.totals()
         elapsed = max(time.monotonic() - self._started, 1e-3)
         if not totals:

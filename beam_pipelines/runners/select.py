@@ -1,4 +1,4 @@
-"""Which runner runs, and how its failures are told."""
+"""Selects the runner and reports its failures."""
 
 from __future__ import annotations
 
@@ -32,46 +32,49 @@ from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS, given, job_serv
 from beam_pipelines.runners.worker_processes import RESUME  # importing it registers the local worker processes
 from bert_tf.config import ConfigError
 
-# Below this much input a second process costs more than it gives (measured: 2-5 s to start).
+# For smaller inputs a second process costs more time than it saves (measured: 2-5 s to start).
 SMALL_INPUT_BYTES = 64 << 20
 _LOG_LINES = 30
 _LOCAL_RUNNERS = ("FnApiRunner", "DirectRunner")
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
 _OUT_OF_MEMORY = re.compile(r"^MemoryError\b", re.MULTILINE)
-# What job servers say when the connection to a worker breaks.
+# Message of job servers when the connection to a worker breaks.
 _LOST_WORKER = re.compile(r"StatusRuntimeException: (?:CANCELLED|UNAVAILABLE)\b")
 _STEP = re.compile(r"\s*\[while running .*$", re.DOTALL)
 
 
 class _UnexplainedError(PipelineError):
-    """A failure whose reason may stand in the output of the workers."""
+    """A failure whose cause may be in the output of the workers."""
 
 
 def runner_flags(beam_args: Sequence[str], work_bytes: int, paths: Sequence[str] = ()) -> list[str]:
-    """Returns the flags to add to `beam_args` so that the runner is named, complete, and fits the input.
+    """Returns additional flags that select and complete the runner for the size of the input.
 
     Args:
-        beam_args: Beam's flags as the user gave them; they win.
+        beam_args: Beam's flags of the command line; they take precedence.
         work_bytes: size of the input.
-        paths: what the workers read and write.
+        paths: paths that the workers read and write.
+
+    Returns:
+        The flags to add to `beam_args`.
 
     Raises:
-        ConfigError: for `--direct_running_mode=multi_threading`, a runner that lacks its job server, or paths that
-            its workers cannot reach.
+        ConfigError: if `--direct_running_mode` is `multi_threading`, the job server is missing, or workers cannot
+            access a path.
     """
     options = PipelineOptions(list(beam_args))
     direct = options.view_as(DirectOptions)
     if direct.direct_running_mode == "multi_threading":
         raise ConfigError(
-            "--direct_running_mode=multi_threading loses records silently in Beam 2.77; "
-            "use in_memory or multi_processing."
+            "--direct_running_mode=multi_threading loses records silently in Beam 2.77. "
+            "Use in_memory or multi_processing."
         )
     flags = []
     runner = options.view_as(StandardOptions).runner
     cores = len(os.sched_getaffinity(0))
     if not runner:
-        # Beam's own default tries to download another runner first; which one runs then differs by machine.
+        # Beam's default first tries to download another runner, so the runner would differ by machine.
         flags.append("--runner=FnApiRunner")
     elif runner in PORTABLE_RUNNERS:
         return portable_flags(runner, beam_args, cores)
@@ -92,18 +95,18 @@ def runner_flags(beam_args: Sequence[str], work_bytes: int, paths: Sequence[str]
 def _dataflow_flags(beam_args: Sequence[str], paths: Sequence[str]) -> list[str]:
     local = next(filter(is_local, paths), None)
     if local:
-        raise ConfigError(f"--runner=DataflowRunner reads and writes object stores (gs://...). Received: {local}")
-    # Nothing of a pipeline stands in the main module, which Beam would pickle.
+        raise ConfigError(f"--runner=DataflowRunner requires paths on object stores (gs://...). Received: {local}")
+    # Beam would pickle the main module, which has no part of the pipeline.
     return [] if given(beam_args, "--save_main_session") else ["--no_save_main_session"]
 
 
 def gathers_in_memory(options: PipelineOptions) -> bool:
-    """Tells whether the runner holds what crosses the shuffle in memory, on the machine of all its workers."""
+    """Returns True if the runner keeps shuffled data in memory, on the same machine as all workers."""
     return options.view_as(StandardOptions).runner in _LOCAL_RUNNERS
 
 
 def is_dry_run(options: PipelineOptions) -> bool:
-    """Tells whether the pipeline is only to be built, to see that a runner would take it; nothing is written then."""
+    """Returns True if the pipeline is only built to check that the runner accepts it; nothing is written."""
     value = str(options.view_as(TestOptions).dry_run).lower()
     if value not in ("true", "false"):
         raise ConfigError(f"--dry_run must be true or false. Received: {value}")
@@ -111,20 +114,23 @@ def is_dry_run(options: PipelineOptions) -> bool:
 
 
 def is_template(options: PipelineOptions) -> bool:
-    """Tells whether the pipeline is only written down, as launchers of Dataflow templates ask, and runs later."""
+    """Returns True if the pipeline is only stored as a Dataflow template, to run later."""
     return bool(options.view_as(GoogleCloudOptions).template_location)
 
 
 @contextlib.contextmanager
 def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
-    """Yields a pipeline to be filled and runs it when the block ends.
+    """Yields an empty pipeline and runs it when the block ends.
 
-    With `--dry_run=true` Dataflow's runner builds everything it would send, and other runners do nothing.
+    With `--dry_run=true` Dataflow's runner builds the job without sending it, and other runners do nothing.
+
+    Args:
+        options: options of the pipeline.
 
     Raises:
-        InputError: when the pipeline fails for its input.
-        OSError: when it fails for the system, for example a full disk.
-        PipelineError: when it fails otherwise.
+        InputError: if the pipeline fails because of its input.
+        OSError: if it fails because of the system, for example a full disk.
+        PipelineError: if it fails for another reason.
     """
     pipeline = beam.Pipeline(options=options)
     yield pipeline
@@ -132,10 +138,10 @@ def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
     if is_dry_run(options) and runner != "DataflowRunner":
         pipeline.to_runner_api()
         return
-    with _surroundings(runner, options, pipeline.runner):
+    with _run_environment(runner, options, pipeline.runner):
         try:
             result = pipeline.run()
-            # A template has no job yet that one could wait for.
+            # A template has no job to wait for yet.
             state = PipelineState.DONE if is_template(options) else result.wait_until_finish()
         except Exception as error:
             raise _failure(error) from error
@@ -144,40 +150,40 @@ def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
 
 
 def _failure(error: Exception) -> BaseException:
-    """Finds the worker's own error, the last one in the text of the runner's, as one line."""
+    """Returns the worker's error, the last one in the text of the runner's error, as one line."""
     if isinstance(error, grpc.RpcError):
         return _UnexplainedError(f"the connection to the job server broke; {RESUME}")
     text = str(error)
     if _INTERRUPTED.search(text):
         return KeyboardInterrupt()
-    found = _ERROR_LINE.findall(text)
-    if not found and _OUT_OF_MEMORY.search(text):
-        return MemoryError("a worker needed more memory than there is")
-    if not found and _LOST_WORKER.search(text):
+    errors = _ERROR_LINE.findall(text)
+    if not errors and _OUT_OF_MEMORY.search(text):
+        return MemoryError("a worker ran out of memory")
+    if not errors and _LOST_WORKER.search(text):
         return PipelineError(f"a worker process was lost (killed, or its machine is out of memory); {RESUME}")
-    kind, message = found[-1] if found else (type(error).__name__, text.strip() or "no message")
+    kind, message = errors[-1] if errors else (type(error).__name__, text.strip() or "no message")
     message = _STEP.sub("", message).strip().splitlines()[0]
     # Beam wraps an error whose arguments it cannot extend.
     if kind == "RuntimeError" and (wrapped := _ERROR_LINE.match(message)):
         kind, message = wrapped.groups()
     if kind in ("InputError", "PipelineError"):
         return (InputError if kind == "InputError" else PipelineError)(message)
-    known = getattr(builtins, kind, None)
-    if isinstance(known, type) and issubclass(known, OSError):
-        return known(message)
+    error_class = getattr(builtins, kind, None)
+    if isinstance(error_class, type) and issubclass(error_class, OSError):
+        return error_class(message)
     return _UnexplainedError(f"{kind}: {message}")
 
 
 @contextlib.contextmanager
-def _surroundings(name: str, options: PipelineOptions, runner: Any) -> Iterator[None]:
-    """What a run has around it: quiet logs, worker processes that are told apart, a job server that is stopped."""
+def _run_environment(name: str, options: PipelineOptions, runner: Any) -> Iterator[None]:
+    """Sets up a run: quiet logs, the environment and output of worker processes, and a job server to be stopped."""
     with contextlib.ExitStack() as stack:
-        if name != "DataflowRunner":  # whose log gives the job's address
+        if name != "DataflowRunner":  # its log shows the job's address
             stack.enter_context(_quiet_logs())
         portable = name in PORTABLE_RUNNERS
         if portable or options.view_as(DirectOptions).direct_running_mode == "multi_processing":
             stack.enter_context(_worker_environment())
-            log = stack.enter_context(_output_aside())
+            log = stack.enter_context(_redirected_output())
             if portable:
                 stack.enter_context(job_server_of(runner, log))
         yield
@@ -185,7 +191,7 @@ def _surroundings(name: str, options: PipelineOptions, runner: Any) -> Iterator[
 
 @contextlib.contextmanager
 def _worker_environment() -> Iterator[None]:
-    """Gives worker processes one TensorFlow thread each, no accelerator, and this interpreter as `python`."""
+    """Sets the environment of workers: one TensorFlow thread, no accelerator, and this interpreter as `python`."""
     values = {
         "TF_NUM_INTRAOP_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "-1",
@@ -205,7 +211,7 @@ def _worker_environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Silences what is logged of errors that are raised as well, by Beam's own loggers and by the root one."""
+    """Silences Beam's loggers and the root logger, which log errors that are raised as well."""
     loggers = [logging.getLogger(), logging.getLogger("apache_beam")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -218,11 +224,12 @@ def _quiet_logs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _output_aside() -> Iterator[TextIO]:
-    """Keeps what worker processes print off the terminal: tracebacks of errors that are raised here as well.
+def _redirected_output() -> Iterator[TextIO]:
+    """Redirects the output of worker processes to a file: tracebacks of errors that are raised here as well.
 
-    They inherit the descriptor of stderr, which is a file meanwhile; its end is shown when a run fails for a
-    reason that the error does not tell. So it is with threads of Beam's, but for the connections they lose then.
+    Workers inherit the descriptor of stderr, which points to the file inside the block. The last lines of the file are
+    printed if the error does not explain why the run failed. Errors in Beam's threads go to the file too, except for
+    lost connections.
 
     Yields:
         The file.

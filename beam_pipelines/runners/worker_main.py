@@ -1,4 +1,4 @@
-"""`python -m beam_pipelines.runners.worker_main`: a worker of Beam's that ends when its driver does."""
+"""`python -m beam_pipelines.runners.worker_main`: a Beam worker that ends when its driver ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 
 def watch_input(descriptor: int, end: Callable[[], object]) -> None:
-    """Calls `end` from a thread once the other end of a pipe is closed.
+    """Calls `end` from a thread when the other end of a pipe is closed.
 
     Args:
-        descriptor: of the end that is read; nothing is ever written to the other.
-        end: ends this process.
+        descriptor: file descriptor of the read end; nothing is ever written to the pipe.
+        end: function that ends this process.
     """
 
     def wait() -> None:
@@ -25,10 +25,10 @@ def watch_input(descriptor: int, end: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Runs a worker until its driver closes standard input, or ends."""
-    # At once: what a worker writes for a driver that was killed is of no use.
+    """Runs a worker until its driver closes standard input or ends."""
+    # The worker exits at once, because its output is useless after the driver was killed.
     watch_input(sys.stdin.fileno(), lambda: os._exit(1))
-    from apache_beam.runners.worker import sdk_worker_main  # takes a second, in which the driver may end
+    from apache_beam.runners.worker import sdk_worker_main  # takes a second; the driver may end meanwhile
 
     sdk_worker_main.main(sys.argv)
 

@@ -1,4 +1,4 @@
-"""The worker processes of Beam's local runner, watched: Beam itself waits for ever for one that has died."""
+"""Watched worker processes of Beam's local runner; Beam itself waits forever for a dead worker."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from apache_beam.runners.portability.fn_api_runner.worker_handlers import GrpcWo
 from google.protobuf import text_format
 
 _COMMAND = [sys.executable, "-m", "beam_pipelines.runners.worker_main"]
-# Errors of a worker are raised on the driver as well, so its log says nothing more.
+# Errors of a worker are raised on the driver as well, so its log is not needed.
 _OPTIONS = json.dumps({"options": {"default_sdk_harness_log_level": "CRITICAL"}})
-RESUME = "the same command makes what is missing."
+RESUME = "run the same command again to continue."
 _SECONDS_TO_END = 10.0
 _SECONDS_BETWEEN_ANSWERS = 0.1
 _RUNNING: list[WatchedWorker] = []
 
 
-# Takes the place of Beam's own handler of `--direct_running_mode=multi_processing`.
+# Replaces Beam's handler of `--direct_running_mode=multi_processing`.
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(GrpcWorkerHandler):
-    """One worker process. When it ends too early, all workers of the run are ended and the run fails.
+    """One worker process. If it ends too early, all workers of the run are killed and the run fails.
 
     Args:
-        payload: Beam's command for a worker, which is not used.
-        state: what `GrpcWorkerHandler` is told.
-        provision_info: likewise.
-        grpc_server: likewise; the workers of one run share it.
+        payload: Beam's command for a worker; not used.
+        state: argument of `GrpcWorkerHandler`.
+        provision_info: argument of `GrpcWorkerHandler`.
+        grpc_server: argument of `GrpcWorkerHandler`, shared by the workers of one run.
     """
 
     def __init__(self, payload: bytes, state: Any, provision_info: Any, grpc_server: Any) -> None:
@@ -42,9 +42,10 @@ class WatchedWorker(GrpcWorkerHandler):
         self._closed = threading.Event()
 
     def start_worker(self) -> None:
-        """Starts the process, in a session of its own: Ctrl-C is the driver's, which ends its workers.
+        """Starts the process in a new session: Ctrl-C reaches only the driver, which ends its workers.
 
-        The process ends when its standard input does: the operating system closes the pipe when the driver is killed.
+        The process ends when its standard input is closed; the operating system closes the pipe if the driver is
+        killed.
         """
         values = {
             "CONTROL_API_SERVICE_DESCRIPTOR": self._descriptor(self.control_address),
@@ -69,7 +70,7 @@ class WatchedWorker(GrpcWorkerHandler):
         workers = [worker for worker in _RUNNING if worker._grpc_server is self._grpc_server]
         for worker in workers:
             worker._end()
-        # Again and again until the run has noticed: it may be about to send another instruction.
+        # Repeated until the run has noticed, because it may be about to send another instruction.
         while not self._closed.wait(_SECONDS_BETWEEN_ANSWERS):
             for worker in workers:
                 worker._answer(_obituary(status))
@@ -79,12 +80,12 @@ class WatchedWorker(GrpcWorkerHandler):
         self._process.kill()
 
     def _answer(self, error: str) -> None:
-        """Answers every open instruction with `error`, in the place of the process."""
+        """Answers every open instruction with `error` on behalf of the process."""
         for number, future in list(self.control_conn._futures_by_id.items()):
             future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=error))
 
     def close(self) -> None:
-        """Ends the process: at once when it is still at work, for then the run has failed or was interrupted."""
+        """Ends the process; kills it if it still has instructions, because then the run failed or was interrupted."""
         self._ending.set()
         if self.control_conn._futures_by_id:
             self._process.kill()
@@ -106,5 +107,5 @@ class WatchedWorker(GrpcWorkerHandler):
 def _obituary(status: int) -> str:
     if status == -signal.SIGKILL:
         return f"PipelineError: a worker process was lost (SIGKILL: the machine may be out of memory); {RESUME}"
-    how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-    return f"WorkerError: a worker process was lost ({how})"
+    signal_or_status = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    return f"WorkerError: a worker process was lost ({signal_or_status})"

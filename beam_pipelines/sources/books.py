@@ -1,4 +1,4 @@
-"""Books, one file each, such as Project Gutenberg gives them out; .txt, .gz, .bz2 or .zst."""
+"""Books, one per file, as published by Project Gutenberg; .txt, .gz, .bz2 or .zst."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from beam_pipelines.sources import lines
 from beam_pipelines.sources.documents import OVER_LONG, UNDECODABLE, Format, Part, RawDocument, excerpt
 from beam_pipelines.sources.paragraphs import raw_document
 
-# Bytes that a book may have beside its text: header and licence, and as many of white space as of text.
+# Bytes of a book besides its text: header and licence. White space may take as many bytes as the text.
 _AROUND_BYTES = 100_000
 _HEADER_BYTES = 20_000
 _ENCODING = re.compile(rb"^Character set encoding:[ \t]*(.+?)\s*$", re.I | re.M)
 
-# A regular expression below begins with a literal where it can: the search for it is ten times faster then.
-# Lines that may be one of the next three. The first begins the text in files of about 2003 and later; its title may run
-# on over some lines. Before, that was the last line of the "Small Print", which stood above the text, or else below it.
+# The regular expressions below begin with a literal if possible, which makes the search ten times faster.
+# Candidate lines of the next three expressions. The START line begins the text in files since about 2003; its title may
+# span several lines. In older files the text begins after the last line of the "Small Print", unless that is below it.
 _MARKED = re.compile(r"G(?:utenberg|UTENBERG)|S(?:mall|MALL) P(?:rint|RINT)|ETEXTS\*END\*")
 _START = re.compile(
     r"[ *]*\*{3} *START OF (?:THE|THIS) (?:COPYRIGHTED )?PROJECT GUTENBERG E-?(?:BOOK|TEXT)\b"
@@ -33,7 +33,7 @@ _END = re.compile(
     r"|[ *]*ENDE DIESES PRO[JK]E[CK]T GUTENBERG",
     re.I,
 )
-# What is told of those who made the file, and its name, in the first paragraphs.
+# Credits of the file's producers, and its name, in the first paragraphs.
 _CREDITS = re.compile(
     r"\W*(?:(?:this|the) )?(?:project gutenberg )?(?:(?:e-?text|e-?book|file|edition|version)s? )?"
     r"(?:(?:was|were|is|has been) )?(?:originally |first )?"
@@ -55,37 +55,40 @@ _ITALICS = re.compile(r"_(?<!\w_)(?=\S)((?:[^_\n]|\n(?!\n))+)_|_(?=\S)((?:[^_\n]
 _SCRIPT = re.compile(r"[_^]\{(\w+)\}")
 _LONE_UNDERSCORE = re.compile(r"_(?<!\w_)(?!_)|_(?<!__)(?!\w)")
 
-# Lines up to so long are taken for wrapped by hand; a file whose text mostly stands in longer ones is not wrapped.
+# Maximum length of hard-wrapped lines; a file with most of its text in longer lines is not wrapped.
 _LONGEST_WRAPPED = 100
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(rf"{_WORD.pattern}\Z")
 _LONGEST_WORD = 60
 _LINE_HYPHEN = re.compile(r"-\n(?<=[^\W\d_]-\n)(?=[^\W\d_])")
-# Where lines are joined without a space: at dashes, hyphens between figures, and between CJK characters.
+# Lines joined without a space: at dashes, at hyphens between digits, and between CJK characters.
 _CJK = r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]"
 _SEAM = re.compile(rf"\n(?<!\n\n)(?!\n)(?:(?<=--\n)|(?<=\w-\n)|(?<=—\n)|(?=--|—)|(?<={_CJK}\n)(?={_CJK}))")
 
 
 class Books(Format):
-    """One document a book: all of its file but Project Gutenberg's header, credits and licence.
+    """One document per book, without Project Gutenberg's header, credits and licence.
 
-    Lines are joined to paragraphs, which end at blank lines; illustrations' captions, page numbers and the marks of
-    italics are taken out. Notes of transcribers, headings, footnotes and verse stay. A file is UTF-8, or else in the
-    encoding that its header states; one that is neither has the reason `undecodable`.
+    Lines are joined to paragraphs, which end at blank lines. Captions of illustrations, page numbers and marks of
+    italics are removed. Transcribers' notes, headings, footnotes and verse are kept. A file is decoded as UTF-8 or, if
+    that fails, with the encoding stated in its header; if both fail, the reason is `undecodable`.
     """
 
     text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the one document of a file.
+        """Yields the single document of a file.
+
+        Args:
+            part: the whole file.
 
         Raises:
-            InputError: for a file that cannot be read to its end.
+            InputError: if the file cannot be read to its end.
         """
         limit = self.settings.max_document_bytes
-        most = 2 * limit + _AROUND_BYTES
-        content = lines.read_bytes(part.path, most + 1)
-        if len(content) > most:
+        max_bytes = 2 * limit + _AROUND_BYTES
+        content = lines.read_bytes(part.path, max_bytes + 1)
+        if len(content) > max_bytes:
             beginning = content[:_HEADER_BYTES].decode(errors="replace")
             yield RawDocument(part.path, "line 1", excerpt(paragraphs_of_book(beginning)), OVER_LONG)
             return
@@ -101,22 +104,28 @@ class Books(Format):
 
 
 def decoded_book(content: bytes) -> str:
-    """Returns the text of a file, with newlines only.
+    """Decodes a file and normalises its line ends to newlines.
+
+    Args:
+        content: bytes of the file.
+
+    Returns:
+        The text.
 
     Raises:
-        UnicodeDecodeError: where it is neither UTF-8 nor in the encoding that its header states.
+        UnicodeDecodeError: if the file is neither UTF-8 nor in the encoding stated in its header.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        stated = _in_stated_encoding(content)
-        if stated is None:
+        decoded = _decode_as_stated(content)
+        if decoded is None:
             raise
-        text = stated
+        text = decoded
     return re.sub(r"\r+\n|\r", "\n", text)
 
 
-def _in_stated_encoding(content: bytes) -> str | None:
+def _decode_as_stated(content: bytes) -> str | None:
     stated = _ENCODING.search(content[:_HEADER_BYTES])
     if stated is None:
         return None
@@ -124,7 +133,7 @@ def _in_stated_encoding(content: bytes) -> str | None:
     # `ISO Latin-1`, `ISO-646-US (US-ASCII)`, `Codepage 1252`, `Unicode UTF-8`
     names = [name, *re.split(r"[\s(),;/]+", name), re.sub(r".*?(\d{3,4})\D*$", r"cp\1", name)]
     if re.search(r"8859-?_?1\b|latin-?1\b", name):
-        # Files stated to be Latin-1 often have the quotation marks of Windows; else the two are the same.
+        # Files declared as Latin-1 often have quotation marks of Windows-1252; other characters are the same in both.
         names = ["cp1252", "latin-1"]
     for name in filter(None, names):
         try:
@@ -138,7 +147,10 @@ def paragraphs_of_book(text: str) -> list[str]:
     """Returns the paragraphs of a book.
 
     Args:
-        text: the whole file, with newlines only.
+        text: the whole file, with newlines as line ends.
+
+    Returns:
+        Paragraphs with at least one letter or digit.
     """
     body = without_licence(text)
     body = "\n".join(line.strip() for line in body.split("\n"))
@@ -152,20 +164,20 @@ def paragraphs_of_book(text: str) -> list[str]:
 
 
 def without_licence(text: str) -> str:
-    """Returns the text of a book without what Project Gutenberg put before and after it; all of another's file."""
-    begins = [text.rfind("\n", 0, found.start()) + 1 for found in _MARKED.finditer(text)]
-    starts = [found for begin in begins if (found := _START.match(text, begin))]
+    """Returns the text without Project Gutenberg's header and licence; texts from elsewhere are unchanged."""
+    begins = [text.rfind("\n", 0, match.start()) + 1 for match in _MARKED.finditer(text)]
+    starts = [match for begin in begins if (match := _START.match(text, begin))]
     ends = [begin for begin in begins if _END.match(text, begin)]
     if not starts:
-        prints = [found for begin in begins if (found := _SMALL_PRINT.match(text, begin))]
-        starts = [found for found in prints[:1] if found.end() < min([_LONGEST_SMALL_PRINT, *ends])]
-        starts = [found for found in starts if text[found.end() :].strip()]
+        prints = [match for begin in begins if (match := _SMALL_PRINT.match(text, begin))]
+        starts = [match for match in prints[:1] if match.end() < min([_LONGEST_SMALL_PRINT, *ends])]
+        starts = [match for match in starts if text[match.end() :].strip()]
         ends += [begin for begin in begins if _SMALL_PRINT_BEGINS.match(text, begin)]
     if not starts and not ends:
         return text
     bodies = []
     position = 0
-    for begin in [found.end() for found in starts] or [0]:
+    for begin in [match.end() for match in starts] or [0]:
         if begin >= position:
             position = min((end for end in ends if end >= begin), default=len(text))
             bodies.append(_without_credits(text[begin:position]))
@@ -174,19 +186,22 @@ def without_licence(text: str) -> str:
 
 def _without_credits(body: str) -> str:
     blocks = re.split(r"\n\s*\n", body.strip(), maxsplit=_CREDIT_PARAGRAPHS)
-    first, rest = blocks[:_CREDIT_PARAGRAPHS], blocks[_CREDIT_PARAGRAPHS:]
+    first, remainder = blocks[:_CREDIT_PARAGRAPHS], blocks[_CREDIT_PARAGRAPHS:]
     kept = [block for block in first if len(block) > _LONGEST_CREDITS or not _CREDITS.match(block)]
-    return "\n\n".join(kept + rest)
+    return "\n\n".join(kept + remainder)
 
 
 def joined_words(body: str) -> str:
-    """Returns a hard-wrapped text without the line breaks that stand within words, or at dashes.
+    """Removes line breaks within words and at dashes from a hard-wrapped text.
 
-    A hyphen at the end of a line is part of the word (`to-day`) or stands there for the break only: what the book has
-    elsewhere decides, and where it has neither, what it has more often.
+    A hyphen at the end of a line is either part of the word (`to-day`) or a hyphenation. The spelling elsewhere in the
+    book decides; if the word does not occur elsewhere, the more frequent case in the book decides.
 
     Args:
-        body: with stripped lines; a blank one ends a paragraph.
+        body: text with stripped lines; a blank line ends a paragraph.
+
+    Returns:
+        The text.
     """
     body = body.replace("\u00ad\n", "")
     hyphens = list(_LINE_HYPHEN.finditer(body))

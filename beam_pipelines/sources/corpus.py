@@ -1,4 +1,4 @@
-"""A corpus by name: its inputs and their files, how large it is, and the transform that reads it."""
+"""A corpus: its inputs and files, its size, and the transform that reads it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Input:
     """One of the inputs of a corpus.
 
     Args:
-        pattern: a glob, or the name of a package (python_docs; empty for all of them).
-        format: a key of `FORMATS`.
+        pattern: glob, or package name (python_docs; empty for all packages).
+        format: key of `FORMATS`.
         language: ISO 639-1 code for sentence splitting, or `none`.
-        weight: how often its documents are used, as a multiple of `dupe_factor`.
+        weight: number of uses of the documents, as a multiple of `dupe_factor`.
     """
 
     pattern: str
@@ -58,7 +58,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Inputs, in the order they were given, and their files, sorted."""
+    """Inputs in command-line order and their sorted files."""
 
     inputs: tuple[Input, ...]
     files: tuple[InputFile, ...]
@@ -69,35 +69,35 @@ class Corpus:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The language of each input."""
+        """Language of each input."""
         return tuple(source.language for source in self.inputs)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each input."""
+        """Weight of each input."""
         return tuple(source.weight for source in self.inputs)
 
     @property
     def bytes(self) -> int:
-        """Bytes on disk."""
+        """Size on disk in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of text, estimated."""
+        """Estimated bytes of text."""
         return sum(self.text_bytes_of(file) for file in self.files)
 
     @property
     def work_bytes(self) -> int:
-        """What decides whether a second process pays: taking text out of markup costs as much as more text."""
+        """Bytes of work, which decide whether a second process pays off; extracting text from markup counts as work."""
         return max(self.bytes, self.text_bytes)
 
     @property
     def most_documents(self) -> float:
         """Upper bound on the number of documents.
 
-        A book is one file, and documents of other formats take a byte at least. Compression hides how many
-        there are, so that the bound is infinite then.
+        A book is one file, and documents of other formats take at least one byte. For compressed files the bound is
+        infinite.
         """
         return sum(self._most_documents_of(file) for file in self.files)
 
@@ -108,23 +108,28 @@ class Corpus:
         return math.inf if format == "parquet" or file.path.endswith(COMPRESSED) else file.size
 
     def text_bytes_of(self, file: InputFile) -> int:
-        """Returns the bytes of text in one of its files, estimated."""
+        """Returns the estimated bytes of text in a file of the corpus."""
         rates = FORMATS[self.inputs[file.source].format].text_per_byte
         return int(file.size * rates.get(Path(file.path).suffix, rates[""]))
 
 
 def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weights: str = "1") -> Corpus:
-    """Finds the files of a corpus. A file that several inputs match belongs to the first of them.
+    """Finds the files of a corpus. A file matched by several inputs belongs to the first of them.
 
     Args:
         pattern: comma-separated inputs: globs, or package names for `python_docs` (empty: all).
-        formats, languages, weights: comma-separated, one for each input, or one for all.
+        formats: comma-separated formats, one for each input or one for all.
+        languages: comma-separated languages, one for each input or one for all.
+        weights: comma-separated weights, one for each input or one for all.
+
+    Returns:
+        The corpus.
 
     Raises:
-        ConfigError: when a list has another length, a value breaks a rule, a glob matches nothing, a directory or an
+        ConfigError: if a list has the wrong length, a value is invalid, a glob matches nothing, a directory or an
             empty file, or a package is not installed.
     """
-    patterns = _listed(pattern) or [""]
+    patterns = _split_list(pattern) or [""]
     lists = {"format": formats, "language": languages, "weights": weights}
     columns = [_column(name, text, len(patterns)) for name, text in lists.items()]
     inputs = tuple(
@@ -138,12 +143,12 @@ def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weig
     return Corpus(inputs, tuple(sorted(files.values())))
 
 
-def _listed(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _column(name: str, text: str, inputs: int) -> list[str]:
-    values = _listed(text)
+    values = _split_list(text)
     if len(values) == 1:
         return values * inputs
     if len(values) != inputs:
@@ -153,7 +158,7 @@ def _column(name: str, text: str, inputs: int) -> list[str]:
 
 def _format(name: str) -> str:
     if name not in FORMATS:
-        raise ConfigError(f"--format must be of {', '.join(FORMATS)}. Received: {name!r}")
+        raise ConfigError(f"--format must be one of {', '.join(FORMATS)}. Received: {name!r}")
     return name
 
 
@@ -175,8 +180,10 @@ def _weight(text: str) -> float:
 
 def _files(source: Input) -> list[InputFile]:
     if source.format == _PACKAGES:
-        found = [(label, path, path.stat()) for label, path in documentation_files(_listed(source.pattern) or None)]
-        return [InputFile(str(path), stat.st_size, stat.st_mtime, label) for label, path, stat in found]
+        sources = [
+            (label, path, path.stat()) for label, path in documentation_files(_split_list(source.pattern) or None)
+        ]
+        return [InputFile(str(path), stat.st_size, stat.st_mtime, label) for label, path, stat in sources]
     if not source.pattern:
         raise ConfigError("--input is required.")
     return _matches(source.pattern)
@@ -184,15 +191,15 @@ def _files(source: Input) -> list[InputFile]:
 
 def _matches(pattern: str) -> list[InputFile]:
     try:
-        found = FileSystems.match([pattern])[0].metadata_list
+        matches = FileSystems.match([pattern])[0].metadata_list
     except (BeamIOError, ValueError) as error:
         raise ConfigError(f"--input {pattern}: {error}") from error
-    if not found:
-        raise ConfigError(f"--input {pattern}: matches no file.")
+    if not matches:
+        raise ConfigError(f"--input {pattern}: matches no file. Check the path or the glob.")
     files = []
-    for match in found:
+    for match in matches:
         if "://" not in match.path and Path(match.path).is_dir():
-            raise ConfigError(f"--input {pattern}: {match.path} is a directory; give a glob such as {pattern}/*")
+            raise ConfigError(f"--input {pattern}: {match.path} is a directory. Use a glob such as {pattern}/*")
         if not match.size_in_bytes:
             raise ConfigError(f"--input {pattern}: {match.path} is empty.")
         files.append(InputFile(match.path, match.size_in_bytes, match.last_updated_in_seconds or 0.0))
@@ -203,20 +210,23 @@ def reader_of(format: str, language: str, settings: ReadSettings) -> Format:
     """Builds the reader of an input.
 
     Args:
-        format: a key of `FORMATS`.
-        language: of the input, or `none`.
-        settings: what all formats are told.
+        format: key of `FORMATS`.
+        language: language of the input, or `none`.
+        settings: settings of the formats.
+
+    Returns:
+        The reader.
     """
     return FORMATS[format](settings, "" if language == "none" else language)
 
 
 class ReadCorpus(beam.PTransform):
-    """Reads every document of a corpus, as batches of RawDocument.
+    """Reads all documents of a corpus in batches of RawDocument.
 
     Args:
         corpus: inputs and files.
-        settings: what all formats are told.
-        progress: where parts and bytes read are noted.
+        settings: settings of the formats.
+        progress: log of parts and bytes read.
     """
 
     def __init__(self, corpus: Corpus, settings: ReadSettings, progress: ProgressLog) -> None:
@@ -226,7 +236,7 @@ class ReadCorpus(beam.PTransform):
         self._progress = progress
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """One reading transform for each format and language there is."""
+        """Applies one reading transform for each format and language."""
         batches = [
             pipeline
             | f"Read_{'_'.join(kind)}" >> ReadDocuments(reader_of(*kind, self._settings), files, self._progress)

@@ -1,4 +1,4 @@
-"""What every format of a corpus gives: batches of raw documents, read part by part."""
+"""Base classes of corpus formats, which read raw documents part by part in batches."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.runners.progress import ProgressLog
 
-# Characters in one batch: large enough that Beam's cost for an element vanishes, small enough to stay in cache.
+# Characters per batch: large enough to make Beam's cost per element negligible, small enough to stay in cache.
 BATCH_CHARACTERS = 1_000_000
 OVER_LONG, EMPTY, UNDECODABLE, MALFORMED = "over_long", "empty", "undecodable", "malformed"
-# Documents left out for these become dead letters; all other reasons are a choice, and only counted.
+# Faulty documents become dead letters; all other reasons are settings, and their documents are only counted.
 FAULTS = frozenset({OVER_LONG, EMPTY, UNDECODABLE, MALFORMED})
 EXCERPT_CHARACTERS = 200
 
 
 class RawDocument(NamedTuple):
-    """A document as read.
+    """A document as read from a file.
 
-    `file` and `place` (for people: `line 12`, `page 345 (Title)`) say where it begins, `paragraphs` are its non-blank
-    lines, stripped. `reason` is set when it is left out; `paragraphs` then holds an excerpt. `source` is the number
-    of the input it belongs to.
+    `file` and `place` (human-readable: `line 12`, `page 345 (Title)`) are its position, `paragraphs` its stripped
+    non-blank lines. `reason` is set if the document is left out; `paragraphs` is then an excerpt. `source` is the index
+    of its input.
     """
 
     file: str
@@ -38,7 +38,7 @@ class RawDocument(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class InputFile:
-    """One file: path, size in bytes, time of its last change in seconds, a label (python_docs), number of its input."""
+    """A file: path, size in bytes, modification time in seconds, label (python_docs), and index of its input."""
 
     path: str
     size: int
@@ -48,10 +48,10 @@ class InputFile:
 
 
 class Part(NamedTuple):
-    """What one worker reads at a time.
+    """A part of a file, read by one worker.
 
-    `begin` and `end` are what its format likes (bytes, row groups); an `end` of 0 stands for the whole file. `size` is
-    what it counts in the progress of the run; the sizes of a file's parts sum to that of the file.
+    The unit of `begin` and `end` depends on the format (bytes, row groups); an `end` of 0 means the whole file. `size`
+    is used for progress; the sizes of all parts of a file sum to the size of the file.
     """
 
     path: str
@@ -64,11 +64,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """What all formats are told.
+    """Settings of all formats.
 
     Args:
-        max_document_bytes: longer documents (bytes of UTF-8) are left out with the reason `over_long`.
-        text_field: the field (jsonl) or column (parquet) that holds the text.
+        max_document_bytes: maximum size in bytes of UTF-8; longer documents are left out with the reason `over_long`.
+        text_field: text field (jsonl) or text column (parquet).
     """
 
     max_document_bytes: int = 10_000_000
@@ -76,14 +76,14 @@ class ReadSettings:
 
 
 class Format(ABC):
-    """How the documents of one format are found in its files. Made on the driver, used by workers.
+    """Base class of the reader of one format. Objects are built on the driver and used by workers.
 
     Args:
-        settings: what all formats are told.
+        settings: settings of all formats.
         language: ISO 639-1 code of the text, empty if unknown.
     """
 
-    # Estimated bytes of text in a byte on disk by suffix; the empty suffix is for all others.
+    # Estimated bytes of text per byte on disk by suffix; the empty suffix is the default.
     text_per_byte: ClassVar[dict[str, float]] = {"": 1.0}
 
     def __init__(self, settings: ReadSettings, language: str = "") -> None:
@@ -91,25 +91,28 @@ class Format(ABC):
         self.language = language
 
     def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields the parts of `file` that can be read on their own: here one, the whole."""
+        """Yields the independently readable parts of `file`: by default one, the whole file."""
         yield Part(file.path, size=file.size, label=file.label)
 
     @abstractmethod
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the documents of `part`, those that are to be left out too.
+        """Yields the documents of `part`, including those left out.
+
+        Args:
+            part: part of a file, from `split`.
 
         Raises:
-            InputError: for what cannot be read in full.
+            InputError: if the part cannot be read in full.
         """
 
 
 class ReadDocuments(beam.PTransform):
-    """Reads the documents of files of one format, spread over the workers.
+    """Reads the documents of files of one format, distributed over the workers.
 
     Args:
-        format: of all the files.
-        files: what to read.
-        progress: where parts and bytes read are noted.
+        format: reader of the files.
+        files: files to read.
+        progress: log of parts and bytes read.
     """
 
     def __init__(self, format: Format, files: Iterable[InputFile], progress: ProgressLog) -> None:
@@ -119,7 +122,7 @@ class ReadDocuments(beam.PTransform):
         self._progress = progress
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """Files to parts to batches of documents."""
+        """Splits files into parts and reads parts to batches of documents."""
         return (
             pipeline
             | "Files" >> beam.Create(self._files)
@@ -143,7 +146,7 @@ class _SplitFile(beam.DoFn):
 
 
 class _ReadPart(beam.DoFn):
-    """Reads parts. Batches run on over the parts of a bundle: many small files must not make many small batches."""
+    """Reads parts. Batches continue over the parts of a bundle, so many small files do not cause small batches."""
 
     def __init__(self, format: Format, progress: ProgressLog) -> None:
         self._format = format
@@ -156,17 +159,17 @@ class _ReadPart(beam.DoFn):
     def process(self, part: Part) -> Iterable[list[RawDocument]]:
         for document in self._format.read(part):
             self._batch.append(document._replace(source=part.source))
-            # A document that is left out has little text, but is not free.
+            # A document that is left out has little text but still costs time.
             self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
             if self._characters >= BATCH_CHARACTERS:
-                yield self._taken()
+                yield self._take_batch()
         self._progress.note("parts_read", 1)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         if self._batch:
-            yield GlobalWindows.windowed_value(self._taken())
+            yield GlobalWindows.windowed_value(self._take_batch())
 
-    def _taken(self) -> list[RawDocument]:
+    def _take_batch(self) -> list[RawDocument]:
         batch = self._batch
         self._progress.note("documents", len(batch))
         self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
@@ -175,7 +178,7 @@ class _ReadPart(beam.DoFn):
 
 
 def excerpt(paragraphs: Iterable[str]) -> tuple[str, ...]:
-    """Returns the beginning of a document that is left out, as its paragraphs."""
+    """Returns the beginning of a document as one paragraph, for documents that are left out."""
     return (" ".join(paragraphs)[:EXCERPT_CHARACTERS],)
 
 
@@ -185,7 +188,7 @@ def in_batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
     size = 0
     for document in documents:
         batch.append(document)
-        # A document that is left out has little text, but is not free.
+        # A document that is left out has little text but still costs time.
         size += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
         if size >= BATCH_CHARACTERS:
             yield batch

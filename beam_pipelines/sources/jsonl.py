@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, the text in a field of it; plain, .gz, .bz2 or .zst."""
+"""JSON lines: one object per line with a text field; plain, .gz, .bz2 or .zst."""
 
 from __future__ import annotations
 
@@ -21,35 +21,38 @@ from beam_pipelines.sources.documents import (
 )
 from beam_pipelines.sources.paragraphs import paragraphs_of, raw_document, without_surrogates
 
-# A file whose first lines, this many, are all malformed is not damaged but something else than was said.
+# If this many first lines are all malformed, the file is not damaged but has another format.
 _TELLING_LINES = 100
-# A line may be so many times longer than the longest text, for escapes (`\u4e2d` for three bytes) and other fields.
+# Maximum length of a line relative to the longest text, for escapes (`\u4e2d` for three bytes) and other fields.
 LINE_FACTOR = 4
 LINE_MARGIN = 1 << 20
 _FIELDS_SHOWN = 100
 
 
 class Jsonl(Format):
-    """One document a line; a line belongs to the part it begins in, and blank lines are passed over.
+    """One document per line; a line belongs to the part in which it begins, and blank lines are skipped.
 
-    The field is `settings.text_field`: a key, or a dotted path (`meta.text`) into nested objects. Its newlines separate
-    paragraphs. The reason of a text that is null or blank is `empty`, that of a line which is no JSON object, lacks the
-    field, or has something else than a string in it is `malformed`. As in Python's `json`, the last of several equal
-    keys counts, and NaN and Infinity are accepted.
+    The field is `settings.text_field`: a key, or a dotted path (`meta.text`) into nested objects. Newlines in the text
+    separate paragraphs. A null or blank text has the reason `empty`. A line that is not a JSON object, lacks the field,
+    or has no string in it has the reason `malformed`. As in Python's `json`, the last of several equal keys counts, and
+    NaN and Infinity are accepted.
     """
 
     text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
 
     def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields ranges of bytes; a compressed file stays whole."""
+        """Yields byte ranges; a compressed file is one part."""
         return lines.byte_ranges(file)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
+        Args:
+            part: range of a file.
+
         Raises:
-            InputError: for a file that cannot be read to its end, or that begins with many lines of which none has the
-                field: the field's name or the format is wrong.
+            InputError: if the file cannot be read to its end, or none of its first lines has the field, because the
+                field name or the format is wrong.
         """
         longest = LINE_FACTOR * self.settings.max_document_bytes + LINE_MARGIN
         first: RawDocument | None = None
@@ -68,7 +71,8 @@ class Jsonl(Format):
             if first and documents == _TELLING_LINES:
                 raise InputError(
                     f"{part.path}: none of the first {_TELLING_LINES} lines is a JSON object with text in the field "
-                    f'"{self.settings.text_field}". Received: {first.place}: {first.paragraphs[0]}'
+                    f'"{self.settings.text_field}". Check --text_field and --format. Received: {first.place}: '
+                    f"{first.paragraphs[0]}"
                 )
             yield document
 
@@ -85,20 +89,20 @@ class Jsonl(Format):
 
 
 def malformed(error: ValueError, line: bytes) -> tuple[str, tuple[str, ...]]:
-    """Returns the reason and the excerpt for a line in which no text was found."""
+    """Returns the reason and the excerpt of a line without text."""
     shown = line[:EXCERPT_CHARACTERS].decode(errors="replace")
     return MALFORMED, excerpt([f"{without_surrogates(str(error))}:", shown])
 
 
 def parsed(line: bytes, longest: int) -> tuple[Any, str, tuple[str, ...]]:
-    """Reads one line of JSON.
+    """Parses one line of JSON.
 
     Args:
-        line: its bytes.
-        longest: bytes at which lines are cut.
+        line: bytes of the line.
+        longest: length in bytes at which lines are cut.
 
     Returns:
-        The value and two empty ones, or None, the reason why the document is left out, and an excerpt.
+        The value, "" and (); or None, the reason for leaving out the document, and an excerpt.
     """
     if len(line) == longest:
         return None, OVER_LONG, excerpt([line[: 4 * EXCERPT_CHARACTERS].decode(errors="replace")])
@@ -112,10 +116,17 @@ def parsed(line: bytes, longest: int) -> tuple[Any, str, tuple[str, ...]]:
 
 
 def field_of(record: Any, name: str) -> str | None:
-    """Returns the text in the field `name` of a decoded line, None where it is null.
+    """Returns the text of a field.
+
+    Args:
+        record: decoded line.
+        name: key, or dotted path into nested objects.
+
+    Returns:
+        The text, or None if the field is null.
 
     Raises:
-        ValueError: where there is no such field, or no text in it.
+        ValueError: if the field is missing or is not text.
     """
     if isinstance(record, dict) and name in record:
         value = record[name]

@@ -1,4 +1,4 @@
-"""Lines of files on any of Beam's filesystems: plain or compressed, whole or a range of bytes, in bounded memory."""
+"""Reads lines of plain or compressed files, whole or in byte ranges, from Beam's file systems in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from apache_beam.io.filesystems import FileSystems
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, InputFile, Part
 
-# A part of a plain file: some seconds of work, so that all workers are busy and none waits long for the last one.
+# Size of a part of a plain file: some seconds of work, so that all workers finish at about the same time.
 PART_BYTES = 32 << 20
 COMPRESSED = (".bz2", ".gz", ".zst")
-# Bytes of prose in a byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.7 for zstd).
+# Bytes of prose per byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.7 for zstd).
 TEXT_PER_BYTE = {"": 1.0, ".bz2": 4.0, ".gz": 4.0, ".zst": 4.0}
 READ_ERRORS = (EOFError, OSError, zlib.error, pyarrow.lib.ArrowException, BeamIOError)
 
 _BUFFER = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# How files begin that are not text, and what they are.
+# Signatures of files that are not text, and their kinds.
 _SIGNATURES = (
     (b"\x1f\x8b", "gzip: its name must end in .gz"),
     (b"BZh91AY&SY", "bzip2: its name must end in .bz2"),
@@ -41,7 +41,7 @@ _SIGNATURES = (
 
 
 def byte_ranges(file: InputFile) -> Iterator[Part]:
-    """Yields the parts of a file of lines: ranges of about `PART_BYTES`, or the whole where it is compressed."""
+    """Yields the parts of a text file: ranges of about `PART_BYTES`, or the whole file if it is compressed."""
     count = 1 if file.path.endswith(COMPRESSED) else max(1, round(file.size / PART_BYTES))
     if count == 1:
         yield Part(file.path, size=file.size, label=file.label)
@@ -52,25 +52,25 @@ def byte_ranges(file: InputFile) -> Iterator[Part]:
 
 
 def place(part: Part, number: int, offset: int) -> str:
-    """Returns where a line is, for people: by number where counting began at the file's first line, else by byte."""
+    """Returns the human-readable position of a line: its number if the part begins the file, else its byte offset."""
     return f"byte {offset}" if part.begin else f"line {number}"
 
 
 def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yields the lines that begin in `part`, and those that follow it: it is the caller who knows where to stop.
+    """Yields the lines from the beginning of `part` to the end of the file; the caller stops the iteration.
 
     Only a newline ends a line. A byte order mark at the start of the file is dropped.
 
     Args:
-        part: a range of bytes, or a whole file, decompressed by its suffix.
-        longest: bytes of a line that are kept; the rest of a longer one is passed over in bounded memory.
+        part: byte range, or a whole file, decompressed according to its suffix.
+        longest: maximum number of bytes kept of a line; the rest is skipped in bounded memory.
 
     Yields:
-        The line's number from 1, counted from the start of the part; the offset of its first byte in the file
-        (decompressed); its bytes with the newline. A line that was cut has `longest` bytes.
+        The line number from 1, counted from the start of the part; the offset of the first byte in the (decompressed)
+        file; the bytes with the newline. A line that was cut has `longest` bytes.
 
     Raises:
-        InputError: for a file that is absent, damaged, truncated, shorter than the part, or of another kind.
+        InputError: if the file is missing, damaged, truncated, shorter than the part, or of another kind.
     """
     number = offset = 0
     try:
@@ -91,10 +91,17 @@ def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_bytes(path: str, at_most: int) -> bytes:
-    """Returns the beginning of a file, decompressed by its suffix: `at_most` bytes.
+    """Reads the beginning of a file, decompressed according to its suffix.
+
+    Args:
+        path: path of the file.
+        at_most: maximum number of bytes.
+
+    Returns:
+        The bytes.
 
     Raises:
-        InputError: for a file that is absent, damaged, truncated, or of another kind.
+        InputError: if the file is missing, damaged, truncated, or of another kind.
     """
     try:
         with opened(path) as stream:
@@ -105,7 +112,7 @@ def read_bytes(path: str, at_most: int) -> bytes:
 
 
 def decoded(line: bytes) -> tuple[str, int]:
-    """Returns a line as text, stripped of white space, and its first byte that is not UTF-8, -1 where all are."""
+    """Returns the stripped text of a line and the index of its first byte that is not UTF-8, or -1."""
     try:
         return line.decode().strip(), -1
     except UnicodeDecodeError as error:
@@ -113,36 +120,36 @@ def decoded(line: bytes) -> tuple[str, int]:
 
 
 def around(line: bytes, fault: int) -> str:
-    """Returns the text before and after the byte `fault` of `line`, the first that is not UTF-8."""
+    """Returns the text around the byte `fault` of `line`, the first that is not UTF-8."""
     width = EXCERPT_CHARACTERS // 2
     return (line[:fault].decode()[-width:] + line[fault:][: 4 * width].decode(errors="replace")[:width]).strip()
 
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[io.BufferedReader]:
-    """Opens the file at `path` for buffered reading of its bytes, decompressed by its suffix."""
+    """Opens the file at `path` for buffered binary reading, decompressed according to its suffix."""
     with (
         FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw,
-        contextlib.closing(_decompressed(path, raw)) as stream,
+        contextlib.closing(_decompress(path, raw)) as stream,
     ):
         yield stream
 
 
-def _decompressed(path: str, raw: BinaryIO) -> io.BufferedReader:
+def _decompress(path: str, raw: BinaryIO) -> io.BufferedReader:
     if path.endswith(".bz2"):
         return io.BufferedReader(_Bz2Streams(raw), _BUFFER)
     if path.endswith(".gz"):
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER)
     if path.endswith(".zst"):
-        # Unlike the package zstandard, pyarrow tells a truncated stream from one that ended.
+        # Unlike the package zstandard, pyarrow detects truncated streams.
         source = pyarrow.PythonFile(raw, mode="r")
         return io.BufferedReader(pyarrow.CompressedInputStream(source, "zstd"), _BUFFER)
-    # Readers of object stores may be unbuffered, where reading a line would be one call for each byte.
+    # Readers of object stores may be unbuffered; reading a line would then take one call per byte.
     return raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw, _BUFFER)  # type: ignore[arg-type]
 
 
 class _Bz2Streams(io.RawIOBase):
-    """All streams of a .bz2 file. `bz2.BZ2File` takes a damaged second stream for the end of the file."""
+    """Reads all streams of a .bz2 file. `bz2.BZ2File` treats a damaged second stream as the end of the file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -154,19 +161,19 @@ class _Bz2Streams(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while True:
-            given = b""
+            data = b""
             if self._stream.eof:
-                given = self._stream.unused_data
+                data = self._stream.unused_data
                 self._stream = bz2.BZ2Decompressor()
                 self._fresh = True
-            if not given and self._stream.needs_input:
-                given = self._raw.read(_BUFFER)
-                if not given and self._fresh:
+            if not data and self._stream.needs_input:
+                data = self._raw.read(_BUFFER)
+                if not data and self._fresh:
                     return 0
-                if not given:
+                if not data:
                     raise EOFError("the bzip2 stream has no end")
             self._fresh = False
-            if text := self._stream.decompress(given, len(buffer)):
+            if text := self._stream.decompress(data, len(buffer)):
                 buffer[: len(text)] = text
                 return len(text)
 
@@ -178,7 +185,7 @@ def _check_signature(path: str, head: bytes) -> None:
 
 
 def _seek_line(stream: io.BufferedReader, part: Part) -> int:
-    """Moves to the first line that begins at or after the beginning of `part`; returns its offset."""
+    """Seeks to the first line that begins in or after `part`; returns its offset."""
     size = stream.seek(0, io.SEEK_END)
     if size < part.end:
         raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
@@ -186,12 +193,12 @@ def _seek_line(stream: io.BufferedReader, part: Part) -> int:
         stream.seek(0)
         _check_signature(part.path, stream.peek(16))
         return 0
-    # One byte before, where the newline would be.
+    # Starts one byte earlier, at the position of a possible newline.
     return stream.seek(part.begin - 1) + _skip_line(stream, part.end - part.begin + 1)
 
 
 def _skip_line(stream: io.BufferedReader, at_most: int | None = None) -> int:
-    """Reads to the end of a line, or a little more than `at_most` bytes; returns the bytes read."""
+    """Reads to the end of a line, or slightly more than `at_most` bytes; returns the number of bytes read."""
     skipped = 0
     while line := stream.readline(_BUFFER):
         skipped += len(line)

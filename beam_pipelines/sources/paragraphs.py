@@ -1,4 +1,4 @@
-"""From a document's text to what every format yields for it."""
+"""Converts the text of a document to a RawDocument, for all formats."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from beam_pipelines.sources.documents import EMPTY, OVER_LONG, UNDECODABLE, RawD
 
 
 def paragraphs_of(text: str) -> tuple[str, ...]:
-    """Returns the lines of `text` that are not blank, stripped. Only a newline ends a line."""
+    """Returns the stripped non-blank lines of `text`. Only a newline ends a line."""
     return tuple(line for line in map(str.strip, text.split("\n")) if line)
 
 
 def without_surrogates(text: str) -> str:
-    """Returns `text` with question marks for the halves of surrogate pairs: JSON can spell them, UTF-8 cannot."""
+    """Replaces lone surrogates in `text` by question marks; JSON can represent them, UTF-8 cannot."""
     return text.encode(errors="replace").decode()
 
 
 def raw_document(file: str, place: str, paragraphs: Iterable[str], max_document_bytes: int) -> RawDocument:
-    """Returns a document, or the excerpt of one that is left out.
+    """Builds a document, or the excerpt of a document that is left out.
 
     Args:
-        file: it came from.
-        place: in the file.
-        paragraphs: its text.
-        max_document_bytes: longer ones (bytes of UTF-8) get the reason `over_long`.
+        file: path of the file.
+        place: position in the file.
+        paragraphs: text of the document.
+        max_document_bytes: maximum size in bytes of UTF-8; longer documents have the reason `over_long`.
 
     Returns:
-        The document. Its reason is `empty` without paragraphs, and `undecodable` where it holds half of a surrogate
-        pair.
+        The document. Its reason is `empty` if it has no paragraphs, and `undecodable` if it has a lone surrogate.
     """
     kept = tuple(paragraphs)
     try:

@@ -1,4 +1,4 @@
-"""Parquet: a document a row, the text in one column; split by row groups."""
+"""Parquet: one document per row, the text in one column; split by row groups."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from beam_pipelines.sources.documents import EMPTY, UNDECODABLE, Format, InputFi
 from beam_pipelines.sources.lines import PART_BYTES, READ_ERRORS
 from beam_pipelines.sources.paragraphs import paragraphs_of, raw_document
 
-# What is decoded at a time, and what is read at a time, whatever the size of a row group.
+# Bytes decoded and read at a time, independent of the size of a row group.
 _BATCH_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
 
 
 class Parquet(Format):
-    """One document a row. Rows are numbered from 0 through the whole file, as in a table read by pyarrow.
+    """One document per row. Rows are numbered from 0 through the whole file, as in a table read by pyarrow.
 
-    The column is `settings.text_field`, by name, or by a dotted path (`meta.text`) into structs. It holds strings
-    (plain, large, view or dictionary-encoded; binary is taken for UTF-8) whose newlines separate paragraphs, or lists
-    of strings, each a paragraph or several. The reason of a null is `empty`.
+    The column is `settings.text_field`: a name, or a dotted path (`meta.text`) into structs. Its values are strings
+    (plain, large, view or dictionary-encoded; binary is decoded as UTF-8) with paragraphs separated by newlines, or
+    lists of strings with one or more paragraphs each. A null has the reason `empty`.
     """
 
     # Measured on Wikipedia prose with Snappy, the default of most writers; rounded up.
     text_per_byte: ClassVar[dict[str, float]] = {"": 2.0}
 
     def split(self, file: InputFile) -> Iterator[Part]:
-        """Yields ranges of row groups."""
+        """Yields row group ranges."""
         with _opened(file.path) as parquet:
             groups = parquet.metadata.num_row_groups
             sizes = [_column_bytes(parquet.metadata.row_group(group), "", "compressed") for group in range(groups)]
@@ -50,8 +50,11 @@ class Parquet(Format):
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
+        Args:
+            part: range of row groups.
+
         Raises:
-            InputError: for a file that is damaged, lacks the column, or has something else than text in it.
+            InputError: if the file is damaged, lacks the column, or the column is not text.
         """
         with _opened(part.path) as parquet:
             name, path = self._column(part.path, parquet.schema_arrow)
@@ -67,7 +70,7 @@ class Parquet(Format):
                         row += 1
 
     def _column(self, file: str, schema: pyarrow.Schema) -> tuple[str, list[str]]:
-        """Returns the name to read the column by, and the fields to follow inside of it."""
+        """Returns the name of the column to read and the path of fields inside it."""
         name = self.settings.text_field
         first, *path = [name] if name in schema.names else name.split(".")
         kind = schema.field(first).type if schema.names.count(first) == 1 else None
@@ -75,9 +78,11 @@ class Parquet(Format):
             inside = kind is not None and pyarrow.types.is_struct(kind) and kind.get_field_index(field) >= 0
             kind = kind.field(field).type if inside else None  # type: ignore[union-attr]
         if kind is None or not _is_text(kind):
-            wrong = "has no" if kind is None else f"has {kind}, not text, in its"
-            there = ", ".join(f"{field.name} ({field.type})" for field in schema)
-            raise InputError(f"{file}: {wrong} column {name!r}; the columns are {there}. Received: --text_field {name}")
+            fault = "has no" if kind is None else f"has {kind}, not text, in its"
+            columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+            raise InputError(
+                f"{file}: {fault} column {name!r}; the columns are {columns}. Received: --text_field {name}"
+            )
         return name, path
 
     def _document(self, file: str, place: str, value: Any) -> RawDocument:
@@ -95,16 +100,16 @@ class Parquet(Format):
 def _opened(path: str) -> Iterator[pyarrow.parquet.ParquetFile]:
     try:
         with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw:
-            # Without `pre_buffer` a row group is read piece by piece, else it would be held in memory as a whole.
+            # With `pre_buffer` a whole row group would be kept in memory.
             yield pyarrow.parquet.ParquetFile(
                 raw, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True
             )
     except READ_ERRORS as error:
-        raise InputError(f"{path}: missing, damaged or no Parquet file: {error}") from error
+        raise InputError(f"{path}: missing, damaged or not a Parquet file: {error}") from error
 
 
 def _column_bytes(group: Any, name: str, form: str) -> int:
-    """Returns the bytes of a column, with all that it nests, in a row group; of all columns for an empty name."""
+    """Returns the size of a column and its nested columns in a row group; of all columns if `name` is empty."""
     columns = [group.column(number) for number in range(group.num_columns)]
     named = [c for c in columns if not name or c.path_in_schema == name or c.path_in_schema.startswith(f"{name}.")]
     return sum(getattr(column, f"total_{form}_size") for column in named)
@@ -121,7 +126,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 
 def _values(column: pyarrow.Array, path: list[str]) -> Iterable[Any]:
-    """Returns bytes, lists of bytes or None for the rows of a column; bytes, for nothing says that they are UTF-8."""
+    """Returns bytes, lists of bytes or None for each row of a column; not text, because it may be invalid UTF-8."""
     for field in path:
         column = pyarrow.compute.struct_field(column, field)
     if pyarrow.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""The documentation of Python itself: docstrings of the standard library and of installed packages."""
+"""Python documentation: docstrings of the standard library and of installed packages."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from bert_tf.data.corpora.docstrings import file_documents
 
 
 class PythonDocs(Format):
-    """A document is a module or a class, its place the name of it, the label of its part the package."""
+    """One document per module or class. Its place is its name; the label of the part is the package."""
 
     # Measured on the standard library.
     text_per_byte: ClassVar[dict[str, float]] = {"": 0.1}
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the documents of one source file, none where it is not Python or documents nothing.
+        """Yields the documents of one source file; none if it is not Python or has no docstrings.
+
+        Args:
+            part: the whole file.
 
         Raises:
-            InputError: for a file that cannot be read.
+            InputError: if the file cannot be read.
         """
         try:
             documents = file_documents(part.label, Path(part.path))

@@ -1,4 +1,4 @@
-"""Plain text: a sentence or paragraph a line, a blank line between documents; plain, .gz, .bz2 or .zst."""
+"""Plain text: one sentence or paragraph per line, blank lines between documents; plain, .gz, .bz2 or .zst."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ from beam_pipelines.sources.documents import (
     excerpt,
 )
 
-# White space around a line, in bytes, that does not count for its length; more than this does.
+# Bytes of white space around a line that do not count for its length; any more do.
 _MARGIN = 1 << 16
 
 
 class Text(Format):
-    """Documents are runs of lines that are not blank; a blank line may hold white space (Unicode's).
+    """Documents are runs of non-blank lines; a blank line may contain Unicode white space.
 
-    A document belongs to the part in which the last blank line before it begins, and the first one of a file to the
-    first part, so that every document is read once, and whole, however the file is split.
+    A document belongs to the part in which the last blank line before it begins, and the first document to the first
+    part. Every document is therefore read once and completely, however the file is split.
     """
 
     text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
 
     def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields ranges of bytes; a compressed file stays whole."""
+        """Yields byte ranges; a compressed file is one part."""
         return lines.byte_ranges(file)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
-        A document is as long as its lines without the white space around them. One with a line that is not UTF-8 has
-        the reason `undecodable`, and that line's place.
+        The size of a document is the size of its stripped lines. A document with a line that is not UTF-8 has the
+        reason `undecodable` and the place of that line.
+
+        Args:
+            part: range of a file.
 
         Raises:
-            InputError: for a file that cannot be read to its end, or that is read whole and holds no text.
+            InputError: if the file cannot be read to its end, or is a single part without text.
         """
         limit = self.settings.max_document_bytes
         longest = limit + _MARGIN
         document = _Document(part, limit)
-        belongs, found = not part.begin, False
+        belongs, has_documents = not part.begin, False
         for number, offset, line in lines.read_lines(part, longest):
             cut = len(line) == longest
             stripped = line if cut else line.strip()
@@ -59,7 +62,7 @@ class Text(Format):
                     return
                 continue
             if document.size:
-                found = True
+                has_documents = True
                 yield document.finished()
                 document = _Document(part, limit)
             if part.end and offset >= part.end:
@@ -67,12 +70,12 @@ class Text(Format):
             belongs = True
         if document.size:
             yield document.finished()
-        elif not found and not part.end:
-            raise InputError(f"{part.path}: holds no text.")
+        elif not has_documents and not part.end:
+            raise InputError(f"{part.path}: has no text.")
 
 
 class _Document:
-    """One document while its lines are read; what is over the limit is counted, not kept."""
+    """One document while its lines are read; text over the limit is counted but not kept."""
 
     def __init__(self, part: Part, limit: int) -> None:
         self.size = 0
@@ -83,7 +86,15 @@ class _Document:
         self._bad_line = ""
 
     def add(self, number: int, offset: int, line: bytes, text: str, fault: int) -> None:
-        """Adds a line that is not blank, as bytes and text; `fault` is its first byte that is not UTF-8, or -1."""
+        """Adds a non-blank line.
+
+        Args:
+            number: line number.
+            offset: byte offset of the line.
+            line: stripped bytes.
+            text: stripped text.
+            fault: index of the first byte that is not UTF-8, or -1.
+        """
         if not self.size:
             self._place = lines.place(self._part, number, offset)
         self.size += len(line)
@@ -95,7 +106,7 @@ class _Document:
             self._bad_place, self._bad_line = lines.place(self._part, number, offset), lines.around(line, fault)
 
     def finished(self) -> RawDocument:
-        """Returns the document, or its excerpt and the reason it is left out for."""
+        """Returns the document, or its excerpt with the reason for leaving it out."""
         if self.size > self._limit:
             return RawDocument(self._part.path, self._place, excerpt(self._paragraphs), OVER_LONG)
         if self._bad_place:

@@ -1,4 +1,4 @@
-"""What wikiextractor made of a Wikipedia dump: its text form and its JSON form; plain, .gz, .bz2 or .zst."""
+"""Wikipedia articles extracted by wikiextractor, in its text or JSON form; plain, .gz, .bz2 or .zst."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _END = "</doc>"
 _HEADER = re.compile(r"<doc [^>]*\bid=.*>$")
 _TITLE = re.compile(r'\btitle="(.*?)"(?=\s+\w+="|\s*>$)')
 
-# What is left of the markup inside of a line: how it is found quickly, and what becomes of it.
+# Left-over markup within a line: marks for a quick check, and patterns with replacements.
 _MARKS = ("&", "<", "[", "{", "__", "()", "( ", "(,", "(;", "（）", "（、", "（，", "  ")
 _MARKUP = (
     (re.compile(r"<!--.*?-->|<ref\b[^<>]*/>|<ref\b[^<>]*>.*?</ref>"), ""),
@@ -40,11 +40,11 @@ _MARKUP = (
     (re.compile(r" ?[(（]\s*[,;，、]?\s*[)）]"), ""),
     (re.compile(r" {2,}"), " "),
 )
-# Lines that are no passage of text, first match counts. Tables and templates that were not understood:
+# Lines that are not text; the first match counts. Left-over tables and templates:
 _LEFT_OVER = re.compile(r"[{|]\{|[}|]\}|\{\||\[\[|\]\]|^\||(?:colspan|rowspan|style|scope|class|bgcolor)\s*=")
 _LIST_ITEM = re.compile(r"^(?:BULLET::::|[*•]|[-–] )")
 _MARKED_HEADER = re.compile(r"^(?:Section::::|#{1,6} )")
-# What stands for mathematics and code that was taken out: a sentence with a hole.
+# Placeholders of removed mathematics and code, which leave incomplete sentences.
 _PLACEHOLDER = re.compile(r"(?:formula|codice)_\d")
 _FEWEST_WORDS = 5
 _FEWEST_COLUMNS = 50
@@ -53,12 +53,12 @@ _WIDE_COLUMNS = 5
 
 
 class WikiExtractor(Format):
-    """Pages between `<doc ...>` and `</doc>`, or one JSON object a line; both may stand in one file.
+    """Pages between `<doc ...>` and `</doc>`, or one JSON object per line; a file may contain both.
 
-    Of a page only passages of text are kept, as the paper does with Wikipedia (section 3.1 of Devlin et al., 2019:
-    lists, tables and headers are left out). Lines that are none are counted by the metrics `wikiextractor_*`: the
-    title, headers and other short lines, list items, left-over markup, and lines with placeholders. A page without
-    passages has the reason `no_passages`: wikiextractor writes many.
+    Only text passages are kept, as in the paper (section 3.1 of Devlin et al., 2019: lists, tables and headers are left
+    out). The metrics `wikiextractor_*` count all other lines: the title, headers and other short lines, list items,
+    left-over markup, and lines with placeholders. A page without passages, of which wikiextractor writes many, has the
+    reason `no_passages`.
     """
 
     text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
@@ -66,8 +66,11 @@ class WikiExtractor(Format):
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the pages of a file. Text outside of pages, and a page in which another one begins, is `malformed`.
 
+        Args:
+            part: the whole file.
+
         Raises:
-            InputError: for a file that cannot be read to its end, or ends within a page.
+            InputError: if the file cannot be read to its end, or ends within a page.
         """
         limit = self.settings.max_document_bytes
         longest = LINE_FACTOR * limit + LINE_MARGIN
@@ -100,7 +103,7 @@ class WikiExtractor(Format):
 
 
 class _Page:
-    """One page while its lines are read; what is over the limit is counted, not kept."""
+    """One page while its lines are read; text over the limit is counted but not kept."""
 
     def __init__(self, path: str, number: int, title: str, limit: int) -> None:
         self.place = f"line {number} ({title})" if title else f"line {number}"
@@ -120,7 +123,7 @@ class _Page:
             self._lines = list(excerpt([*self._lines, line]))
 
     def spoil(self, number: int, shown: str) -> None:
-        """Notes a line that is not UTF-8; the first one is told."""
+        """Records the first line that is not UTF-8."""
         if not self._bad_place:
             self._bad_place, self._bad_line = f"line {number}", shown
 
@@ -129,13 +132,13 @@ class _Page:
         return RawDocument(self._path, self.place, excerpt(line for line in self._lines if line), reason)
 
     def finished(self, dropped: Counter[str]) -> RawDocument:
-        """Returns the page, or why it is left out; counts the lines that are no passage in `dropped`."""
+        """Returns the page, or an excerpt with a reason; counts lines that are not passages in `dropped`."""
         if self._size > self._limit:
             return self.left_out(OVER_LONG)
         if self._bad_place:
             return RawDocument(self._path, self._bad_place, excerpt([self._bad_line]), UNDECODABLE)
         kept = passages(self._lines, self._title, dropped)
-        # Where every line announces a list that wikiextractor took out, as in disambiguation pages, there is none.
+        # If every line introduces a list that wikiextractor removed, as in disambiguation pages, there is no passage.
         if all(line.endswith(":") for line in kept):
             return self.left_out(NO_PASSAGES)
         return raw_document(self._path, self.place, kept, self._limit)
@@ -157,17 +160,20 @@ def _json_page(path: str, number: int, line: bytes, longest: int, limit: int, dr
 
 
 def _title(header: str) -> str:
-    found = _TITLE.search(header)
-    return html.unescape(found[1]).strip() if found else ""
+    match = _TITLE.search(header)
+    return html.unescape(match[1]).strip() if match else ""
 
 
 def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> list[str]:
-    """Returns the passages of text among the lines of a page, freed of what is left of the markup.
+    """Returns the text passages of a page without left-over markup.
 
     Args:
-        page_lines: stripped.
-        title: of the page; the first line repeats it.
-        dropped: the other lines are counted here, by what they are.
+        page_lines: stripped lines of the page.
+        title: title of the page, repeated by the first line.
+        dropped: counter of the other lines by kind; updated.
+
+    Returns:
+        The passages, one per line.
     """
     kept = []
     beginning = True
@@ -184,10 +190,10 @@ def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> li
 
 
 def plain(line: str) -> str:
-    """Returns a line without HTML tags, references, comments, and empty parentheses, its entities decoded."""
+    """Removes HTML tags, references, comments and empty parentheses from a line and decodes its entities."""
     if not any(mark in line for mark in _MARKS):
         return line
-    # Some versions escape what was escaped already.
+    # Some versions of wikiextractor escape entities twice.
     line = html.unescape(html.unescape(line))
     for pattern, replacement in _MARKUP:
         line = pattern.sub(replacement, line)
@@ -195,11 +201,11 @@ def plain(line: str) -> str:
 
 
 def not_a_passage(line: str) -> str:
-    """Returns what a line is that is no passage of text, or nothing for a passage.
+    """Returns the kind of a line that is not a text passage, or an empty string for a passage.
 
-    Headers are short lines that end in a period which wikiextractor added. Nothing tells them from a short sentence
-    but their length: of the lines of up to four words in the samples 99 % are headers, of those of five about half.
-    Chinese and Japanese characters count for a fifth of a word each.
+    Headers are short lines that end in a period added by wikiextractor. Only their length distinguishes them from
+    short sentences: in the samples 99 % of lines of up to four words are headers, and about half of lines of five.
+    A Chinese or Japanese character counts as a fifth of a word.
     """
     if any(mark in line for mark in "{}[]|=") and _LEFT_OVER.search(line):
         return "left_over_markup"

@@ -1,1 +1,1 @@
-"""The steps between a document and a shard."""
+"""Transforms from documents to shards."""

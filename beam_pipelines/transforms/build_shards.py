@@ -1,4 +1,4 @@
-"""A bucket of documents to one shard on disk for each length of examples, with a report of what went into them."""
+"""Writes the documents of a bucket to one shard for each example length, with a report."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from bert_tf.data.tfrecord.shards import ShardInfo, encode_dynamic, encode_stati
 from bert_tf.text.vocabulary import Vocabulary
 
 REPORTS = ".reports"
-# Reasons for which a document that was read and tokenized is left out here.
+# Reasons for leaving out a tokenized document.
 DUPLICATE, NEAR_DUPLICATE, NOT_DRAWN = "duplicate", "near_duplicate", "not_drawn"
-# Names the stream that rounds weights, among all that are keyed by (seed, document id).
+# Key of the random stream that rounds weights, among the streams of (seed, document id).
 _WEIGHT_STREAM = 0x776569676874
-# Examples laid out, masked and encoded at once.
+# Number of examples assembled, masked and encoded at once.
 _ROWS = 8192
 
 
@@ -41,10 +41,10 @@ class LengthReport:
     """The examples of one length.
 
     Args:
-        shard: None where there is no example.
-        counts: examples, their tokens, labels and so on, to be summed over buckets.
-        example_lengths: examples by number of tokens.
-        stored_checksum: of the shard, as the object store keeps it; empty on a local path.
+        shard: the shard, or None if there is no example.
+        counts: counts of examples, tokens, labels and so on, to be summed over buckets.
+        example_lengths: number of examples by number of tokens.
+        stored_checksum: checksum of the shard on the object store; empty on a local path.
     """
 
     shard: ShardInfo | None
@@ -55,15 +55,15 @@ class LengthReport:
 
 @dataclasses.dataclass(frozen=True)
 class ShardReport:
-    """What the driver learns of a finished bucket.
+    """Report of a finished bucket to the driver.
 
     Args:
-        bucket: its number.
-        fingerprint: of the run that made it.
-        counts: documents, sentences, tokens and so on, to be summed over buckets.
-        sources: for each source, by its number as text, documents, tokens, and documents left out by reason.
-        document_lengths: documents by the logarithm of their tokens to base 2, rounded down.
-        lengths: one report for each length of examples.
+        bucket: number of the bucket.
+        fingerprint: fingerprint of the run that wrote it.
+        counts: counts of documents, sentences, tokens and so on, to be summed over buckets.
+        sources: counts of documents, tokens, and documents left out by reason, by source number as a string.
+        document_lengths: number of documents by base-2 logarithm of their tokens, rounded down.
+        lengths: one report for each example length.
     """
 
     bucket: int
@@ -79,7 +79,7 @@ class ShardReport:
 
     @classmethod
     def from_json(cls, content: bytes) -> ShardReport:
-        """Reads what `to_json` wrote."""
+        """Reads a report written by `to_json`."""
         fields = json.loads(content)
         lengths = [
             LengthReport(**(length | {"shard": ShardInfo(**length["shard"]) if length["shard"] else None}))
@@ -95,12 +95,12 @@ def bucket_name(buckets: Buckets, bucket: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class SelectedDocuments:
-    """The documents of a bucket that examples are made of.
+    """The documents of a bucket that are used for examples.
 
     Args:
-        documents: sorted by id.
-        copies: int64 [D], passes each takes part in, at least one.
-        left_out: documents by (source, reason).
+        documents: D documents, sorted by id.
+        copies: int64 [D], number of passes with each document, at least one.
+        left_out: number of documents left out by (source, reason).
     """
 
     documents: list[TokenizedDocument]
@@ -109,16 +109,16 @@ class SelectedDocuments:
 
 
 def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> SelectedDocuments:
-    """Chooses among the documents of a bucket.
+    """Selects the documents of a bucket.
 
     Args:
-        gathered: all that reached it.
-        weights: of the sources; a document takes part in `dupe_factor` times the weight of its source passes, a
-            fraction being rounded up with that probability.
-        config: `dupe_factor` and the seed.
+        gathered: all documents of the bucket.
+        weights: weights of the sources. A document is used in `dupe_factor` * weight passes; a fraction is rounded up
+            with that probability.
+        config: settings of the examples; `dupe_factor` and the seed are used.
 
     Returns:
-        The documents chosen, without near-duplicates and those that no pass draws.
+        The selected documents, without near-duplicates and documents used in no pass.
     """
     documents = sorted(gathered.documents, key=lambda document: document.document_id)
     left_out = Counter({(source, DUPLICATE): count for source, count in gathered.copies.items()})
@@ -134,16 +134,16 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
 
 
 class BuildShard(beam.DoFn):
-    """Writes the shards of one bucket, then its report: a report on disk means shards on disk.
+    """Writes the shards of one bucket, then its report; if the report exists, the shards exist.
 
     Args:
-        configs: how examples are made, by the folder they go to.
-        weights: of the sources.
-        vocabulary: of the token ids.
-        buckets: names the shards.
-        output: writes to the data directory.
-        fingerprint: of the run.
-        progress: where finished shards are noted.
+        configs: settings of the examples by folder.
+        weights: weights of the sources.
+        vocabulary: vocabulary of the token ids.
+        buckets: buckets of the run; they name the shards.
+        output: writer of the data directory.
+        fingerprint: fingerprint of the run.
+        progress: log of finished shards.
     """
 
     def __init__(
@@ -168,15 +168,15 @@ class BuildShard(beam.DoFn):
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
         config = next(iter(self._configs.values()))
-        chosen = select_documents(unpack(read_spilled(chunks)), self._weights, config)
+        selected = select_documents(unpack(read_spilled(chunks)), self._weights, config)
         name = bucket_name(self._buckets, bucket)
-        lengths = [self._build(folder, config, chosen, name) for folder, config in self._configs.items()]
+        lengths = [self._build(folder, config, selected, name) for folder, config in self._configs.items()]
         report = ShardReport(
             bucket,
             self._fingerprint,
-            _counts(chosen, self._vocabulary.unk_id),
-            _by_source(chosen),
-            _histogram(np.array([len(d.token_ids).bit_length() - 1 for d in chosen.documents], np.int64)),
+            _counts(selected, self._vocabulary.unk_id),
+            _by_source(selected),
+            _histogram(np.array([len(d.token_ids).bit_length() - 1 for d in selected.documents], np.int64)),
             lengths,
         )
         path = storage.join(self._output.directory, REPORTS, f"{Path(name).stem}.json")
@@ -187,8 +187,8 @@ class BuildShard(beam.DoFn):
         self._progress.note("shards", 1)
         yield name
 
-    def _build(self, folder: str, config: DataConfig, chosen: SelectedDocuments, name: str) -> LengthReport:
-        examples = draw_examples(chosen.documents, chosen.copies, config, self._vocabulary)
+    def _build(self, folder: str, config: DataConfig, selected: SelectedDocuments, name: str) -> LengthReport:
+        examples = draw_examples(selected.documents, selected.copies, config, self._vocabulary)
         rows = _CountedRows(examples, config)
         shard, stored_checksum = None, ""
         if len(examples):
@@ -201,7 +201,7 @@ class BuildShard(beam.DoFn):
 
 
 class _CountedRows:
-    """Lays examples out slice by slice and counts what it lays out."""
+    """Assembles examples slice by slice and counts them."""
 
     def __init__(self, examples: Examples, config: DataConfig) -> None:
         self._examples = examples
@@ -231,22 +231,22 @@ def _records(rows: Iterable[Pairs], config: DataConfig, vocabulary: Vocabulary) 
             yield from encode_static(pairs, mask_pairs(pairs, config, vocabulary), config)
 
 
-def _counts(chosen: SelectedDocuments, unk_id: int) -> dict[str, int]:
-    sentences = [len(document.sentence_lengths) for document in chosen.documents]
+def _counts(selected: SelectedDocuments, unk_id: int) -> dict[str, int]:
+    sentences = [len(document.sentence_lengths) for document in selected.documents]
     return {
-        "documents": len(chosen.documents),
+        "documents": len(selected.documents),
         "single_sentence_documents": sentences.count(1),
         "sentences": sum(sentences),
-        "tokens": sum(len(document.token_ids) for document in chosen.documents),
-        "unknown_tokens": sum(int(np.count_nonzero(d.token_ids == unk_id)) for d in chosen.documents),
+        "tokens": sum(len(document.token_ids) for document in selected.documents),
+        "unknown_tokens": sum(int(np.count_nonzero(d.token_ids == unk_id)) for d in selected.documents),
     }
 
 
-def _by_source(chosen: SelectedDocuments) -> dict[str, Any]:
+def _by_source(selected: SelectedDocuments) -> dict[str, Any]:
     sources: dict[int, Counter[str]] = defaultdict(Counter)
-    for document in chosen.documents:
+    for document in selected.documents:
         sources[document.source].update(documents=1, tokens=len(document.token_ids))
-    for (source, reason), count in chosen.left_out.items():
+    for (source, reason), count in selected.left_out.items():
         sources[source][reason] += count
     return {str(source): dict(sorted(counts.items())) for source, counts in sorted(sources.items())}
 

@@ -1,6 +1,6 @@
-"""How often every word occurs. Words travel in packed tables: an element for each word would cost more than it.
+"""Word counts. Words are shuffled in packed tables, because one Beam element per word would be too expensive.
 
-A table holds the words of one partition (a hash of the word), so that no process ever sees all words of a corpus.
+A table has the words of one partition (a hash of the word), so no process needs all words of a corpus.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from beam_pipelines.transforms.tokenize import shared_tokenizer
 from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS
 
 COUNTS, SUMMARY = ".counts", ".summary.json"
-# The tokenizer gives [UNK] for longer words, so they can teach nothing.
+# The tokenizer maps longer words to [UNK], so they are not used for training.
 LONGEST_WORD = 200
-# Distinct words a worker holds before it passes its table on.
+# Distinct words in a worker's table before it is emitted.
 _WORDS_A_TABLE = 500_000
-# Text counted in one partition: at most some 100,000 distinct words for prose, a few dozen megabytes.
+# Bytes of text per partition: for prose at most about 100,000 distinct words and a few dozen megabytes.
 _PARTITION_BYTES = 256 << 20
 _FEWEST_PARTITIONS, _MOST_PARTITIONS = 16, 1024
-# Weights count to four decimals.
+# Weights are rounded to four decimals.
 _WEIGHT_UNITS = 10_000
 
 
@@ -42,13 +42,13 @@ def partition_count(text_bytes: int) -> int:
 
 
 def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
-    """Returns weights of inputs as whole multiples of 1 / unit, and the unit: counts stay exact integers.
+    """Converts weights of inputs to integer multiples of 1 / unit, so that counts are exact integers.
 
     Args:
-        weights: positive; they count to four decimals.
+        weights: positive weights; they are rounded to four decimals.
 
     Returns:
-        The multiples, at least 1, and the unit, 1 where all weights are whole.
+        The multiples, at least 1, and the unit, which is 1 if all weights are integers.
     """
     multiples = [max(1, round(weight * _WEIGHT_UNITS)) for weight in weights]
     common = int(np.gcd.reduce([*multiples, _WEIGHT_UNITS]))
@@ -56,9 +56,16 @@ def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
 
 
 def pack_counts(counts: Mapping[bytes, int], occurrences: int) -> bytes:
-    """Returns a table as bytes: occurrences before any weight or filter, distinct words, counts, words in UTF-8.
+    """Packs a table: total occurrences, number of distinct words, counts, words in UTF-8.
 
-    The most frequent words come first, those of one count by their bytes.
+    Words are sorted by descending count, then by bytes.
+
+    Args:
+        counts: weighted count of each word.
+        occurrences: total occurrences before weights and filters.
+
+    Returns:
+        The table as bytes.
     """
     words = sorted(counts, key=lambda word: (-counts[word], word))
     head = np.array([occurrences, len(words), *(counts[word] for word in words)], "<i8")
@@ -66,7 +73,7 @@ def pack_counts(counts: Mapping[bytes, int], occurrences: int) -> bytes:
 
 
 def unpack_counts(table: bytes) -> tuple[dict[bytes, int], int]:
-    """Returns what `pack_counts` was given, in the order of the table."""
+    """Unpacks a table of `pack_counts`; returns counts in table order, and total occurrences."""
     occurrences, distinct = np.frombuffer(table, "<i8", 2).tolist()
     counts = np.frombuffer(table, "<i8", distinct, 16).tolist()
     words = table[16 + 8 * distinct :].split(b"\n") if distinct else []
@@ -75,14 +82,14 @@ def unpack_counts(table: bytes) -> tuple[dict[bytes, int], int]:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionSummary:
-    """What the driver has to know of a partition before it reads its words.
+    """Summary of a partition, read by the driver before the words.
 
     Args:
-        occurrences: words, as often as they occur.
-        distinct: different words.
+        occurrences: total occurrences of words.
+        distinct: number of distinct words.
         weight: weighted count of all words.
-        characters: one-character pieces (`a` begins words, `##a` continues them) to their weighted occurrences.
-        histogram: weighted count to the number of words with it, of the words that were kept.
+        characters: weighted occurrences of one-character pieces (`a` begins words, `##a` continues them).
+        histogram: number of kept words by weighted count.
     """
 
     occurrences: int
@@ -97,7 +104,7 @@ class PartitionSummary:
 
     @classmethod
     def from_json(cls, content: bytes) -> PartitionSummary:
-        """Reads what `to_json` wrote."""
+        """Reads a summary written by `to_json`."""
         fields = json.loads(content)
         fields["histogram"] = {int(count): words for count, words in fields["histogram"].items()}
         return cls(**fields)
@@ -109,9 +116,9 @@ class CountWords(beam.DoFn):
     Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
 
     Args:
-        lowercase: as the tokenizer that will use the vocabulary.
+        lowercase: casing of the tokenizer that will use the vocabulary.
         partitions: number of partitions.
-        weights: what a word of each input counts, see `whole_weights`.
+        weights: integer weight of each input, see `whole_weights`.
     """
 
     def __init__(self, lowercase: bool, partitions: int, weights: Sequence[int]) -> None:
@@ -121,11 +128,11 @@ class CountWords(beam.DoFn):
 
     def setup(self) -> None:
         """Builds the tokenizer."""
-        # Words do not depend on the vocabulary, but one without any plain piece cannot be compiled.
+        # Words do not depend on the vocabulary, but a vocabulary without any plain piece cannot be compiled.
         self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self._lowercase)
 
     def start_bundle(self) -> None:
-        """Begins an empty table."""
+        """Starts an empty table."""
         self._counts: Counter[bytes] = Counter()
         self._occurrences = 0
 
@@ -140,22 +147,22 @@ class CountWords(beam.DoFn):
             yield from self._tables()
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Passes on what is left."""
+        """Emits the remaining counts."""
         for table in self._tables():
             yield GlobalWindows.windowed_value(table)
 
     def _count(self, documents: list[RawDocument], weight: int) -> list[RawDocument]:
-        """Counts documents of one weight; returns those without a word."""
+        """Counts the words of documents of one weight; returns documents without words."""
         words = self._tokenizer.words([paragraph for document in documents for paragraph in document.paragraphs])
         self._occurrences += len(words.values)
         if weight == 1:
             self._counts.update(words.values.tolist())
         else:
-            own = Counter(words.values.tolist())
-            self._counts.update({word: weight * count for word, count in own.items()})
+            word_counts = Counter(words.values.tolist())
+            self._counts.update({word: weight * count for word, count in word_counts.items()})
         ends = np.cumsum([len(document.paragraphs) for document in documents], dtype=np.int64)
-        found = np.diff(words.row_splits[np.concatenate([[0], ends])]).tolist()
-        return [document for document, count in zip(documents, found, strict=True) if not count]
+        words_per_document = np.diff(words.row_splits[np.concatenate([[0], ends])]).tolist()
+        return [document for document, count in zip(documents, words_per_document, strict=True) if not count]
 
     def _tables(self) -> Iterator[tuple[int, bytes]]:
         parts: dict[int, dict[bytes, int]] = defaultdict(dict)
@@ -164,17 +171,17 @@ class CountWords(beam.DoFn):
         occurrences = self._occurrences
         self._counts, self._occurrences = Counter(), 0
         for partition, counts in sorted(parts.items()):
-            # The words of a table as often as they occur are known for all partitions together only.
+            # Total occurrences are known only for all partitions together, so the first table carries them.
             yield partition, pack_counts(counts, occurrences)
             occurrences = 0
 
 
 class MergeCounts(beam.DoFn):
-    """Adds up the tables of one partition and writes the sum as a file, with a summary beside it.
+    """Merges the tables of one partition and writes the result and its summary to files.
 
     Args:
-        output: writes the files, `00000.counts`, `00000.summary.json` and so on, to its directory.
-        min_count: words with a smaller (weighted) count are left out, but for the summary's totals.
+        output: writer of the files `00000.counts`, `00000.summary.json` and so on.
+        min_count: minimum weighted count of a word; rarer words count only in the summary's totals.
     """
 
     def __init__(self, output: RunOutput, min_count: int) -> None:
@@ -187,9 +194,9 @@ class MergeCounts(beam.DoFn):
         total: Counter[bytes] = Counter()
         occurrences = 0
         for table in tables:
-            counts, own = unpack_counts(table)
+            counts, table_occurrences = unpack_counts(table)
             total.update(counts)
-            occurrences += own
+            occurrences += table_occurrences
         kept = {word: count for word, count in total.items() if count >= self._min_count}
         path = storage.join(self._output.directory, f"{partition:05d}{COUNTS}")
         self._output.write(path, pack_counts(kept, occurrences))

@@ -1,25 +1,25 @@
-"""Exact duplicates are dropped before the shuffle: the first half of a combiner, with bounded memory.
+"""Drops exact duplicates before the shuffle: the first half of a combiner, with bounded memory.
 
-A `CombineFn` of Beam would not do. Runners combine before a shuffle within one bundle only, as `RecentDocuments`
-does, but they keep up to 100,000 values of any size, and a combiner keyed by document would send all text through a
-shuffle of its own. The second half is `compact.unpack`, which keeps one copy while a bucket is read.
+A Beam `CombineFn` is not suitable. Before a shuffle, runners combine only within one bundle, as `RecentDocuments`
+does, but they keep up to 100,000 values of any size, and a combiner keyed by document would send all text through
+another shuffle. The second half is `packed_documents.unpack`, which keeps one copy while a bucket is read.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-# An entry takes about 200 bytes, so that a full table takes 26 MB in each worker.
+# An entry takes about 200 bytes, so a full table takes 26 MB in each worker.
 _CAPACITY = 1 << 17
 
 
 class RecentDocuments:
-    """Remembers the documents of one bundle, those seen last.
+    """Remembers the most recent documents of one bundle.
 
-    A new one is made for each bundle: the output of a bundle that fails is lost, and what it saw must not count.
+    Each bundle needs a new object, because the output of a failed bundle is lost and its documents must be forgotten.
 
     Args:
-        capacity: documents to remember.
+        capacity: number of documents to remember.
     """
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
@@ -27,14 +27,14 @@ class RecentDocuments:
         self._sources: OrderedDict[int, int] = OrderedDict()
 
     def is_copy(self, document_id: int, source: int = 0) -> bool:
-        """Returns whether a document can be dropped, and remembers it.
+        """Returns True if a document can be dropped, and remembers it.
 
         Args:
-            document_id: its content hash.
-            source: number of its input. Of equal documents that of the lowest source is kept.
+            document_id: content hash of the document.
+            source: index of the input. Of equal documents the one with the lowest source is kept.
 
         Returns:
-            True where an equal document of the same or a lower source is remembered.
+            True if an equal document with the same or a lower source is remembered.
         """
         lowest = self._sources.get(document_id)
         if lowest is not None:
@@ -47,5 +47,5 @@ class RecentDocuments:
         return False
 
     def forget(self, document_id: int) -> None:
-        """Forgets a document that was not sent on."""
+        """Forgets a document that was not emitted."""
         self._sources.pop(document_id, None)

@@ -17,14 +17,14 @@ NO_LANGUAGE = "none"
 
 
 class FilterDocuments(beam.DoFn):
-    """Gives documents that are to be left out their reason; all others, and those that have one, pass as they are.
+    """Sets the reason of documents that break a rule; all others, and documents with a reason, pass unchanged.
 
-    The reason is that of the first rule broken, in this order: `too_short`, `symbols`, `repeated_lines`, `language`.
+    The reason is the first broken rule, in this order: `too_short`, `symbols`, `repeated_lines`, `language`.
 
     Args:
         cleaning: the rules.
-        languages: of each input, as ISO 639-1 codes that `cleaning.languages.check_languages` accepts; documents of
-            an input with `none` are not checked for theirs.
+        languages: language of each input, as ISO 639-1 codes accepted by `cleaning.languages.check_languages`; for
+            inputs with `none` the language is not checked.
     """
 
     def __init__(self, cleaning: CleaningConfig, languages: tuple[str, ...]) -> None:
@@ -32,7 +32,7 @@ class FilterDocuments(beam.DoFn):
         self._languages = languages
 
     def process(self, batch: list[RawDocument]) -> Iterable[list[RawDocument]]:
-        """Yields one batch."""
+        """Yields the batch with reasons set."""
         good = [number for number, document in enumerate(batch) if not document.reason]
         reasons = find_reasons([batch[number] for number in good], self._cleaning, self._languages)
         filtered = list(batch)
@@ -44,7 +44,7 @@ class FilterDocuments(beam.DoFn):
 
 
 def find_reasons(documents: Sequence[RawDocument], cleaning: CleaningConfig, languages: tuple[str, ...]) -> list[str]:
-    """Returns for each document why it is left out, empty where it is kept; see `FilterDocuments`."""
+    """Returns the reason for leaving out each document, empty if it is kept; see `FilterDocuments`."""
     measures = measure([document.paragraphs for document in documents])
     reasons = []
     for document, words, symbol_ratio in zip(documents, *map(np.ndarray.tolist, measures), strict=True):
@@ -54,7 +54,7 @@ def find_reasons(documents: Sequence[RawDocument], cleaning: CleaningConfig, lan
             reason = SYMBOLS
         elif repeated_lines(document.paragraphs) > cleaning.max_repeated_lines:
             reason = REPEATED_LINES
-        # What has no words is in no language; tokenizing finds it empty.
+        # A document without words has no language; tokenization rejects it as empty.
         elif cleaning.language_filter and words and _is_foreign(document, languages[document.source]):
             reason = LANGUAGE
         else:

@@ -1,4 +1,4 @@
-"""Which documents say about the same as another: MinHash-LSH in one GroupByKey over compact tables."""
+"""Near-duplicate search: MinHash-LSH in one GroupByKey over compact tables."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.data.examples.build import document_id
 
-# A bucket holds about 32 MB of text: 10,000 documents of Wikipedia, whose rows take 8 MB at a threshold of 0.8.
-# Short documents have more rows for their text, hence more partitions than buckets.
+# A bucket has about 32 MB of text: 10,000 Wikipedia documents, whose rows take 8 MB at a threshold of 0.8. There are
+# more partitions than buckets, because short documents have more rows per byte of text.
 _PARTITIONS_PER_BUCKET = 4
 _LEAST_PARTITIONS = 16
-# Rows a worker holds before it passes them on: 10 MB.
+# Rows buffered by a worker before they are emitted: 10 MB.
 _ROWS_A_TABLE = 200_000
 
 
 class FindNearDuplicates(beam.PTransform):
-    """Finds the documents to drop, so that none stays that is about the same as one that stays or was dropped.
+    """Finds the documents to drop as near-duplicates of documents that are kept or dropped.
 
-    A document is dropped when another one with a smaller id (a hash of its text) shares a band of minimum hashes
-    with it and their estimated similarity reaches the threshold, see `cleaning.signatures`. This is a property of
-    the set of documents: neither order nor batches, workers or runner matter. Of documents that form a chain of
-    similar pairs the one with the smallest id always stays. Documents with a reason and documents without words are
-    not looked at; exact duplicates share an id, so none is dropped for another.
+    A document is dropped if it shares a band of minimum hashes with a document of a smaller id (a hash of its text)
+    and their estimated similarity reaches the threshold, see `cleaning.signatures`. The result depends only on the set
+    of documents, not on order, batches, workers or runner. In a chain of similar pairs the document with the smallest
+    id is always kept. Documents with a reason and documents without words are ignored. Exact duplicates share an id,
+    so they are not dropped for each other.
 
-    Batches of documents go in. (bucket, int64 ids as `<i8` bytes) come out; an id may come out several times.
+    Input: batches of documents. Output: (bucket, int64 ids as `<i8` bytes); an id may be repeated.
 
     Args:
-        threshold: Jaccard similarity from which on documents count as about the same.
-        seed: of the permutations.
-        buckets: say to which bucket a document goes.
+        threshold: minimum Jaccard similarity of near-duplicates.
+        seed: seed of the permutations.
+        buckets: buckets of the documents.
     """
 
     def __init__(self, threshold: float, seed: int, buckets: Buckets) -> None:
@@ -47,7 +47,7 @@ class FindNearDuplicates(beam.PTransform):
         self._buckets = buckets
 
     def expand(self, documents: beam.PCollection[list[RawDocument]]) -> beam.PCollection[tuple[int, bytes]]:
-        """Batches to rows to partitions of bands to ids."""
+        """Converts batches to rows, partitions of bands, and ids."""
         bands, rows = band_shape(self._threshold)
         partitions = max(_LEAST_PARTITIONS, _PARTITIONS_PER_BUCKET * len(self._buckets))
         return (
@@ -59,13 +59,13 @@ class FindNearDuplicates(beam.PTransform):
 
 
 class SignDocuments(beam.DoFn):
-    """Gathers the rows of documents over a bundle and yields (partition of bands, packed rows).
+    """Collects the rows of documents over a bundle and yields (partition of bands, packed rows).
 
     Args:
-        seed: of the permutations.
-        bands: bands of a signature.
-        rows: minimum hashes in a band.
-        partitions: over which bands are spread.
+        seed: seed of the permutations.
+        bands: number of bands of a signature.
+        rows: number of minimum hashes in a band.
+        partitions: number of partitions of the bands.
     """
 
     def __init__(self, seed: int, bands: int, rows: int, partitions: int) -> None:
@@ -75,24 +75,24 @@ class SignDocuments(beam.DoFn):
         self._partitions = partitions
 
     def start_bundle(self) -> None:
-        """Begins without rows."""
+        """Starts without rows."""
         self._recent = RecentDocuments()
         self._tables: list[np.ndarray] = []
 
     def process(self, batch: list[RawDocument]) -> Iterable[tuple[int, bytes]]:
-        """Signs one batch, each text of a bundle once."""
+        """Computes signatures of one batch, once for each distinct text of a bundle."""
         good = [document.paragraphs for document in batch if not document.reason]
         fresh = [text for text in good if not self._recent.is_copy(document_id("\n".join(text)))]
         self._tables.append(sign_documents(fresh, self._seed, self._bands, self._rows))
         if sum(map(len, self._tables)) > _ROWS_A_TABLE:
-            yield from self._packed()
+            yield from self._pack_tables()
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Passes on what is left."""
-        for element in self._packed():
+        """Emits the remaining rows."""
+        for element in self._pack_tables():
             yield GlobalWindows.windowed_value(element)
 
-    def _packed(self) -> Iterator[tuple[int, bytes]]:
+    def _pack_tables(self) -> Iterator[tuple[int, bytes]]:
         table = np.concatenate([np.zeros(0, ROW), *self._tables])
         self._tables = []
         yield from pack_by(table["band"] % np.uint64(self._partitions), table)
@@ -102,8 +102,8 @@ class CompareSignatures(beam.DoFn):
     """Finds the documents to drop in one partition of bands and yields (bucket, packed ids).
 
     Args:
-        threshold: Jaccard similarity.
-        buckets: say to which bucket a document goes.
+        threshold: minimum Jaccard similarity of near-duplicates.
+        buckets: buckets of the documents.
     """
 
     def __init__(self, threshold: float, buckets: Buckets) -> None:
@@ -118,7 +118,15 @@ class CompareSignatures(beam.DoFn):
 
 
 def pack_by(keys: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields each key, int [n], with the bytes of its `values`, [n], keys and values in order."""
+    """Yields each distinct key with the bytes of its values.
+
+    Args:
+        keys: int [n].
+        values: [n], one value for each key.
+
+    Yields:
+        Keys in ascending order; the values of a key keep their order.
+    """
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     distinct, counts = np.unique(keys, return_counts=True)

@@ -1,4 +1,4 @@
-"""Tokenized documents as bytes: what crosses the shuffle, far smaller than text or Python objects."""
+"""Packs tokenized documents to bytes for the shuffle, far smaller than text or Python objects."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bert_tf.data.examples.build import TokenizedDocument
 
 _HEADER = 4  # documents, sentences, tokens, bytes of a token id
 _TOKEN_TYPES = {2: "<u2", 4: "<i4"}
-# In the place of the bytes of a token id: the chunk holds no documents but ids to leave out, or numbers of copies.
+# Values in place of the width of a token id, for chunks with ids to leave out or with numbers of copies.
 _UNWANTED, _COPIES = 0, -2
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The documents that reached a bucket.
+    """The documents of a bucket.
 
     Args:
-        documents: in any order, each id once.
-        unwanted: ids of those to leave out.
-        copies: exact duplicates that were dropped, before the shuffle or here, by source.
+        documents: documents with unique ids, in any order.
+        unwanted: ids of documents to leave out.
+        copies: number of exact duplicates dropped before the shuffle or here, by source.
     """
 
     documents: list[TokenizedDocument]
@@ -32,7 +32,7 @@ class Gathered:
 
 
 def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
-    """Returns `documents` as bytes; ids take two bytes where the vocabulary allows."""
+    """Packs `documents`; token ids take two bytes if `vocabulary_size` allows."""
     width = 2 if vocabulary_size <= 1 << 16 else 4
     sentences = [len(document.sentence_lengths) for document in documents]
     lengths = np.concatenate([document.sentence_lengths for document in documents])
@@ -46,30 +46,30 @@ def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
 
 
 def mark_unwanted(packed_ids: bytes) -> bytes:
-    """Returns the chunk that says which documents to leave out; `packed_ids` are their ids as `<i8`."""
+    """Returns the chunk of documents to leave out; `packed_ids` are their ids as `<i8`."""
     return header(len(packed_ids) // 8, _UNWANTED) + packed_ids
 
 
 def mark_copies(copies: Mapping[int, int]) -> bytes:
-    """Returns the chunk that says how many copies of a bucket's documents were dropped; `copies` are by source."""
+    """Returns the chunk with the number of dropped copies by source."""
     return header(len(copies), _COPIES) + np.array(sorted(copies.items()), "<i8").tobytes()
 
 
 def header(count: int, kind: int) -> bytes:
-    """Returns the header of a chunk that holds no documents but `count` things of a `kind` below 1."""
+    """Returns the header of a chunk with `count` items of a `kind` other than documents, below 1."""
     return np.array([count, 0, 0, kind], "<i8").tobytes()
 
 
 def kind_of(chunk: bytes) -> tuple[int, int]:
-    """Returns the count in the header of a chunk and its kind, above 0 for documents."""
+    """Returns the count and the kind in the header of a chunk; the kind is above 0 for documents."""
     count, _, _, kind = np.frombuffer(chunk, "<i8", _HEADER).tolist()
     return count, kind
 
 
 def unpack(chunks: Iterable[bytes]) -> Gathered:
-    """Returns what packed `chunks` hold; of equal documents that of the lowest source is kept.
+    """Unpacks `chunks`; of equal documents the one with the lowest source is kept.
 
-    Copies are dropped while chunks are read, so that memory does not grow with their number.
+    Copies are dropped while chunks are read, so memory does not grow with their number.
     """
     documents: dict[int, TokenizedDocument] = {}
     unwanted: set[int] = set()
@@ -86,10 +86,12 @@ def unpack(chunks: Iterable[bytes]) -> Gathered:
     return Gathered(list(documents.values()), frozenset(unwanted), copies)
 
 
-def _add(found: Sequence[TokenizedDocument], documents: dict[int, TokenizedDocument], copies: Counter[int]) -> None:
-    """Adds the documents of one chunk to those of the bucket, and to `copies` what is dropped."""
+def _add(
+    chunk_documents: Sequence[TokenizedDocument], documents: dict[int, TokenizedDocument], copies: Counter[int]
+) -> None:
+    """Adds the documents of one chunk to `documents`, and counts dropped duplicates in `copies`."""
     added: set[int] = set()
-    for document in found:
+    for document in chunk_documents:
         number = document.document_id
         other = documents.get(number)
         if other is None or document.source < other.source:
@@ -97,12 +99,12 @@ def _add(found: Sequence[TokenizedDocument], documents: dict[int, TokenizedDocum
             added.add(number)
         if other is not None:
             copies[max(document.source, other.source)] += 1
-    if len(added) < len(found):
-        # They are views of the chunk's arrays, which would stay in memory as a whole.
+    if len(added) < len(chunk_documents):
+        # Documents are views of the chunk's arrays; without a copy the whole chunk would stay in memory.
         for number in added:
-            own = documents[number]
+            document = documents[number]
             documents[number] = replace(
-                own, token_ids=own.token_ids.copy(), sentence_lengths=own.sentence_lengths.copy()
+                document, token_ids=document.token_ids.copy(), sentence_lengths=document.sentence_lengths.copy()
             )
 
 
@@ -117,7 +119,7 @@ def _documents(chunk: bytes, count: int, sentences: int, tokens: int, width: int
     values = np.frombuffer(chunk, _TOKEN_TYPES[width], tokens, offset).astype(np.int32)
     sentence_ends = np.cumsum(per_document)[:-1]
     token_ends = np.concatenate([[0], np.cumsum(lengths)])[sentence_ends]
-    for number, source, of_document, own in zip(
+    for number, source, of_document, token_ids in zip(
         ids.tolist(), sources.tolist(), np.split(lengths, sentence_ends), np.split(values, token_ends), strict=True
     ):
-        yield TokenizedDocument(number, own, of_document, source)
+        yield TokenizedDocument(number, token_ids, of_document, source)

@@ -1,6 +1,6 @@
-"""Accounts of the documents read: a tally of all, dead letters for the first faulty ones of each reason.
+"""Accounts of documents: a tally of all documents, and dead letters for the first faulty ones of each reason.
 
-Both are written by the pipeline itself and so are the same on every runner, unlike metrics.
+Both are written by the pipeline, so unlike metrics they are the same on every runner.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, FAULTS, RawDocu
 
 NAMESPACE = "bert_tf"
 READ = "read"
-# Outputs of a DoFn that reads batches: ((source, READ or a reason), documents) and (reason, JSON object).
+# Outputs of a DoFn over batches: ((source, READ or a reason), number of documents) and (reason, JSON object).
 TALLY, DEAD_LETTERS = "tally", "dead_letters"
 TALLY_NAME = "tally.jsonl"
-# Dead letters listed for each reason: the first by file and place, compared as text. All are counted.
+# Dead letters listed per reason: the first by file and place, compared as text. All are counted.
 MOST_LISTED = 1000
-# Workers that look for the first dead letters of one reason at a time.
+# Workers that select the first dead letters of one reason in parallel.
 _FANOUT = 16
 _EXCERPT_OF_ERROR = 80
 
 
 @dataclass(frozen=True)
 class FaultLimit:
-    """The number of faulty documents that ends a run.
+    """Limit of faulty documents at which a run fails.
 
-    The share of faulty documents is known once all are read. Until then it is certain to be too large only
-    when there are more of them than `max_rejected_fraction` of the most documents that the input can hold.
+    The share of faulty documents is known only after all documents are read. Before that, a run fails early if the
+    faulty documents exceed `max_rejected_fraction` of the maximum number of documents in the input.
 
     Args:
-        max_rejected_fraction: share of the documents read.
-        most_documents: upper bound on the documents of the input; infinite where there is none.
+        max_rejected_fraction: maximum share of faulty documents.
+        most_documents: upper bound on the documents of the input; infinite if there is none.
     """
 
     max_rejected_fraction: float
@@ -49,7 +49,7 @@ class FaultLimit:
 
     @property
     def certain(self) -> float:
-        """Number of faulty documents that the input may hold; one more is too many, whatever follows."""
+        """Maximum number of faulty documents; one more exceeds the limit whatever the rest of the input is."""
         if not self.max_rejected_fraction:
             return 0.0
         return self.max_rejected_fraction * self.most_documents
@@ -59,8 +59,11 @@ def account(batch: list[RawDocument], left_out: Iterable[tuple[RawDocument, str]
     """Yields the values of the outputs `TALLY` and `DEAD_LETTERS` for a batch.
 
     Args:
-        batch: all documents read.
-        left_out: those that go no further, each with the reason.
+        batch: all documents of the batch.
+        left_out: documents left out, each with the reason.
+
+    Yields:
+        Tagged outputs.
     """
     counts = Counter((document.source, READ) for document in batch)
     for document, reason in left_out:
@@ -81,19 +84,19 @@ def _dead_letter(document: RawDocument, reason: str) -> tuple[str, str]:
 def write_accounts(
     outputs: beam.pvalue.DoOutputsTuple, output: RunOutput, dead_letters: str, directory: str, limit: FaultLimit
 ) -> beam.PCollection[str]:
-    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a DoFn, and ends the run when too many documents are faulty.
+    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a DoFn, and fails the run if too many documents are faulty.
 
     Args:
-        outputs: of a ParDo with these outputs.
-        output: writes the files.
-        dead_letters: file for the first faulty documents of each reason, one JSON object a line; absent where there
-            are none.
-        directory: where the tally goes, in the file `TALLY_NAME`.
-        limit: the most documents that may be faulty.
+        outputs: outputs of a ParDo.
+        output: writer of the files.
+        dead_letters: file for the first faulty documents of each reason, one JSON object per line; not written if
+            there are none.
+        directory: directory of the tally, the file `TALLY_NAME`.
+        limit: limit of faulty documents.
 
     Returns:
-        A collection that is complete once both files are written and the limit is known to be kept. What must not
-        begin before can wait for it (`beam.WaitOn`).
+        A collection that is complete after both files are written and the limit is checked. Later steps can wait for
+        it (`beam.WaitOn`).
     """
     first = beam.CombinePerKey(TopCombineFn(MOST_LISTED, reverse=True))
     listed = (
@@ -118,10 +121,10 @@ def _values(element: tuple[str, list[str]]) -> list[str]:
 
 
 class Tally:
-    """How many documents of each source were read, and left out for each reason.
+    """Number of documents read and left out, by source and reason.
 
     Args:
-        counts: (source, `READ` or a reason) to documents.
+        counts: number of documents by (source, `READ` or a reason).
     """
 
     def __init__(self, counts: Mapping[tuple[int, str], int]) -> None:
@@ -129,17 +132,17 @@ class Tally:
 
     @classmethod
     def load(cls, directory: str) -> Tally:
-        """Reads what `write_accounts` left in `directory`; empty where it left nothing."""
+        """Reads the tally of `write_accounts` in `directory`; empty if there is none."""
         content = storage.read(storage.join(directory, TALLY_NAME)) or b""
         lines = [json.loads(line) for line in content.splitlines()]
         return cls({(source, what): count for (source, what), count in lines})
 
     def read(self, source: int | None = None) -> int:
-        """Returns the documents read, of one source or of all."""
+        """Returns the number of documents read, of one source or of all."""
         return sum(n for (number, what), n in self._counts.items() if what == READ and source in (None, number))
 
     def left_out(self, source: int | None = None) -> Counter[str]:
-        """Returns the documents left out by reason, of one source or of all."""
+        """Returns the number of documents left out by reason, of one source or of all."""
         total: Counter[str] = Counter()
         for (number, what), count in sorted(self._counts.items()):
             if what != READ and source in (None, number):
@@ -147,27 +150,32 @@ class Tally:
         return total
 
     def check_faults(self, max_rejected_fraction: float, dead_letters: str) -> None:
-        """Raises PipelineError when too many documents are faulty; the file `dead_letters` lists the first of them."""
+        """Raises PipelineError if too many documents are faulty.
+
+        Args:
+            max_rejected_fraction: maximum share of faulty documents.
+            dead_letters: file that lists the first faulty documents.
+        """
         refused, read = sum(self.faults().values()), self.read()
         if refused > max_rejected_fraction * read:
             first = (storage.read(dead_letters) or b"{}").splitlines()[0].decode()
             raise PipelineError(
                 f"{refused} of {read} documents were rejected ({_in_words(self.faults())}), more than "
-                f"--max_rejected_fraction {max_rejected_fraction} allows; {dead_letters} lists "
-                f"{self.listed()}, one is {_shown(first)}"
+                f"--max_rejected_fraction {max_rejected_fraction} allows. See {dead_letters}, which lists "
+                f"{self.listed()}. First: {_shown(first)}"
             )
 
     def faults(self) -> Counter[str]:
-        """Returns the faulty documents by reason."""
+        """Returns the number of faulty documents by reason."""
         return Counter({reason: count for reason, count in self.left_out().items() if reason in FAULTS})
 
     def listed(self) -> str:
-        """Returns in words which of the faulty documents are listed as dead letters."""
+        """Returns a phrase for the faulty documents that are listed as dead letters."""
         complete = all(count <= MOST_LISTED for count in self.faults().values())
         return "them" if complete else f"the first {MOST_LISTED:,} of each reason"
 
     def rejections(self, dead_letters: str) -> str:
-        """Returns a line about the faulty documents, empty where there are none."""
+        """Returns a one-line summary of the faulty documents, empty if there are none."""
         faults = self.faults()
         if not faults:
             return ""
@@ -185,19 +193,19 @@ def _shown(letter: str) -> str:
 
 
 class StopWhenCertain(beam.DoFn):
-    """Passes dead letters on, and ends the run once their number alone exceeds the limit.
+    """Passes dead letters on, and fails the run as soon as their number exceeds the limit.
 
-    It counts the dead letters of one bundle: a runner may process a bundle again, and then they are the same ones.
+    Dead letters are counted per bundle, because a runner may process a bundle again with the same dead letters.
 
     Args:
-        limit: the most documents that may be faulty.
+        limit: limit of faulty documents.
     """
 
     def __init__(self, limit: FaultLimit) -> None:
         self._limit = limit
 
     def start_bundle(self) -> None:
-        """Begins to count."""
+        """Resets the count."""
         self._count = 0
 
     def process(self, element: tuple[str, str]) -> Iterable[tuple[str, str]]:
@@ -208,14 +216,14 @@ class StopWhenCertain(beam.DoFn):
             bound = f" of an input of at most {most:,.0f}" if math.isfinite(most) else ""
             raise PipelineError(
                 f"{self._count} documents{bound} were rejected so far, more than --max_rejected_fraction "
-                f"{self._limit.max_rejected_fraction} allows; the last one is {_shown(element[1])}; a larger fraction "
-                "gives a list of them"
+                f"{self._limit.max_rejected_fraction} allows. Last: {_shown(element[1])}. Set a larger fraction to get "
+                "a list of them."
             )
         yield element
 
 
 class _CheckFaults(beam.DoFn):
-    """Passes the path of the tally on, and ends the run when too many documents are faulty."""
+    """Passes the path of the tally on, and fails the run if too many documents are faulty."""
 
     def __init__(self, max_rejected_fraction: float, directory: str, dead_letters: str) -> None:
         self._max_rejected_fraction = max_rejected_fraction
@@ -228,9 +236,9 @@ class _CheckFaults(beam.DoFn):
 
 
 class _WriteLines(beam.PTransform):
-    """Writes all strings of a collection, sorted, as the lines of one file; no file where there are none.
+    """Writes all strings of a collection, sorted, as lines of one file; writes no file if there are none.
 
-    They meet in the memory of one worker: they must be few.
+    All lines must fit in the memory of one worker.
     """
 
     def __init__(self, output: RunOutput, path: str) -> None:

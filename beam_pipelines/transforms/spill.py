@@ -1,7 +1,7 @@
-"""Packed documents on disk, and references to them through the shuffle: Beam's local runner holds what crosses it.
+"""Spills packed documents to disk and sends references to them through the shuffle of Beam's local runner.
 
-The runner keeps several copies of every byte that it gathers, in the memory of its driver. What it gathers here are
-references of a few bytes for each 64 KiB, so that a corpus of any size needs the memory of its buckets alone.
+The runner keeps several copies of all shuffled bytes in the memory of its driver. A reference takes a few bytes per
+64 KiB, so a corpus of any size needs only the memory of its buckets.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.transforms.packed_documents import header, kind_of
 
-# Chunks of one bucket written together, and all that wait for it.
+# Size at which chunks of one bucket are written, and size at which all waiting chunks are written.
 _RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
-# In the place of the bytes of a token id: the chunk stands elsewhere.
+# Value in place of the width of a token id, for a reference to a chunk on disk.
 REFERENCE = -1
 
 
 class SpillToDisk(beam.DoFn):
-    """Writes chunks to files of this machine; (bucket, chunk) become (bucket, reference).
+    """Writes chunks to local files and converts (bucket, chunk) to (bucket, reference).
 
     Args:
-        directory: an existing directory for the files; the driver deletes it when the run ends.
+        directory: existing directory for the files; the driver deletes it when the run ends.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
     def start_bundle(self) -> None:
-        """Begins a file, which is made with the first chunk."""
+        """Starts a file, which is created with the first chunk."""
         self._waiting: dict[int, list[bytes]] = defaultdict(list)
         self._sizes: dict[int, int] = defaultdict(int)
         self._total = 0
@@ -44,28 +44,28 @@ class SpillToDisk(beam.DoFn):
         self._file: BinaryIO | None = None
 
     def process(self, element: tuple[int, bytes]) -> Iterable[tuple[int, bytes]]:
-        """Yields the reference to a run of chunks once it is long enough."""
+        """Yields a reference when enough chunks of a bucket are waiting."""
         bucket, chunk = element
         self._waiting[bucket].append(chunk)
         self._sizes[bucket] += len(chunk)
         self._total += len(chunk)
         if self._sizes[bucket] >= _RUN_BYTES:
-            yield bucket, self._written(bucket)
+            yield bucket, self._write_chunks(bucket)
         elif self._total >= _WAITING_BYTES:
             for waiting in list(self._waiting):
-                yield waiting, self._written(waiting)
+                yield waiting, self._write_chunks(waiting)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
-        """Yields references to what is left; all that was written can be read when it returns."""
-        found = [(bucket, self._written(bucket)) for bucket in sorted(self._waiting)]
+        """Yields references to the remaining chunks; the file is complete on return."""
+        references = [(bucket, self._write_chunks(bucket)) for bucket in sorted(self._waiting)]
         if self._file:
             self._file.close()
-        for each in found:
-            yield GlobalWindows.windowed_value(each)
+        for reference in references:
+            yield GlobalWindows.windowed_value(reference)
 
-    def _written(self, bucket: int) -> bytes:
+    def _write_chunks(self, bucket: int) -> bytes:
         if self._file is None:
-            # The directory is not created here: a worker that outlives its run must not bring it back.
+            # The directory is not created here, because a worker that outlives its run must not recreate it.
             self._file = self._path.open("wb")
         chunks = self._waiting.pop(bucket)
         self._total -= self._sizes.pop(bucket)
@@ -80,7 +80,7 @@ class SpillToDisk(beam.DoFn):
 
 
 def read_spilled(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields `chunks`, those that references stand for in their place."""
+    """Yields `chunks` with references replaced by the chunks on disk."""
     for chunk in chunks:
         count, kind = kind_of(chunk)
         if kind != REFERENCE:

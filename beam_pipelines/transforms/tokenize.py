@@ -1,4 +1,4 @@
-"""Raw documents to tokenized ones, each in its bucket."""
+"""Tokenizes raw documents and assigns them to buckets."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from bert_tf.text.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from bert_tf.text.tokenizer import BertTokenizer
 
-# Names the stream of bucket choices among all that are keyed by (seed, document id).
+# Key of the random stream of bucket choices, among the streams of (seed, document id).
 _BUCKET_STREAM = 0x6275636B6574
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """Where documents go: numbers below `train` are training buckets, the `validation` next ones held out."""
+    """Assignment of documents to `train` training buckets, followed by `validation` held-out buckets."""
 
     seed: int
     train: int
@@ -44,7 +44,7 @@ class Buckets:
         return self.train + self.validation
 
     def of(self, document_ids: np.ndarray) -> np.ndarray:
-        """Returns the bucket, int64 [n], of each of `document_ids`, int64 [n]."""
+        """Returns the buckets, int64 [n], of `document_ids`, int64 [n]."""
         keys = stream_keys(self.seed, _BUCKET_STREAM, document_ids)
         held_out = uniform(keys, 0) < self.validation_fraction
         train = integers(keys, 1, self.train)
@@ -59,7 +59,7 @@ class Buckets:
 
 
 def split_sentences(paragraphs: Iterable[str], language: str) -> list[str]:
-    """Returns the sentences of `paragraphs`; `language` `none` takes each paragraph for one sentence."""
+    """Returns the sentences of `paragraphs`; with `language` `none` each paragraph is one sentence."""
     if language == "none":
         return list(paragraphs)
     return [sentence for paragraph in paragraphs for sentence in sentencex.segment(language, paragraph)]
@@ -67,9 +67,9 @@ def split_sentences(paragraphs: Iterable[str], language: str) -> list[str]:
 
 @functools.lru_cache(maxsize=2)
 def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
-    """Returns the one tokenizer of this process; building it takes most of a second."""
+    """Returns the cached tokenizer of this process; building it takes most of a second."""
     import_tensorflow()
-    from bert_tf.text.tokenizer import BertTokenizer  # TensorFlow: needed by workers, not to build a pipeline
+    from bert_tf.text.tokenizer import BertTokenizer  # imports TensorFlow, which only workers need
 
     return BertTokenizer(Vocabulary(tokens), lowercase)
 
@@ -77,16 +77,16 @@ def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
 class TokenizeDocuments(beam.DoFn):
     """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
-    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped): copies
-    are counted by their bucket, so that a run that is resumed counts those of a finished bucket once. The other
-    outputs are those of `rejections.account`.
+    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies
+    are counted by bucket, so a resumed run counts those of a finished bucket once. The other outputs are those of
+    `rejections.account`.
 
     Args:
-        config: case and seed.
-        languages: for sentence splitting, by source.
-        vocabulary: shipped with the pipeline, for workers do not see the driver's disk.
-        buckets: where documents go.
-        finished: buckets whose shards stand already; their documents are counted but not sent on.
+        config: settings of the examples; case and seed are used.
+        languages: language of each source, for sentence splitting.
+        vocabulary: vocabulary of the token ids, sent with the pipeline because workers cannot read the driver's disk.
+        buckets: buckets of the run.
+        finished: buckets with complete shards; their documents are counted but not emitted.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class TokenizeDocuments(beam.DoFn):
         self._finished = finished
 
     def setup(self) -> None:
-        """Builds the tokenizer, once in a process."""
+        """Builds the tokenizer, once per process."""
         self._tokenizer = shared_tokenizer(self._vocabulary.tokens, self._config.lowercase)
 
     def start_bundle(self) -> None:
-        """Begins without documents."""
+        """Starts without documents."""
         self._recent = RecentDocuments()
         self._copies: dict[int, Counter[int]] = defaultdict(Counter)
 
@@ -121,13 +121,13 @@ class TokenizeDocuments(beam.DoFn):
             if not document.reason:
                 number = document_id("\n".join(document.paragraphs))
                 (copies if self._recent.is_copy(number, document.source) else fresh)[number].append(document)
-        tokenized = self._tokenized(fresh)
+        tokenized = self._tokenize(fresh)
         for number in fresh.keys() - {document.document_id for document in tokenized}:
             self._recent.forget(number)
             left_out += [(document, EMPTY) for document in fresh[number] + copies.pop(number, [])]
         yield from account(batch, left_out)
         self._count(copies)
-        yield from self._packed(tokenized)
+        yield from self._pack_documents(tokenized)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
         """Yields the numbers of copies."""
@@ -135,55 +135,57 @@ class TokenizeDocuments(beam.DoFn):
             if bucket not in self._finished:
                 yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
 
-    def _tokenized(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
-        """Returns documents, given by id, as word pieces; those without a piece are left out."""
+    def _tokenize(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
+        """Tokenizes documents by id; documents without word pieces are left out."""
         numbers = [number for number, equal in documents.items() for _ in equal]
         raw = [document for equal in documents.values() for document in equal]
-        found = tokenize_documents(raw, numbers, self._languages, self._tokenizer)
-        return [document for document in found if document is not None]
+        tokenized = tokenize_documents(raw, numbers, self._languages, self._tokenizer)
+        return [document for document in tokenized if document is not None]
 
     def _count(self, copies: Mapping[int, Sequence[RawDocument]]) -> None:
-        """Adds copies, given by id, to those of their buckets."""
+        """Adds copies by id to the counts of their buckets."""
         buckets = self._buckets.of(np.array(list(copies), np.int64))
         for bucket, equal in zip(buckets.tolist(), copies.values(), strict=True):
             self._copies[bucket].update(document.source for document in equal)
 
-    def _packed(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
+    def _pack_documents(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
         by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
         buckets = self._buckets.of(np.array([document.document_id for document in documents], np.int64))
         for document, bucket in zip(documents, buckets.tolist(), strict=True):
             by_bucket[bucket].append(document)
-        for bucket, own in sorted(by_bucket.items()):
+        for bucket, bucket_documents in sorted(by_bucket.items()):
             if bucket not in self._finished:
-                yield bucket, pack(own, len(self._vocabulary))
+                yield bucket, pack(bucket_documents, len(self._vocabulary))
 
 
 def tokenize_documents(
     documents: Sequence[RawDocument], numbers: Sequence[int], languages: Sequence[str], tokenizer: BertTokenizer
 ) -> list[TokenizedDocument | None]:
-    """Splits documents into sentences and these into word pieces.
+    """Splits documents into sentences and sentences into word pieces.
 
     Args:
         documents: n documents.
-        numbers: their ids.
-        languages: for sentence splitting, by source.
-        tokenizer: gives the pieces, of all documents at once.
+        numbers: ids of the documents.
+        languages: language of each source, for sentence splitting.
+        tokenizer: tokenizer, called once for all documents.
 
     Returns:
-        n tokenized documents, None where there is no piece.
+        n tokenized documents; None for a document without word pieces.
     """
     sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
-    values, splits = tokenizer.tokenize([sentence for own in sentences for sentence in own])
+    values, splits = tokenizer.tokenize(
+        [sentence for document_sentences in sentences for sentence in document_sentences]
+    )
     lengths = np.diff(splits).astype(np.int32)
     tokenized: list[TokenizedDocument | None] = []
     first = 0
-    for document, number, own in zip(documents, numbers, sentences, strict=True):
-        last = first + len(own)
+    for document, number, document_sentences in zip(documents, numbers, sentences, strict=True):
+        last = first + len(document_sentences)
         token_ids = values[splits[first] : splits[last]]
-        own_lengths = lengths[first:last]
+        sentence_lengths = lengths[first:last]
         first = last
         if not len(token_ids):
             tokenized.append(None)
             continue
-        tokenized.append(TokenizedDocument(number, token_ids, own_lengths[own_lengths > 0], document.source))
+        tokenized.append(TokenizedDocument(number, token_ids, sentence_lengths[sentence_lengths > 0], document.source))
     return tokenized

@@ -1,4 +1,4 @@
-"""Word counts to a WordPiece vocabulary, on the driver, by the trainer of Hugging Face's `tokenizers`."""
+"""Trains a WordPiece vocabulary from word counts on the driver, with Hugging Face `tokenizers`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from beam_pipelines.transforms.tokenize import shared_tokenizer
 from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 
-# Pieces seen once teach nothing.
+# Pieces that occur once are not useful.
 _MIN_FREQUENCY = 2
-# The trainer takes text only, so a word is fed as often as it occurs, about 3 M words a CPU second. Of more words a
-# systematic sample is fed. Measured on 38 M words of Wikipedia and books, 30,522 pieces, as pieces a word on 7 M words
-# held out: all words 1.0963, samples of 20 M 1.0962, of 5 M 1.0961, of 1 M 1.0973; 1 M by rounding each count up to
-# one at least: 1.1209.
+# The trainer accepts only text, so each word is repeated by its count, at about 3 M words per CPU second. Larger inputs
+# are sampled systematically. Measured on 38 M words of Wikipedia and books with 30,522 pieces, as pieces per word on
+# 7 M held-out words: all words 1.0963, samples of 20 M 1.0962, of 5 M 1.0961, of 1 M 1.0973; 1 M with each count
+# rounded up to at least one 1.1209.
 _MOST_OCCURRENCES = 20_000_000
 _WORDS_A_LINE = 1000
 _LONGEST_SHOWN = 5
@@ -30,12 +30,12 @@ _LONGEST_SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Alphabet:
-    """The characters a vocabulary knows.
+    """The characters of a vocabulary.
 
     Args:
-        pieces: those that begin words, then, with `##`, those that continue them, each in the order of code points.
-        characters: how many different characters they are.
-        coverage: share of the corpus's character occurrences they hold.
+        pieces: characters that begin words, then, with `##`, characters that continue words, each by code point.
+        characters: number of distinct characters.
+        coverage: share of the corpus's character occurrences that are in the alphabet.
     """
 
     pieces: tuple[str, ...]
@@ -44,64 +44,64 @@ class Alphabet:
 
 
 def choose_alphabet(pieces: Mapping[str, int], coverage: float, limit: int = 0) -> Alphabet:
-    """Chooses the fewest characters, the most frequent first, that hold a share of all character occurrences.
+    """Selects the fewest characters, most frequent first, that reach a share of all character occurrences.
 
     Args:
-        pieces: one-character pieces (`a` begins words, `##a` continues them) to their occurrences.
-        coverage: the share to be reached, in (0, 1].
-        limit: the most characters to keep, whatever the share; 0 for no such limit.
+        pieces: occurrences of one-character pieces (`a` begins words, `##a` continues them).
+        coverage: share to reach, in (0, 1].
+        limit: maximum number of characters, whatever the share; 0 for no limit.
 
     Returns:
-        The alphabet; of equally frequent characters the lower code points are kept.
+        The alphabet; of equally frequent characters those with lower code points are kept.
     """
     occurrences: Counter[str] = Counter()
     for piece, count in pieces.items():
         occurrences[piece[-1]] += count
     ranked = sorted(occurrences, key=lambda character: (-occurrences[character], character))
     total = sum(occurrences.values())
-    wanted = math.ceil(Fraction(repr(coverage)) * total)
+    target = math.ceil(Fraction(repr(coverage)) * total)
     kept: set[str] = set()
-    held = 0
+    covered = 0
     for character in ranked[: limit or None]:
-        if held >= wanted:
+        if covered >= target:
             break
         kept.add(character)
-        held += occurrences[character]
+        covered += occurrences[character]
     first = sorted(piece for piece in pieces if len(piece) == 1 and piece in kept)
     later = sorted(piece for piece in pieces if len(piece) > 1 and piece[-1] in kept)
-    return Alphabet((*first, *later), len(kept), held / max(total, 1))
+    return Alphabet((*first, *later), len(kept), covered / max(total, 1))
 
 
 def learn(counts: Mapping[str, int], size: int, alphabet: Sequence[str], unit: int = 1) -> Vocabulary:
-    """Learns a vocabulary; the same counts give the same vocabulary, in the same order.
+    """Trains a vocabulary; equal counts result in the same vocabulary in the same order.
 
     Args:
         counts: occurrences of normalized words, as multiples of 1 / `unit`.
-        size: pieces wanted, special tokens included; there are fewer where the words do not give so many.
-        alphabet: one-character pieces (`Alphabet.pieces`); words of other characters teach nothing.
-        unit: what one occurrence counts.
+        size: number of pieces, special tokens included; fewer if the words do not have enough pieces.
+        alphabet: one-character pieces (`Alphabet.pieces`); words with other characters are ignored.
+        unit: count of a single occurrence.
 
     Returns:
-        The special tokens, the alphabet, then the learned pieces.
+        The special tokens, the alphabet, then the trained pieces.
 
     Raises:
-        ConfigError: when `size` does not hold the special tokens and the alphabet.
+        ConfigError: if `size` is too small for the special tokens and the alphabet.
     """
-    # The trainer numbers characters in the order of a hash table, and breaks ties by number: given beforehand, in
-    # our order, they make its result the same in every process.
+    # The trainer numbers characters in the order of a hash table and breaks ties by number. Passing them in a fixed
+    # order makes the result the same in every process.
     fixed = [*SPECIAL_TOKENS, *alphabet]
     if len(fixed) > size:
         raise ConfigError(
             f"--vocabulary_size must be at least {len(fixed)} to hold the special tokens and all characters of the "
-            f"alphabet; raise it, or lower --character_coverage or --limit_alphabet. Received: {size}"
+            f"alphabet. Received: {size}. Raise it, or lower --character_coverage or --limit_alphabet."
         )
     known = set(alphabet)
     usable = {word: count for word, count in sorted(counts.items()) if _is_spelt_with(word, known)}
     tokens = _train(usable, size, fixed, unit)
     if tokens[: len(fixed)] != fixed or len(set(tokens)) != len(tokens) or len(tokens) > size:
-        raise RuntimeError("the trainer did not keep the special tokens, gave duplicates or too many pieces.")
+        raise RuntimeError("the trainer dropped special tokens or returned duplicate or too many pieces.")
     if len(tokens) < size:
-        print(f"vocabulary: the input gives {len(tokens)} pieces, not {size}", file=sys.stderr)
+        print(f"vocabulary: the input yields {len(tokens)} pieces, not {size}", file=sys.stderr)
     return Vocabulary(tuple(tokens))
 
 
@@ -125,7 +125,7 @@ def _train(counts: Mapping[str, int], size: int, fixed: list[str], unit: int) ->
     )
     occurrences = math.ceil(sum(counts.values()) / unit)
     if occurrences > _MOST_OCCURRENCES:
-        print(f"vocabulary: learning from a sample of {_MOST_OCCURRENCES} of {occurrences} words", file=sys.stderr)
+        print(f"vocabulary: training on a sample of {_MOST_OCCURRENCES} of {occurrences} words", file=sys.stderr)
     sample = systematic_sample(counts, min(occurrences, _MOST_OCCURRENCES))
     tokenizer.train_from_iterator(_lines(sample), trainer)
     ids = tokenizer.get_vocab()
@@ -133,10 +133,17 @@ def _train(counts: Mapping[str, int], size: int, fixed: list[str], unit: int) ->
 
 
 def systematic_sample(counts: Mapping[str, int], size: int) -> Iterator[tuple[str, int]]:
-    """Yields `size` of all occurrences, evenly spaced over the words in the order given, as (word, occurrences).
+    """Yields a deterministic sample of `size` occurrences, evenly spaced over the words, as (word, occurrences).
 
-    The sum over any run of neighbouring words is its exact share, give or take one, so that sorted words which begin
-    alike are represented as they should be even where each of them is rare. No chance is in it.
+    Any run of neighbouring words gets its exact share, plus or minus one. With sorted words, a common prefix is
+    therefore represented correctly even if each word is rare.
+
+    Args:
+        counts: occurrences of the words, in sampling order.
+        size: total number of occurrences.
+
+    Yields:
+        Words with at least one occurrence in the sample.
     """
     total = sum(counts.values())
     seen = taken = 0
@@ -156,14 +163,14 @@ def _lines(counts: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyReport:
-    """How a vocabulary fits the words it was learned from.
+    """Metrics of a vocabulary on its training words.
 
     Args:
-        fertility: pieces a word.
-        unk_rate: share of words that hold [UNK].
-        continuation_share: share of the pieces (special tokens apart) that continue words.
-        unused_pieces: pieces (special tokens apart) that no word needs: steps on the way to longer ones.
-        longest_pieces: the five longest, without `##`, the longest first.
+        fertility: pieces per word.
+        unk_rate: share of words with [UNK].
+        continuation_share: share of pieces (without special tokens) that continue words.
+        unused_pieces: number of pieces (without special tokens) that occur in no word: steps towards longer pieces.
+        longest_pieces: the five longest pieces without `##`, longest first.
     """
 
     fertility: float
@@ -174,12 +181,15 @@ class VocabularyReport:
 
 
 def describe(vocabulary: Vocabulary, tables: Iterable[Mapping[bytes, int]], lowercase: bool) -> VocabularyReport:
-    """Tokenizes all counted words.
+    """Tokenizes all counted words and computes the metrics of the vocabulary.
 
     Args:
-        vocabulary: what was learned.
-        tables: words in UTF-8 and their counts, table by table.
-        lowercase: as the tokenizer that will use the vocabulary.
+        vocabulary: trained vocabulary.
+        tables: words in UTF-8 and their counts, by table.
+        lowercase: casing of the tokenizer that will use the vocabulary.
+
+    Returns:
+        The metrics.
     """
     tokenizer = shared_tokenizer(vocabulary.tokens, lowercase)
     used = np.zeros(len(vocabulary), np.bool_)

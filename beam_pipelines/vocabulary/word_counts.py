@@ -1,4 +1,4 @@
-"""The counted words of a corpus, as `MergeCounts` left them: in files, one partition in memory at a time."""
+"""Reads the word counts written by `MergeCounts`, one partition in memory at a time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from beam_pipelines.transforms.count_words import COUNTS, SUMMARY, PartitionSumm
 
 
 class WordCounts:
-    """What a corpus holds.
+    """Word counts of a corpus.
 
     Args:
-        directory: of the files.
+        directory: directory of the files.
 
     Attributes:
-        occurrences: words, as often as they occur.
-        distinct: different words.
+        occurrences: total occurrences of words.
+        distinct: number of distinct words.
         weight: weighted count of all words.
-        characters: one-character pieces (`a`, `##a`) to their weighted occurrences.
+        characters: weighted occurrences of one-character pieces (`a`, `##a`).
     """
 
     def __init__(self, directory: str) -> None:
@@ -38,12 +38,12 @@ class WordCounts:
             self._histogram.update(summary.histogram)
 
     def tables(self) -> Iterator[dict[bytes, int]]:
-        """Yields the words of each partition that were kept and their weighted counts, the most frequent first."""
+        """Yields the kept words of each partition with their weighted counts, most frequent first."""
         for name in self._names:
             yield unpack_counts(self._read(name))[0]
 
     def most_frequent(self, limit: int) -> dict[str, int]:
-        """Returns the `limit` words of the highest weighted counts; of words with one count, the first by bytes."""
+        """Returns the `limit` words with the highest weighted counts; ties are broken by bytes."""
         least = self._least_count(limit)
         kept: dict[bytes, int] = {}
         ties: list[bytes] = []
@@ -61,7 +61,7 @@ class WordCounts:
         return {word.decode("utf-8"): count for word, count in kept.items()}
 
     def _least_count(self, limit: int) -> int:
-        """Returns the count of word number `limit`, or the smallest there is."""
+        """Returns the count of the word at rank `limit`, or the smallest count."""
         words = 0
         least = 0
         for least in sorted(self._histogram, reverse=True):
@@ -74,5 +74,5 @@ class WordCounts:
         path = storage.join(self._directory, name)
         content = storage.read(path)
         if content is None:
-            raise FileNotFoundError(f"{path}: is gone; another run may have deleted it.")
+            raise FileNotFoundError(f"{path}: file not found; another run may have deleted it. Run the command again.")
         return content

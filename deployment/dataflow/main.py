@@ -1,4 +1,4 @@
-"""What a Dataflow flex template's launcher executes."""
+"""Entry point of the Dataflow flex template."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ WORDS = tuple(f"{a}{b}" for a in ("ka", "lo", "mi", "ne", "pu", "ri", "so", "ta"
 
 
 def documents(count: int, seed: int = 0) -> list[str]:
-    """Documents of two to six lines, each a capitalised sentence or two."""
+    """Returns documents of two to six lines, each with one or two capitalised sentences."""
     rng = random.Random(seed)
     texts = []
     for number in range(count):
@@ -41,7 +41,7 @@ def write_vocabulary(path: Path, specials: tuple[str, ...] = SPECIAL_TOKENS) -> 
 
 
 def contents(directory: Path) -> dict[str, str]:
-    """SHA-256 of every file but the description of the run, which names the input's files."""
+    """Returns the SHA-256 of every file except the run description, which lists the input files."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(directory.iterdir())

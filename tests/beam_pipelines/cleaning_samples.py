@@ -1,4 +1,4 @@
-"""Text in several scripts, and words and documents by plain Python."""
+"""Texts in several scripts, and a plain Python reference for words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROSE = {
     "最古老的桥建于一三八四年，至今仍在使用。",
 }
 
-# How the names of letters begin that are written without spaces between words.
+# Prefixes of Unicode names of letters in scripts without spaces between words.
 UNSPACED_NAMES = (
     "CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "IDEOGRAPHIC", "HANGZHOU NUMERAL", "HIRAGANA", "HENTAIGANA",
     "KATAKANA", "HALFWIDTH KATAKANA", "VERTICAL KANA", "VERTICAL IDEOGRAPHIC", "MASU MARK", "THAI", "LAO", "TIBETAN",
@@ -36,7 +36,7 @@ UNSPACED_NAMES = (
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of `text`, a character at a time."""
+    """Returns the words of `text`, found character by character."""
     words: list[str] = []
     apart, before_unspaced = True, False
     for character in text:
@@ -56,7 +56,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def as_batch(documents: Iterable[Sequence[str]], source: int = 0) -> list[RawDocument]:
-    """Documents of the given paragraphs, with their numbers as places."""
+    """Returns documents of the paragraphs, with their indices as places."""
     return [
         RawDocument("sample.txt", f"line {number}", tuple(paragraphs), source=source)
         for number, paragraphs in enumerate(documents)
@@ -64,12 +64,12 @@ def as_batch(documents: Iterable[Sequence[str]], source: int = 0) -> list[RawDoc
 
 
 def random_words(rng: random.Random, count: int) -> list[str]:
-    """Words that hardly ever form the same five in a row twice."""
+    """Returns random words that almost never repeat a run of five."""
     return ["".join(rng.choices("abcdefghijklmnop", k=5)) for _ in range(count)]
 
 
 def with_edits(rng: random.Random, words: Sequence[str], edits: int) -> list[str]:
-    """`words` with so many of them replaced, far enough apart that each replacement changes five shingles."""
+    """Returns `words` with some of them replaced, far enough apart that each replacement changes five shingles."""
     places = rng.sample(range(len(words) // 10 - 1), edits)
     edited = list(words)
     for place in places:

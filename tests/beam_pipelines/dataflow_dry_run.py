@@ -1,6 +1,6 @@
-"""Run by test_beam_dataflow.py in the workers' virtual environment: a dry run, and what it would have sent.
+"""Records the artifacts of a dry run; test_beam_dataflow.py runs it in the workers' virtual environment.
 
-Usage: python dataflow_dry_run.py VOCABULARY SDIST FLAG...; prints the summary and what was found as one line of JSON.
+Usage: python dataflow_dry_run.py VOCABULARY SDIST FLAG...; prints the summary and the record as one line of JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _sent(pipeline: beam_runner_api_pb2.Pipeline, sdist: str) -> dict[str, Any]:
-    """Names of transforms, container images and artifacts; a copy of the sdist, which Beam deletes."""
+    """Returns transforms, container images and artifacts, and copies the sdist, which Beam deletes."""
     images, artifacts = set(), []
     for environment in pipeline.components.environments.values():
         images.add(beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image)

@@ -1,6 +1,6 @@
-"""A file system in memory, `tree://folder/name`, that keeps to the rules of HDFS. Importing it registers it.
+"""A file system in memory, `tree://folder/name`, with the rules of HDFS. Importing this module registers it.
 
-It has directories, which are created with their files, and replaces no file: neither by writing nor by renaming.
+Directories are created with their files. Neither writing nor renaming replaces a file.
 """
 
 from __future__ import annotations

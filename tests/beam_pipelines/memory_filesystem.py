@@ -1,4 +1,4 @@
-"""A file system in memory, `mem://bucket/name`, that keeps to the rules of an object store.
+"""A file system in memory, `mem://bucket/name`, with the rules of an object store.
 
 There are no directories, nothing is renamed, and a file appears when it is closed. Importing it registers it.
 """
@@ -13,7 +13,7 @@ from typing import BinaryIO
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata, FileSystem
 
 OBJECTS: dict[str, bytes] = {}
-# Paths that were opened for reading.
+# Paths opened for reading.
 OPENED: set[str] = set()
 
 

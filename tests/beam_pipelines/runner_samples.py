@@ -1,4 +1,4 @@
-"""What the tests of real runners share: a corpus, programs to start and to end, and the environment of workers."""
+"""Helpers for tests of real runners: a corpus, processes to start and stop, and the environment of workers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from beam_samples import documents, write_corpus, write_vocabulary
 from beam_pipelines.runners.job_servers import cached_job_server
 
 REPOSITORY = Path(__file__).parents[2]
-# `make test-flink` installs the project there as users do, not editable, with Beam's libraries for Google Cloud.
+# `make test-flink` installs the project there, not editable, with Beam's libraries for Google Cloud.
 WORKERS = Path(os.environ.get("BERT_TF_WORKERS") or REPOSITORY / ".venv" / "workers").absolute()
 MANY_SHARDS = 100
 FLINK = ["--runner=FlinkRunner", "--flink_master=[local]"]
-# One worker, and a Java that starts quickly rather than computes quickly.
+# One worker, and Java options for a quick start instead of throughput.
 SMALL_FLINK = [
     *FLINK,
     "--sdk_worker_parallelism=1",
@@ -32,7 +32,7 @@ SMALL_FLINK = [
 
 
 def needs_job_server(runner: str) -> pytest.MarkDecorator:
-    """Skips where `make job-servers` has not been."""
+    """Skips the test if `make job-servers` was not run."""
     present = cached_job_server(runner).is_file() and shutil.which("java")
     return pytest.mark.skipif(not present, reason=f"needs Java and the job server of {runner}: `make job-servers`")
 
@@ -44,31 +44,31 @@ needs_workers = pytest.mark.skipif(
 
 
 def data_flags(home: Path, count: int = 300) -> list[str]:
-    """Writes a corpus into `home`; returns the flags that make data of it."""
+    """Writes a corpus to `home`; returns the flags to build data from it."""
     glob = write_corpus(home / "corpus", documents(count))
     return [f"--input={glob}", f"--vocabulary={write_vocabulary(home / 'vocab.txt')}", "--max_seq_length=32"]
 
 
 def start(flags: list[str]) -> subprocess.Popen[str]:
-    """Starts `create_pretraining_data` as the leader of a process group, as a shell does."""
+    """Starts `create_pretraining_data` as a process group leader, as a shell does."""
     arguments = [sys.executable, "-m", "beam_pipelines.create_pretraining_data", *flags]
     pipe = subprocess.PIPE
     return subprocess.Popen(arguments, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
 def wait_for_a_shard(process: subprocess.Popen[str], output: Path) -> None:
-    """Returns as soon as one shard is known to be done, or the process has ended."""
+    """Waits until one shard is complete or the process has ended."""
     while process.poll() is None and not any((output / ".reports").glob("train-*.json")):
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.01)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """Process numbers of Beam workers that `process` has started."""
+    """Returns the process ids of the Beam workers of `process`."""
     workers = []
     for children in Path(f"/proc/{process.pid}/task").glob("*/children"):
         for child in children.read_text().split():
-            # It may have ended meanwhile.
+            # The process may have ended meanwhile.
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{child}/cmdline").read_bytes()
                 if b"worker_main" in command or b"sdk_worker" in command:
@@ -78,10 +78,10 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
 
 @contextlib.contextmanager
 def worker_pool(scratch: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Runs a pool of workers from `WORKERS`, in an empty directory, without anything of this process's environment.
+    """Runs a worker pool from `WORKERS` in an empty directory, without the environment of this process.
 
     Yields:
-        Its address, and the process.
+        The address of the pool, and the process.
     """
     scratch.mkdir()
     with socket.socket() as free:

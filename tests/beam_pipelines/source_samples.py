@@ -1,4 +1,4 @@
-"""Reading a source in tests: files with given bytes, whole or in parts, and the real corpora where they are."""
+"""Helpers to read sources: files of test data, whole or in parts, and real corpora if available."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ needs_raw = pytest.mark.skipif(not RAW.is_dir(), reason="the real corpora (../sh
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
-    # Without the time of day: parametrised tests carry the bytes in their names, which must be those of every worker.
+    # No time stamp: the bytes are part of the names of parametrised tests, which must be equal in all workers.
     ".gz": functools.partial(gzip.compress, mtime=0),
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
@@ -50,12 +50,12 @@ def texts(documents: Sequence[RawDocument]) -> list[tuple[str, ...]]:
 
 
 def contents(documents: Sequence[RawDocument]) -> list[tuple[tuple[str, ...], str]]:
-    """Returns what does not depend on how a file was split: paragraphs and reason."""
+    """Returns paragraphs and reason, which do not depend on the split of a file."""
     return [(document.paragraphs, document.reason) for document in documents]
 
 
 def peak_bytes(documents: Iterable[RawDocument]) -> int:
-    """Returns the most bytes that Python's objects and Arrow's buffers held while `documents` were taken one by one."""
+    """Returns the peak memory of Python objects and Arrow buffers in bytes while `documents` are iterated."""
     default = pyarrow.default_memory_pool()
     arrow = pyarrow.proxy_memory_pool(default)
     pyarrow.set_memory_pool(arrow)

@@ -1,4 +1,4 @@
-"""Packed documents between tokenization and their bucket, on disk."""
+"""Packed documents on disk between tokenization and buckets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def chunk(number: int, tokens: int) -> bytes:
 
 
 def put(step: SpillToDisk, elements: list[tuple[int, bytes]]) -> dict[int, list[bytes]]:
-    """References by bucket, of one bundle."""
+    """Returns the references of one bundle by bucket."""
     step.start_bundle()
     found = [each for element in elements for each in step.process(element)]
     found += [windowed.value for windowed in step.finish_bundle()]

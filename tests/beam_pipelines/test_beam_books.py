@@ -1,4 +1,4 @@
-"""Books: Project Gutenberg's header and licence in all its forms, paragraphs from wrapped lines, encodings."""
+"""Books: all forms of Project Gutenberg's header and licence, paragraphs from wrapped lines, encodings."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_lines_become_paragraphs(text: str, paragraphs: list[str]) -> None:
         ("He came to-day. And to-\nday he left.", "to-day he left."),
         ("The garden lies here. A gar-\nden is there.", "A garden is there."),
         ("The garden. A gar-\nden of Anglo-\nSaxon kings.", "A garden of Anglo-Saxon kings."),
-        # Unknown words follow what is usual in the book.
+        # Unknown words follow the more frequent case in the book.
         ("The garden, the window. A gar-\nden, a win-\ndow, an el-\nephant.", "a window, an elephant."),
         ("To-day, to-morrow. He to-\nday and to-\nmorrow is well-\nfed.", "and to-morrow is well-fed."),
         ("Nothing is known of zig-\nzag.", "of zig-zag."),

@@ -1,4 +1,4 @@
-"""Inputs, their files, and the lists that go with them."""
+"""Inputs, their files, and the lists of formats, languages and weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
         Input(f"{tmp_path}/a.txt", "text", "de", 1.0),
         Input(f"{tmp_path}/*", "jsonl", "de", 0.5),
     )
-    # A file of two inputs belongs to the first.
+    # A file matched by two inputs belongs to the first.
     assert [(Path(file.path).name, file.source) for file in corpus.files] == [("a.txt", 0), ("b.jsonl", 1)]
     assert (corpus.languages, corpus.weights) == (("de", "de"), (1.0, 0.5))
     assert [Path(file.path).name for file in corpus.files_of(1)] == ["b.jsonl"]
@@ -50,7 +50,7 @@ def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
     ("lists", "message"),
     [
         ({"formats": "text,text,text"}, "--format must have one entry, or one for each of the 2 inputs"),
-        ({"formats": "xml"}, "--format must be of text, .* Received: 'xml'"),
+        ({"formats": "xml"}, "--format must be one of text, .* Received: 'xml'"),
         ({"weights": "1,heavy"}, "--weights must be positive numbers. Received: 'heavy'"),
         ({"weights": "0"}, "--weights must be positive"),
         ({"weights": "inf"}, "--weights must be positive"),

@@ -1,4 +1,4 @@
-"""The description of a run: what a resumed run may differ in."""
+"""The description of a run, and the differences allowed for a resumed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dataflow without a cloud: a dry run builds the pipeline's proto and the sdist that workers would install."""
+"""Dataflow without a cloud: a dry run builds the pipeline proto and the sdist for workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DATAFLOW = [
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is packaged, for building writes beside it."""
+    """Copies the packaged files, because a build writes next to them."""
     folder = tmp_path_factory.mktemp("dataflow") / "tree"
     folder.mkdir()
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
@@ -50,7 +50,7 @@ def sdist(tree: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sent(tree: Path, sdist: Path) -> dict[str, Any]:
-    """What a dry run would have sent, see dataflow_dry_run.py."""
+    """Returns the record of a dry run, see dataflow_dry_run.py."""
     vocabulary = write_vocabulary(tree.parent / "vocab.txt")
     arguments = [WORKERS / "bin" / "python", HERE / "dataflow_dry_run.py", vocabulary, sdist, *DATAFLOW]
     done = subprocess.run(arguments, cwd=tree, capture_output=True, text=True, check=False)

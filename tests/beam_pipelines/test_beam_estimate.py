@@ -1,4 +1,4 @@
-"""The sample against the corpus it is taken from, and estimates against runs."""
+"""Samples compared with their corpus, and estimates compared with runs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_sample_stands_for_the_whole(corpus, text_bytes: int) -> None:
     assert len(set(found)) == len(found)
     share = sum(unit.bytes for unit in units) / corpus.bytes
     assert 0.02 < share < 0.8
-    # A document in a unit begins where another ends: all are counted with one error at each edge.
+    # Documents in a unit are contiguous, so counts have one error at each edge.
     assert len(found) == pytest.approx(share * len(TEXTS), rel=0.06)
     assert sum(map(len, found)) == pytest.approx(share * len(TEXT), rel=0.06)
     assert all(unit.bytes > 0 and unit.seconds >= 0 for unit in units)
@@ -250,13 +250,13 @@ def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
     found = foreseen(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
     lines = found.table().splitlines()
     assert lines[0].startswith("estimate from ") and lines[0].endswith(" of input:")
-    names = ["time", "memory", "disk", "meanwhile", "documents", "tokens", "examples"]
+    names = ["time", "memory", "disk", "temporary", "documents", "tokens", "examples"]
     assert [line.split()[0] for line in lines[1:8]] == names
     assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
     assert f" {found.examples:,}  " in lines[7]
     assert json.loads(json.dumps(found.summary()))["input_bytes"] == found.input_bytes
     whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
-    assert "one process" in whole and whole.count("of all input") == 4
+    assert "one process" in whole and whole.count("whole input") == 4
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Words, symbols, languages; which documents the rules leave out, and why."""
+"""Words, symbols, languages, and the reasons for documents left out by the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flink, for real: a job server and a cluster in one Java process, workers in processes of their own."""
+"""Real Flink: a job server and a cluster in one Java process, workers in separate processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def flags(home: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def local(home: Path, flags: list[str]) -> Path:
-    """What both pipelines make in this process: `data`, `vocabulary.txt`."""
+    """Runs both pipelines in this process; writes `data` and `vocabulary.txt`."""
     folder = home / "local"
     create_pretraining_data.run([*flags, f"--output={folder / 'data'}"])
     build_vocabulary.run([*vocabulary_flags(flags), f"--output={folder / 'vocabulary.txt'}"])
@@ -55,7 +55,7 @@ def vocabulary_flags(flags: list[str]) -> list[str]:
 
 @pytest.fixture(params=["loopback", "external"])
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
-    """Flags for workers on this machine: of this installation, or of another one that knows nothing of this."""
+    """Returns flags for workers on this machine: of this installation, or of an independent one."""
     if request.param == "loopback":
         yield FLINK
         return

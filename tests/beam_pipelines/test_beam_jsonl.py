@@ -1,4 +1,4 @@
-"""JSON lines: the text of a field, however the file is split; faulty lines among good ones; a wrong field is told."""
+"""JSON lines: the text of a field for every split of the file, faulty lines, and wrong field names."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_file_without_the_field_ends_the_run_early(tmp_path: Path, record: obj
     path = written(tmp_path, [record] * 150)
     with pytest.raises(InputError, match=message):
         read(Jsonl, path)
-    # A short file may be damaged by chance, one good line shows that the field is right.
+    # A short file may be damaged by chance; one good line shows that the field is correct.
     for records in (
         [record] * 99,
         [{"text": "Good."}] + [record] * 150,

@@ -1,4 +1,4 @@
-"""A worker that is killed in the middle ends the run at once; the same command makes what is missing."""
+"""A killed worker ends the run at once; the same command builds the missing shards."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def flags(home: Path) -> list[str]:
-    # Many passes, so that the writing goes on for a while after the first shard.
+    # Many passes, so that writing continues for a while after the first shard.
     return [*data_flags(home), f"--num_shards={MANY_SHARDS}", "--dupe_factor=40"]
 
 
 @pytest.fixture(scope="module")
 def whole(home: Path, flags: list[str]) -> Path:
-    """The data of an unbroken run."""
+    """Returns the data of an uninterrupted run."""
     create_pretraining_data.run([*flags, f"--output={home / 'whole'}"])
     return home / "whole"
 
 
 def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | None = None) -> list[str]:
-    """Kills one worker, of `pool` or of the driver, once a shard stands; returns what the driver said."""
+    """Kills one worker of `pool` or of the driver after the first shard; returns the output of the driver."""
     process = start([*flags, f"--output={output}"])
     wait_for_a_shard(process, output)
     workers = workers_of(pool or process)
@@ -64,7 +64,7 @@ def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | N
 
 def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     create_pretraining_data.run([*flags, f"--output={output}"])
-    assert "shards stand already" in capfd.readouterr().err
+    assert "shards are already complete" in capfd.readouterr().err
     assert contents(output) == contents(whole)
 
 
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
 def test_a_run_goes_on_at_once_after_its_driver_was_killed(
     home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nobody waits for the workers, which may write for some moments after their driver was killed."""
+    """Workers are not awaited; they may write for some moments after their driver was killed."""
     output = home / "orphans"
     process = start([*flags, *LOCAL, f"--output={output}"])
     wait_for_a_shard(process, output)
@@ -114,7 +114,7 @@ def test_a_run_goes_on_at_once_after_its_driver_was_killed(
 def test_a_source_file_that_disappears_is_named(
     tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is there while the run is planned, and gone when a worker opens it."""
+    """The file exists while the run is planned and is deleted before a worker opens it."""
     flags = data_flags(tmp_path, 30)
     running = create_pretraining_data.running_pipeline
 

@@ -45,7 +45,7 @@ def ids_of(documents: Sequence[Sequence[str]]) -> list[int]:
 
 
 def same_pattern(hashes: Sequence[int], things: Sequence[object]) -> bool:
-    """Whether hashes are equal exactly where the things they stand for are."""
+    """Returns True if hashes are equal exactly if their values are equal."""
     return len(hashes) == len(things) and len(set(hashes)) == len(set(things)) == len(set(zip(hashes, things)))  # noqa: B905
 
 
@@ -155,7 +155,7 @@ def test_estimates_have_the_stated_error(similarity: float) -> None:
     estimates = estimated_similarity(one, other)
     equal = exact + (1 - exact) / 4
     error = np.sqrt(equal * (1 - equal) / PERMUTATIONS) / 0.75
-    # The mean within four of its standard errors, their spread within 20 % (five times its own standard error).
+    # The mean within four standard errors, the standard deviation within 20 % (five times its standard error).
     assert abs(estimates.mean() - exact) < 4 * error / np.sqrt(pairs)
     assert 0.8 * error < estimates.std() < 1.2 * error
 
@@ -171,7 +171,7 @@ def test_bands_miss_little_at_the_threshold(threshold: float, shape: tuple[int, 
 
 
 def brute_force(table: np.ndarray, threshold: float) -> list[int]:
-    """The rule of `find_near_duplicates`, pair by pair."""
+    """Applies the rule of `find_near_duplicates` pair by pair."""
     bands = defaultdict(dict)
     for band, number, signature in table.tolist():
         bands[band][number] = np.array(signature, np.uint64)
@@ -191,7 +191,7 @@ def brute_force(table: np.ndarray, threshold: float) -> list[int]:
 
 
 def clusters(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Rows in two bands each, their signatures around a few centres at all distances from the threshold."""
+    """Returns rows in two bands each, with signatures around a few centres at all distances from the threshold."""
     table = np.zeros(2 * count, ROW)
     centres = rng.integers(0, 2**64, (3, 4), dtype=np.uint64)
     ids = rng.integers(0, 2**63 - 1, count)

@@ -1,4 +1,4 @@
-"""Flags: what is refused, what passes to Beam, which runner runs."""
+"""Flags: refused flags, flags passed to Beam, and the selected runner."""
 
 from __future__ import annotations
 

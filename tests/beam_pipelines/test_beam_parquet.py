@@ -1,4 +1,4 @@
-"""Parquet: the text of a column, of whatever type of text, split by row groups; other columns are refused by name."""
+"""Parquet: text columns of all text types, split by row groups; other columns are refused by name."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, kept: float) -> None:
     if kept == 1.0:
         content[content.index(b"Document 2500")] ^= 0x55
     path.write_bytes(content[: int(kept if kept >= 3 else kept * len(content))])
-    with pytest.raises(InputError, match=r"a\.parquet: missing, damaged or no Parquet file"):
+    with pytest.raises(InputError, match=r"a\.parquet: missing, damaged or not a Parquet file"):
         read(Parquet, path)
 
 

@@ -1,4 +1,4 @@
-"""The whole pipeline on a small corpus: the same bytes everywhere, nothing lost, nothing made twice."""
+"""The whole pipeline on a small corpus: reproducible bytes, no lost documents, no repeated work."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, di
 
 
 def test_the_bytes_of_an_algorithm_version_are_frozen(reference: tuple[Path, dict]) -> None:
-    """Where a change of the algorithms fails this test, raise DATA_ALGORITHM_VERSION and enter the new checksum."""
+    """If a change of the algorithms fails this test, raise DATA_ALGORITHM_VERSION and update the checksum."""
     checksum = hashlib.sha256(json.dumps(shards_of(reference[0]), sort_keys=True).encode()).hexdigest()
     assert {DATA_ALGORITHM_VERSION: checksum} == {1: "0c646e3123f39f0b7c22fa369adaeac829f7a8d1bb84938f99bfaf3d2020e12f"}
 
@@ -160,7 +160,7 @@ def test_only_what_is_missing_or_damaged_is_made_again(
 def test_a_directory_of_another_run_is_refused(
     glob: str, vocabulary: Path, reference: tuple[Path, dict], flag: str
 ) -> None:
-    with pytest.raises(ConfigError, match="another run|something else"):
+    with pytest.raises(ConfigError, match="another run|other files"):
         run(glob, vocabulary, reference[0], flag)
 
 
@@ -181,7 +181,7 @@ def test_a_directory_with_something_else_in_it_is_refused(home: Path, glob: str,
     output = home / "foreign"
     output.mkdir()
     (output / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"something else \(thesis.tex\)"):
+    with pytest.raises(ConfigError, match=r"other files \(thesis.tex\)"):
         run(glob, vocabulary, output)
     assert [path.name for path in output.iterdir()] == ["thesis.tex"]
 

@@ -45,7 +45,7 @@ def test_the_summary_is_the_last_line_of_stdout(home: Path, data_flags: list[str
         (ValueError("a.txt: line 3 is bad"), 1, "error: a.txt: line 3 is bad\n"),
         (PipelineError("lost"), 1, "error: lost\n"),
         (OSError(28, "No space left on device"), 1, "error: [Errno 28] No space left on device\n"),
-        (KeyboardInterrupt(), 130, "interrupted; the same command goes on where it stopped\n"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command again to resume\n"),
     ],
 )
 def test_an_error_is_one_line(
@@ -119,7 +119,7 @@ def test_an_error_in_a_worker_process_is_told_too(
 
 
 def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGKILL as soon as the first shard stands; the second run must end with the bytes of an unbroken one."""
+    """SIGKILL after the first shard; the second run must produce the bytes of an uninterrupted run."""
     whole, broken = home / "whole", home / "broken"
     flags = [*data_flags, "--num_shards=200"]
     process = start([*flags, f"--output={broken}"])
@@ -130,7 +130,7 @@ def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.
     assert 0 < len(list(broken.glob("*.tfrecord"))) < unbroken["shards"]
     capsys.readouterr()
     create_pretraining_data.run([*flags, f"--output={broken}"])
-    assert "shards stand already" in capsys.readouterr().err
+    assert "shards are already complete" in capsys.readouterr().err
     assert contents(broken) == contents(whole)
 
 

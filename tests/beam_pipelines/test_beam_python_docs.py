@@ -1,4 +1,4 @@
-"""The documentation of Python: one document a module or class, from source files of any state."""
+"""Python documentation: one document per module or class, from valid and invalid source files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts of the documents read: dead letters, the tally, and when too many are faulty."""
+"""Accounts of documents: dead letters, the tally, and the limit of faulty documents."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_first_of_each_reason_are_listed_and_all_are_counted(
 
 def test_too_many_faults_end_the_pipeline_once_all_is_read(tmp_path: Path) -> None:
     batches = [faulty(EMPTY, 2), [RawDocument("b.txt", "line 1", ("text",))] * 18]
-    with pytest.raises(Exception, match=r"2 of 20 documents were rejected \(empty 2\).*letters.jsonl lists them"):
+    with pytest.raises(Exception, match=r"2 of 20 documents were rejected \(empty 2\).*letters.jsonl, which lists"):
         write(tmp_path, batches, FaultLimit(0.09, math.inf))
 
 

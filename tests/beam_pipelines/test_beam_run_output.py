@@ -1,4 +1,4 @@
-"""One run at a time writes to an output directory, and the workers of an earlier one write nothing."""
+"""One run at a time writes to an output directory; workers of earlier runs write nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIPELINES = {
 
 
 def command(name: str, home: Path, output: Path) -> tuple[object, list[str]]:
-    """The module of a pipeline and its command line."""
+    """Returns the module of a pipeline and its command line."""
     module, flags, _ = PIPELINES[name]
     own = [flag for flag in data_flags(home, 5) if name == "data" or not flag.startswith(("--vocab", "--max_seq"))]
     return module, [*own, *flags, f"--output={output}"]

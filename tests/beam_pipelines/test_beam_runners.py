@@ -1,4 +1,4 @@
-"""Runners without running them: flags, messages, dry runs, templates, and what is deployed."""
+"""Runners without running them: flags, messages, dry runs, templates, and deployment files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JAVA_OPENS = ["--add-opens=java.base/java.util=ALL-UNNAMED"]
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with both job servers, and a machine with Java and three cores."""
+    """Sets up a cache with both job servers, and a machine with Java and three cores."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for runner in ("FlinkRunner", "SparkRunner"):
         jar = job_servers.cached_job_server(runner)
@@ -92,11 +92,11 @@ def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: di
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--runner=FlinkRunner"], r"needs Beam's job server.*`make job-servers`.*--flink_job_server_jar=JAR"),
-        (["--runner=SparkRunner"], r"needs Beam's job server.*--spark_job_server_jar=JAR"),
+        (["--runner=FlinkRunner"], r"requires Beam's job server.*`make job-servers`.*--flink_job_server_jar=JAR"),
+        (["--runner=SparkRunner"], r"requires Beam's job server.*--spark_job_server_jar=JAR"),
         (["--runner=FlinkRunner", "--flink_job_server_jar=/none.jar"], r"no job server /none.jar"),
-        (["--runner=FlinkRunner", "--job_server_java_launcher=no-java"], r"needs Java.*'no-java'"),
-        (["--runner=PortableRunner"], r"needs --job_endpoint"),
+        (["--runner=FlinkRunner", "--job_server_java_launcher=no-java"], r"requires Java.*Received: 'no-java'"),
+        (["--runner=PortableRunner"], r"requires --job_endpoint"),
         (["--runner=DataflowRunner"], r"object stores.*Received: /data/out$"),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_is_missing_is_said(
 
 
 def java_text(python: str) -> str:
-    """What Flink says of an error in a worker."""
+    """Returns the message of Flink for an error in a worker."""
     return (
         "Pipeline job-1 failed in state FAILED: java.lang.RuntimeException: Error received from SDK harness for "
         f'instruction 7: Traceback (most recent call last):\n  File "x.py", line 1, in f\n{python}'
@@ -127,15 +127,15 @@ def java_text(python: str) -> str:
         (java_text("OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
         (java_text("RuntimeError: OSError: [Errno 28] No space left"), OSError, "[Errno 28] No space left"),
         (java_text("KeyError: 3"), PipelineError, "KeyError: 3"),
-        (java_text("MemoryError"), MemoryError, "a worker needed more memory than there is"),
+        (java_text("MemoryError"), MemoryError, "a worker ran out of memory"),
         (
             "Pipeline job-1 failed in state FAILED: org.x.StatusRuntimeException: CANCELLED: client cancelled",
             PipelineError,
-            "a worker process was lost (killed, or its machine is out of memory); the same command makes what is "
-            "missing.",
+            "a worker process was lost (killed, or its machine is out of memory); run the same command again to "
+            "continue.",
         ),
         (worker_processes._obituary(-9), PipelineError, "a worker process was lost (SIGKILL: the machine may be out "
-         "of memory); the same command makes what is missing."),
+         "of memory); run the same command again to continue."),
         (worker_processes._obituary(-11), PipelineError, "WorkerError: a worker process was lost (SIGSEGV)"),
         (worker_processes._obituary(3), PipelineError, "WorkerError: a worker process was lost (exit status 3)"),
         ("KeyboardInterrupt\n", KeyboardInterrupt, ""),
@@ -150,7 +150,7 @@ def test_failures_are_told_in_one_line(text: str, kind: type[BaseException], mes
 def test_a_lost_job_server_is_told_in_one_line() -> None:
     failure = runners._failure(grpc.RpcError("UNAVAILABLE:\nSocket closed"))
     assert isinstance(failure, PipelineError)
-    assert str(failure) == "the connection to the job server broke; the same command makes what is missing."
+    assert str(failure) == "the connection to the job server broke; run the same command again to continue."
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
@@ -168,7 +168,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_template_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A local runner takes the place of Dataflow's, which runs the job once the launcher has ended."""
+    """A local runner replaces Dataflow's, which runs the job after the launcher has ended."""
     flags = data_flags(tmp_path, 60)
     create_pretraining_data.run([*flags, f"--output={tmp_path / 'whole'}"])
     output = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Spark, for real: a job server with Spark's local mode inside, workers in processes of their own."""
+"""Real Spark: a job server with Spark in local mode, workers in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files on object stores: both pipelines with every path but the vocabulary's on one."""
+"""Files on object stores: both pipelines with all paths except the vocabulary on an object store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bucket() -> dict[str, bytes]:
 
 @pytest.fixture
 def corpora(tmp_path: Path, bucket: dict[str, bytes]) -> tuple[str, str]:
-    """The same corpus on this machine and in the bucket."""
+    """Writes the same corpus to this machine and to the bucket."""
     local = write_corpus(tmp_path / "corpus", documents(200))
     for path in (tmp_path / "corpus").iterdir():
         bucket[f"{BUCKET}/corpus/{path.name}"] = path.read_bytes()
@@ -32,7 +32,7 @@ def corpora(tmp_path: Path, bucket: dict[str, bytes]) -> tuple[str, str]:
 
 
 def remote_contents(directory: str) -> dict[str, str]:
-    """As `contents`, of a directory in the bucket."""
+    """Returns the same as `contents` for a directory in the bucket."""
     found = {path.removeprefix(f"{directory}/"): content for path, content in OBJECTS.items()}
     return {
         name: hashlib.sha256(content).hexdigest()

@@ -1,4 +1,4 @@
-"""Text files: documents in, documents out, however the file is split; damaged files are told, never shortened."""
+"""Text files: the same documents for every split of the file; damaged files raise, and are never shortened."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_undecodable_excerpt_is_short_and_shows_the_place(tmp_path: Path, con
 @pytest.mark.parametrize("content", [b"", b"\n \n\n", b"\xef\xbb\xbf"])
 def test_a_file_without_text_is_an_error_unless_it_is_a_part(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
-    with pytest.raises(InputError, match=r"a\.txt: holds no text"):
+    with pytest.raises(InputError, match=r"a\.txt: has no text"):
         read(Text, path)
     if content:
         assert read_parts(Text, path, (0, len(content))) == []
@@ -181,7 +181,7 @@ def test_any_split_gives_the_same_documents(
 ) -> None:
     content = b"".join(fragments) or b"\n"
     with pytest.MonkeyPatch.context() as patch:
-        # Small enough that lines exceed them.
+        # Small enough to be exceeded by lines.
         patch.setattr(text, "_MARGIN", 4)
         patch.setattr(lines, "_BUFFER", 16)
         path = written(tmp_path_factory.getbasetemp(), content)

@@ -1,4 +1,4 @@
-"""The parts of the pipelines, one by one."""
+"""Single steps of the pipelines."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def raw(text: str, source: int = 0, reason: str = "") -> RawDocument:
 def tokenized_bundle(
     batches: list[list[RawDocument]], finished: frozenset[int] = frozenset()
 ) -> tuple[list[tuple[int, bytes]], Counter]:
-    """What one bundle sends to the buckets, and its tally."""
+    """Returns the elements that one bundle sends to the buckets, and its tally."""
     step = TokenizeDocuments(DataConfig(), ("none", "none"), PIECES, BUCKETS, finished)
     step.setup()
     step.start_bundle()

@@ -1,4 +1,4 @@
-"""Learning a vocabulary: the same input, the same file."""
+"""Vocabulary training: the same input results in the same file."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_is_written(tmp_path: Path, glob: str, texts: list[str], capsys: py
     assert [path.name for path in output.parent.iterdir()] == ["vocab.txt"]
     shown = capsys.readouterr().err
     assert f"{summary['alphabet']} characters cover 100.0000%" in shown
-    assert f"{summary['fertility']:.3f} pieces a word, 0.0000% of words are [UNK]" in shown
+    assert f"{summary['fertility']:.3f} pieces per word, 0.0000% of words are [UNK]" in shown
 
 
 @pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
@@ -79,7 +79,7 @@ def test_order_and_workers_do_not_matter(tmp_path: Path, glob: str, texts: list[
 
 
 def test_learning_is_the_same_in_every_process() -> None:
-    """The trainer's own numbering follows a hash table that differs by process."""
+    """The trainer numbers characters by a hash table that differs by process."""
     found = {
         subprocess.run([sys.executable, "-c", LEARN, str(n)], capture_output=True, text=True, check=True).stdout
         for n in range(3)
@@ -118,14 +118,14 @@ def test_fractional_weights(tmp_path: Path, texts: list[str]) -> None:
         flags = ("--vocabulary_size=1000", f"--weights=1,{weight}", "--min_count=2", "--character_coverage=1.0")
         run(f"{glob},{other}", tmp_path / "vocab.txt", *flags)
         found[weight] = "zyx" in load_vocabulary(tmp_path / "vocab.txt").tokens
-    # Four times a quarter is one, less than --min_count.
+    # Four times a quarter is one, which is less than --min_count.
     assert found == {"0.25": False, "0.5": True}
 
 
 def test_min_count_and_max_words(
     tmp_path: Path, glob: str, texts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Every text begins with its own number, which is the only word that occurs once.
+    # Every text begins with a unique number, the only word that occurs once.
     summary = run(glob, tmp_path / "vocab.txt", "--vocabulary_size=1000", "--min_count=3", "--max_words=20")
     counts = Counter(words_of(texts))
     ranked = sorted(counts, key=lambda word: (-counts[word], word.encode()))
@@ -164,7 +164,7 @@ def test_chinese(tmp_path: Path, shared_data: Path) -> None:
 def test_a_corpus_that_gives_fewer_pieces(tmp_path: Path, glob: str, capsys: pytest.CaptureFixture[str]) -> None:
     summary = run(glob, tmp_path / "vocab.txt", "--vocabulary_size=100000")
     assert 60 < summary["vocabulary_size"] < 1000
-    assert f"gives {summary['vocabulary_size']} pieces, not 100000" in capsys.readouterr().err
+    assert f"{summary['vocabulary_size']} pieces, not 100000" in capsys.readouterr().err
 
 
 def test_cased_keeps_capitals(tmp_path: Path, glob: str) -> None:

@@ -1,4 +1,4 @@
-"""Words of templates: by the tables of each language, and in the sentences around templates that no table knows."""
+"""Words of templates: by the tables of each language, and for unknown templates in sentences."""
 
 from __future__ import annotations
 
@@ -148,11 +148,11 @@ def test_italian_words_that_are_wrapped_stay() -> None:
         ("{{ignoto|Una parola}}, che segue.", "Una parola, che segue."), ("Una {{ignoto|[[casa|case]]}}.", "Una case."),
         ("Una {{x|10<sup>6</sup> parole}}.", "Una 10^6 parole."), ("{{x|Слово}}, ещё.", "Слово, ещё."),
         ("Una {{a|casa}} {{b|bianca}}.", "Una casa bianca."), ("词语{{未知|中文词语}}在这里。", "词语中文词语在这里。"),
-        # Notes follow their word without a space, asides are a pair of brackets.
+        # Notes follow their word without a space; parentheses are a pair of brackets.
         ("Una frase.{{ignoto|nota}} Altra{{ignoto|nota}}.", "Una frase. Altra."),
         ("''Una''{{ignoto|nota}} qui.", "Una qui."),
         ("Una frase ({{ignoto|lontana}}) qui.", "Una frase qui."), ("词语{{未知|note}}在这里。", "词语在这里。"),
-        # What is no prose.
+        # Arguments that are not prose.
         ("A {{x|foto.jpg}} b.", "A b."), ("A {{x|12}} b.", "A b."), ("A {{x|ITA}} b.", "A b."),
         ("A {{x|DE-BE}} b.", "A b."),
         ("A {{x|a=b}} b.", "A b."), ("A {{x|#ff0000}} b.", "A b."), ("A {{x|https://a.b}} b.", "A b."),

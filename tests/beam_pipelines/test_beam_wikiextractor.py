@@ -1,4 +1,4 @@
-"""wikiextractor's output: pages in its text and its JSON form, passages only, faulty pages among good ones."""
+"""Output of wikiextractor: pages in text and JSON form, passages only, and faulty pages."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_the_real_files(name: str, pages: int, without: int) -> None:
     assert [document.place.partition(" (")[2][:-1] for document in found] == [t.replace("&amp;", "&") for t in titles]
     kept = [paragraph for document in found if not document.reason for paragraph in document.paragraphs]
     assert not [paragraph for paragraph in kept if re.search(r"formula_\d|<br|</|&amp;|&lt;|colspan|\(\)", paragraph)]
-    # Nothing but short lines and the few with left-over markup is lost: nearly all the text is still there.
+    # Only short lines and the few with left-over markup are dropped; nearly all text is kept.
     long = [line for line in content.split("\n") if len(line) > 60 and not line.startswith("<doc ")]
     assert sum(map(len, kept)) > 0.94 * sum(map(len, long))
     assert len({line.strip() for line in long} - set(kept)) < 0.07 * len(long)

@@ -1,4 +1,4 @@
-"""Reading MediaWiki dumps: the same pages however they are packed and cut; damage is told, and costs no other page."""
+"""MediaWiki dumps: the same pages for every packing and split; damage is reported and affects no other page."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_real_dumps(shared_data: Path, pattern: str, wanted: dict[str, int]) -> 
 def test_any_ranges_of_any_bytes_give_each_page_once(
     tmp_path_factory: pytest.TempPathFactory, edges: list[int], count: int, data: st.DataObject
 ) -> None:
-    """Whatever the edges, and whatever is damaged, parts together give what the whole gives."""
+    """The parts together yield the same pages as the whole file, for all edges and damages."""
     content = bytearray(dump(articles(count)))
     for _ in range(data.draw(st.integers(0, 3))):
         position = data.draw(st.integers(len(HEAD) + 2, len(content) - len(END) - 1))
@@ -208,7 +208,7 @@ def test_a_page_of_any_length_takes_bounded_memory() -> None:
 
 
 def test_a_part_without_a_page_reads_no_further_than_its_end() -> None:
-    """A long page crosses many parts; each of their readers would else read on to its end."""
+    """A long page spans many parts; otherwise each of their readers would read to its end."""
     chunks = itertools.repeat(b"x" * 1000, 300)
     extent = Extent(first=5_000, end=9_000, has_head=False)
     assert list(pages_of("a", chunks, extent, 1 << 20)) == []
@@ -220,7 +220,7 @@ def test_a_part_without_a_page_reads_no_further_than_its_end() -> None:
 def test_truncated_dumps(tmp_path: Path, name: str, kept: float) -> None:
     path = write_dump(tmp_path / name, dump(articles(200)))
     path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size) - 6])
-    with pytest.raises(InputError, match=rf"{path}: .*(truncated|is no MediaWiki).*") as caught:
+    with pytest.raises(InputError, match=rf"{path}: .*(truncated|is not a MediaWiki).*") as caught:
         read(path)
     assert "byte" in str(caught.value) or "Received" in str(caught.value)
 
@@ -258,10 +258,10 @@ def test_dumps_one_after_the_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"Plain text.\n", "is no MediaWiki XML dump"),
-        (b"<feed><page></page></feed>", "is no MediaWiki XML dump"),
-        (b'{"a": "<page>"}', "is no MediaWiki XML dump"),
-        (dump([]), "holds no page"),
+        (b"Plain text.\n", "is not a MediaWiki XML dump"),
+        (b"<feed><page></page></feed>", "is not a MediaWiki XML dump"),
+        (b'{"a": "<page>"}', "is not a MediaWiki XML dump"),
+        (dump([]), "has no page"),
     ],
 )
 @pytest.mark.parametrize("name", ["a.xml", "a.xml.bz2", "a.xml.gz"])
@@ -305,11 +305,11 @@ def test_an_index_of_another_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for wrong in (offsets[1] + 1, offsets[1] - 1, offsets[0] + 5):
         index.write_bytes(good)
         altered_index(index, b"\n%d:" % offsets[1], b"\n%d:" % wrong)
-        with pytest.raises(InputError, match=rf"{path}: .*bz2 stream.*damaged|{path}: its index names streams"):
+        with pytest.raises(InputError, match=rf"{path}: .*bz2 stream.*damaged|{path}: its index lists streams"):
             read(path)
     index.write_bytes(good)
     altered_index(index, b"\n%d:" % offsets[1], b"\n%d:" % path.stat().st_size)
-    with pytest.raises(InputError, match=rf"{index}: names a stream at byte {path.stat().st_size}, but .* has"):
+    with pytest.raises(InputError, match=rf"{index}: lists a stream at byte {path.stat().st_size}, but .* has"):
         parts_of(path)
 
 
@@ -317,7 +317,7 @@ def test_an_index_of_another_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_index_that_is_none(tmp_path: Path, content: bytes) -> None:
     index = write_multistream(tmp_path / MULTISTREAM, articles(3), 1)
     index.write_bytes(bz2.compress(content))
-    with pytest.raises(InputError, match=rf"{index}: (line \d is not offset:page id:title|names no stream)"):
+    with pytest.raises(InputError, match=rf"{index}: (line \d is not offset:page id:title|lists no stream)"):
         parts_of(tmp_path / MULTISTREAM)
     index.write_bytes(bz2.compress(b"12:3:A\n" * 1000)[:-4])
     with pytest.raises(InputError, match=rf"{index}: missing, damaged or truncated"):
@@ -359,7 +359,7 @@ def test_an_index_among_the_files_has_no_documents(tmp_path: Path) -> None:
 
 
 def test_every_part_knows_the_names_of_its_wiki(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stand in the head of the file alone, which most parts do not hold."""
+    """They are only in the head of the file, which most parts do not contain."""
     monkeypatch.setattr(lines, "PART_BYTES", 300)
     monkeypatch.setattr(dump_files, "STREAM_PART_BYTES", 1)
     head = HEAD.replace(b"Fails", b"Byla")

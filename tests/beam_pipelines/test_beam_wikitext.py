@@ -1,4 +1,4 @@
-"""Passages of wikitext: construct by construct, and on hostile pages."""
+"""Passages of wikitext: single constructs, and hostile pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beam_pipelines.sources.wikipedia.wikitext import passages
 from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE
 
 NAMES = WikiNames(language="en")
-# What no passage may hold, whatever the page.
+# Markup that no passage may contain.
 LEFTOVERS = re.compile(rf"\{{\{{|\}}\}}|\[\[|\]\]|'''|\n|{HOLE}|  |(?<!\w)[(（]\s*[)）]|\s[,](?:\s|$)")
 
 
@@ -170,7 +170,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_pages_end(piece: str) -> None:
-    """With tens of thousands of repetitions anything worse than linear would take minutes; opened and closed alike."""
+    """With tens of thousands of opened or closed constructs, more than linear time would take minutes."""
     closing = piece.translate(str.maketrans("{[(<", "}])>"))[::-1]
     count = 30_000
     for page in (piece * count, piece * (count // 2) + closing * (count // 2), "x" + piece * count + "</ref>}}]]|}-->"):

@@ -1,4 +1,4 @@
-"""Passages of real pages in nine languages: no markup is left, and they are those of a parser of the whole page."""
+"""Passages of real pages in nine languages: no markup is left, and they equal those of a full parser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beam_pipelines.sources.wikipedia.wikitext import passages
 
 NAMES = WikiNames().with_local([(6, "Fails"), (14, "Kategoreja")])
 DUMPS = ["dbpedia_minidump_*", "enwiki-latest*", "ltgwiki*", "tinywiki*"]
-# Its line breaks are lost, and with them its structure.
+# Its line breaks, and therefore its structure, are lost.
 UNREADABLE = "raith_rovers.txt"
 LEFTOVERS = {
     "marks": r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\|\||'''|==\s*$|^\s*==|__[A-Z]+__",
@@ -32,7 +32,7 @@ LEFTOVERS = {
 
 
 def names_of(title: str) -> WikiNames:
-    """The names of a page's wiki, with the language that the name of its file gives."""
+    """Returns the names of a page's wiki, with the language in its file name."""
     found = re.search(r"([a-z]{2,3})wiki-?", title.partition(":")[0])
     return dataclasses.replace(NAMES, language=found[1] if found else "en")
 
@@ -51,7 +51,7 @@ def pages_of_files(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.glob("raw/wikitext_pages/*.txt")):
         text = path.read_bytes().decode()
         if path.name != UNREADABLE:
-            # One was cut out of a dump, escaped as it stood there.
+            # One page is an escaped excerpt of a dump.
             yield path.name, html.unescape(text) if "&lt;ref" in text else text
 
 
@@ -76,7 +76,7 @@ def test_no_markup_is_left(shared_data: Path, source: str) -> None:
 
 @pytest.mark.parametrize(
     ("source", "every", "wanted"),
-    # Rare differences: HTML tables that are not closed, where a comment fills a line, links to categories.
+    # Rare differences: unclosed HTML tables, comments that fill a line, links to categories.
     [("dbpedia_minidump_[!e]*", 1, 0.99), ("enwiki-latest*", 9, 0.99), ("ltgwiki*", 9, 0.98), ("pages", 9, 0.99)],
 )
 def test_passages_are_those_of_a_parser_of_the_whole_page(
@@ -92,7 +92,7 @@ def test_passages_are_those_of_a_parser_of_the_whole_page(
 
 
 def test_passages_begin_as_those_of_wikiextractor_do(shared_data: Path) -> None:
-    """The first sentences of articles of one dump, where both have them (other versions of the same articles)."""
+    """The first sentences of articles of one dump, if both have them (other versions of the same articles)."""
     extracted = (shared_data / "raw/wikiextractor/enwiki2018_wiki_00").read_text(encoding="utf-8")
     articles = dict(re.findall(r'<doc [^>]*title="([^"]*)">\n.*\n\n(.*)', extracted))
     compared = similar = 0

@@ -1,4 +1,4 @@
-"""From counted words to what the trainer is given: tables, the census, the alphabet, the sample."""
+"""Word counts and the input of the trainer: tables, word counts, alphabet, sample."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_census_without_its_summary_is_an_error() -> None:
     with tempfile.TemporaryDirectory() as directory:
         census_of(directory, [{"a": 1}], 1, partitions=1)
         storage.delete([f"{directory}/00000.summary.json"])
-        with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: is gone"):
+        with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: file not found"):
             WordCounts(directory)
 
 

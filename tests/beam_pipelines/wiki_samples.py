@@ -1,4 +1,4 @@
-"""Small MediaWiki dumps, and ways to write and read them."""
+"""Small MediaWiki dumps, and functions to write and read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END = b"</mediawiki>\n"
 
 
 def page(number: int, text: str, title: str = "", extra: str = "<ns>0</ns>", model: str = "wikitext") -> bytes:
-    """One page; `extra` stands between its title and its number."""
+    """Returns one page; `extra` is inserted between its title and its number."""
     return (
         f"  <page>\n    <title>{escape(title or f'Title {number}')}</title>\n    {extra}\n    <id>{number}</id>\n"
         f"    <revision>\n      <id>{number * 1000}</id>\n      <model>{model}</model>\n"
@@ -36,7 +36,7 @@ def page(number: int, text: str, title: str = "", extra: str = "<ns>0</ns>", mod
 
 
 def articles(count: int) -> list[bytes]:
-    """Articles of different lengths, every third one with letters of several bytes."""
+    """Returns articles of different lengths, every third one with multi-byte letters."""
     return [
         page(n, f"'''{n}''' is {'é中 ' * (n % 3)}a number.\n\n" + "It has words. " * (n % 7)) for n in range(1, count)
     ]
@@ -47,7 +47,7 @@ def dump(pages: Iterable[bytes]) -> bytes:
 
 
 def write_multistream(path: Path, pages: list[bytes], pages_a_stream: int, head: bytes = HEAD) -> Path:
-    """Writes a multistream dump and, beside it, its index; returns the index."""
+    """Writes a multistream dump and its index; returns the path of the index."""
     streams = [bz2.compress(head)]
     lines = []
     for start in range(0, len(pages), pages_a_stream):
@@ -62,7 +62,7 @@ def write_multistream(path: Path, pages: list[bytes], pages_a_stream: int, head:
 
 
 def write_dump(path: Path, content: bytes) -> Path:
-    """Writes a dump, compressed by its suffix."""
+    """Writes a dump, compressed according to its suffix."""
     packer = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
     path.write_bytes(packer(content))
     return path
@@ -73,7 +73,7 @@ def parts_of(path: Path) -> list[Part]:
 
 
 def read(path: Path, parts: Iterable[Part] | None = None, limit: int = 10_000_000) -> list[RawDocument]:
-    """Reads a dump part by part; the documents are given without the name of their file."""
+    """Reads a dump part by part; returns the documents without file names."""
     format = Wikipedia(ReadSettings(max_document_bytes=limit))
     found = [document for part in (parts_of(path) if parts is None else parts) for document in format.read(part)]
     assert {document.file for document in found} <= {str(path)}

@@ -1,6 +1,6 @@
-"""Passages of a page by a parser of the whole page: slow, and independent of how the structure is found in production.
+"""Reference passages from a parser of the whole page: slow, and independent of the production code.
 
-Shared with production is what a construct shows (a link, a template, a formula), and what happens inside a line.
+The text of constructs (links, templates, formulas) and the processing within a line are shared with production.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The bytes of MediaWiki dumps: parts of plain files, and of multistream bz2 files by the index beside them.
+"""Reads the bytes of MediaWiki dumps: parts of plain files, and of multistream bz2 files with an index file.
 
-A multistream dump is a row of bz2 streams: one with the head, then one for every 100 pages, then one with the end. Its
-index has a line for every page, `offset:page id:title`, with the offset of the stream that holds it.
+A multistream dump is a sequence of bz2 streams: one with the head, then one for every 100 pages, then one with the end.
+Its index has one line per page, `offset:page id:title`, with the offset of the page's stream.
 See https://meta.wikimedia.org/wiki/Data_dumps/Dump_format
 """
 
@@ -21,7 +21,7 @@ from beam_pipelines.output.storage import join, split
 from beam_pipelines.sources.documents import InputFile, Part
 from beam_pipelines.sources.lines import READ_ERRORS, byte_ranges, opened
 
-# Compressed bytes of a part: at a ratio of four and 5 MB/s of wikitext, some seconds of work.
+# Compressed bytes per part: some seconds of work at a compression ratio of four and 5 MB/s of wikitext.
 STREAM_PART_BYTES = 8 << 20
 _CHUNK = 1 << 20
 _MULTISTREAM = re.compile(r"(.*-multistream)(\d*)\.xml(-p\d+p\d+)?\.bz2")
@@ -29,18 +29,21 @@ _INDEX = re.compile(r".*-multistream-index\d*\.txt(-p\d+p\d+)?(\.bz2)?")
 
 
 def is_index(path: str) -> bool:
-    """Tells whether a file is the index of a multistream dump, by its name."""
+    """Returns True if the file name is that of the index of a multistream dump."""
     return _INDEX.fullmatch(split(path)[1]) is not None
 
 
 def parts_of(file: InputFile) -> Iterator[Part]:
-    """Yields the parts of a dump that can be read on their own.
+    """Yields the independently readable parts of a dump.
 
-    Plain files are cut into ranges of bytes, multistream files between streams; the label of such a part holds the
-    offsets of its streams. Other compressed files are read as a whole.
+    Plain files are split into byte ranges, multistream files between streams; the label of such a part lists the
+    offsets of its streams. Other compressed files are one part.
+
+    Args:
+        file: dump file.
 
     Raises:
-        InputError: for an index that cannot be read, or names offsets beyond the end of the file.
+        InputError: if the index cannot be read, or has offsets beyond the end of the file.
     """
     index = _index_of(file.path)
     if index:
@@ -50,13 +53,16 @@ def parts_of(file: InputFile) -> Iterator[Part]:
 
 
 def chunks_of(part: Part) -> Iterator[bytes]:
-    """Yields the bytes of a dump, decompressed.
+    """Yields the decompressed bytes of a dump.
 
-    For a range of a plain file they go on to the end of the file: pages end where they like. For a range of a
-    compressed one they are those of its streams.
+    For a range of a plain file the bytes continue to the end of the file, because a page may end beyond the range. For
+    a range of a compressed file they are the bytes of its streams.
+
+    Args:
+        part: part of a dump, from `parts_of`.
 
     Raises:
-        InputError: for a file that is absent, damaged, truncated, or contradicts its index.
+        InputError: if the file is missing, damaged, truncated, or contradicts its index.
     """
     read = 0
     chunks = _streams(part) if is_multistream(part) else _plain(part)
@@ -70,12 +76,12 @@ def chunks_of(part: Part) -> Iterator[bytes]:
 
 
 def is_multistream(part: Part) -> bool:
-    """Tells whether `part` is a range of bz2 streams."""
+    """Returns True if `part` is a range of bz2 streams."""
     return part.end > 0 and part.path.endswith(".bz2")
 
 
 def ends_file(part: Part) -> bool:
-    """Tells whether the bytes of `part` go on to the end of the file."""
+    """Returns True if the bytes of `part` continue to the end of the file."""
     if not is_multistream(part):
         return True
     with _open(part.path) as raw:
@@ -89,8 +95,8 @@ def _index_of(path: str) -> str | None:
         return None
     stem, number, pages = match[1], match[2], match[3] or ""
     plain = f"{stem}-index{number}.txt{pages}"
-    found = (candidate for candidate in (f"{plain}.bz2", plain) if FileSystems.exists(join(directory, candidate)))
-    return next((join(directory, name) for name in found), None)
+    paths = (candidate for candidate in (f"{plain}.bz2", plain) if FileSystems.exists(join(directory, candidate)))
+    return next((join(directory, name) for name in paths), None)
 
 
 def _stream_offsets(index: str, file: InputFile) -> list[int]:
@@ -110,11 +116,11 @@ def _stream_offsets(index: str, file: InputFile) -> list[int]:
     except READ_ERRORS as error:
         raise InputError(f"{index}: missing, damaged or truncated after line {number}: {error}") from error
     if not offsets:
-        raise InputError(f"{index}: names no stream.")
+        raise InputError(f"{index}: lists no stream.")
     if max(offsets) >= file.size:
         raise InputError(
-            f"{index}: names a stream at byte {max(offsets)}, but {file.path} has {file.size} bytes: the two are not "
-            "of the same dump, or one is truncated."
+            f"{index}: lists a stream at byte {max(offsets)}, but {file.path} has {file.size} bytes: they belong to "
+            "different dumps, or one is truncated."
         )
     return sorted(offsets)
 
@@ -143,7 +149,7 @@ def _plain(part: Part) -> Iterator[bytes]:
         if part.end:
             _check_size(part, stream.seek(0, io.SEEK_END))
             stream.seek(part.begin)
-        # One piece at a time, so that what precedes damage is read, and tells where it is.
+        # Small reads return all bytes before a damaged place, so that its position can be reported.
         while chunk := stream.read1(_CHUNK):
             yield chunk
 
@@ -154,7 +160,7 @@ def _check_size(part: Part, size: int) -> None:
 
 
 def _streams(part: Part) -> Iterator[bytes]:
-    """Decompresses the streams of a range, and checks that they begin where the index says."""
+    """Decompresses the streams of a range and checks their offsets against the index."""
     expected = {int(start) for start in part.label.split()}
     with _open(part.path) as raw:
         _check_size(part, raw.seek(0, io.SEEK_END))
@@ -170,23 +176,23 @@ def _streams(part: Part) -> Iterator[bytes]:
                     position += len(data)
                     if not data:
                         raise InputError(_contradiction(part, f"the stream at byte {begin} does not end there"))
-                yield _decompressed(part, stream, data, begin)
+                yield _decompress(part, stream, data, begin)
                 data = b""
             data = stream.unused_data
     if expected:
         raise InputError(_contradiction(part, f"no stream begins at byte {min(expected)}"))
 
 
-def _decompressed(part: Part, stream: bz2.BZ2Decompressor, data: bytes, begin: int) -> bytes:
+def _decompress(part: Part, stream: bz2.BZ2Decompressor, data: bytes, begin: int) -> bytes:
     try:
         return stream.decompress(data, _CHUNK)
     except OSError as error:
-        at = "which its index names, " if begin == part.begin else ""
-        raise InputError(f"{part.path}: the bz2 stream at byte {begin}, {at}is damaged or none: {error}") from error
+        at = "listed in its index, " if begin == part.begin else ""
+        raise InputError(f"{part.path}: the bz2 stream at byte {begin}, {at}is damaged or missing: {error}") from error
 
 
 def _contradiction(part: Part, fault: str) -> str:
     return (
-        f"{part.path}: its index names streams between the bytes {part.begin} and {part.end}, but {fault}: the dump is "
-        "truncated or damaged, or its index is of another dump."
+        f"{part.path}: its index lists streams between the bytes {part.begin} and {part.end}, but {fault}: the dump is "
+        "truncated or damaged, or its index belongs to another dump."
     )

@@ -1,7 +1,7 @@
-"""The pages of a MediaWiki XML dump, found at the level of bytes, so that a damaged one costs no other.
+"""Finds the pages of a MediaWiki XML dump in its bytes, so that a damaged page does not affect others.
 
-Text is escaped in XML: `<page>` can only be a tag, wherever reading begins. Everything between two pages has one
-reader, and is blank, or a page whose tag is damaged.
+Text is escaped in XML, so `<page>` is always a tag, even if reading begins inside a page. The bytes between two pages
+belong to one reader; they are blank, or a page with a damaged tag.
 Schema: https://www.mediawiki.org/wiki/Help:Export#Export_format
 """
 
@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources.documents import MALFORMED, OVER_LONG
 
-# More than the head of any dump (about 5 kB), and than any damage that is worth keeping.
+# More than the head of any dump (about 5 kB) and any damaged bytes worth keeping.
 HEAD_BYTES = 1 << 18
 
 _NEXT = re.compile(rb"<page>|</mediawiki>")
@@ -28,18 +28,18 @@ _HEAD = re.compile(
 )
 _TITLE = re.compile(rb"<title>([^<]{1,1000})</title>")
 _ID = re.compile(rb"<id>(\d{1,20})</id>")
-# The language of the wiki: an attribute in all but very old dumps, and the beginning of the database's name.
+# The language of the wiki: an attribute in all but very old dumps, and the prefix of the database name.
 _LANGUAGE = re.compile(r'<mediawiki\s[^<>]*\bxml:lang="([A-Za-z]{2,12}(?:-[A-Za-z\d]{1,12})*)"')
 _DATABASE = re.compile(r"<dbname>([a-z]{2,12})(?:_[a-z_]{1,20})?wik[a-z]{1,12}</dbname>")
 _NAMESPACE = re.compile(r'<namespace key="(-?\d+)"[^<>]*>([^<]+)</namespace>')
 
 
 class MalformedPageError(ValueError):
-    """A page that is no XML, or lacks what every page has."""
+    """A page that is not valid XML or lacks a required element."""
 
 
 class PageBytes(NamedTuple):
-    """A page as it stands in the dump: offset of its first byte, its bytes, and why it cannot be read, if so."""
+    """The bytes of a page: offset of the first byte, the bytes, and a fault if the page cannot be read."""
 
     offset: int
     content: bytes
@@ -47,14 +47,14 @@ class PageBytes(NamedTuple):
 
 
 class SiteInfo(NamedTuple):
-    """The wiki of a dump: code of its language, empty if not given, and numbers and names of its namespaces."""
+    """The wiki of a dump: language code, empty if unknown, and numbers and names of namespaces."""
 
     language: str
     namespaces: list[tuple[int, str]]
 
 
 class Page(NamedTuple):
-    """A page: `namespace` is None in old dumps that do not give it; `redirect` tells whether it is marked as one."""
+    """A page: `namespace` is None in old dumps without namespaces; `redirect` is True if it is marked as a redirect."""
 
     title: str
     namespace: int | None
@@ -65,13 +65,13 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True)
 class Extent:
-    """What a reader sees of a dump, and which pages are its own.
+    """The section of a dump that a reader sees, and the pages that belong to it.
 
     Args:
-        first: offset of the first byte it sees; if not 0, it begins anywhere, and skips to the first page.
-        end: pages that begin here or later are those of another reader (0: none are).
-        has_head: whether it begins with the head of the dump.
-        has_end: whether it sees the end of the dump.
+        first: offset of the first byte; if it is not 0, the reader skips to the first page.
+        end: pages that begin at or after this offset belong to another reader (0: no limit).
+        has_head: True if the section begins with the head of the dump.
+        has_end: True if the section includes the end of the dump.
     """
 
     first: int = 0
@@ -81,16 +81,16 @@ class Extent:
 
 
 def pages_of(path: str, chunks: Iterable[bytes], extent: Extent, longest: int) -> Iterator[PageBytes]:
-    """Yields the pages of an extent, and what stands between them if it is not blank, as malformed ones.
+    """Yields the pages of an extent; non-blank bytes between pages are yielded as malformed pages.
 
     Args:
-        path: of the dump, for errors.
-        chunks: its bytes from `extent.first` on.
-        extent: which pages to yield.
-        longest: bytes; longer pages are given as their beginning, with the reason `over_long`.
+        path: path of the dump, for errors.
+        chunks: bytes of the dump from `extent.first` on.
+        extent: pages to yield.
+        longest: maximum size in bytes; of longer pages the beginning is yielded with the reason `over_long`.
 
     Raises:
-        InputError: for what is no dump, or ends too early.
+        InputError: if the file is not a dump, or ends too early.
     """
     window = _Window(chunks, extent.first)
     begin = window.offset
@@ -101,33 +101,33 @@ def pages_of(path: str, chunks: Iterable[bytes], extent: Extent, longest: int) -
         gap = b""  # the end of another reader's page
         if not mark:
             return
-    ended = found = False
+    has_ended = has_pages = False
     while True:
         if gap.strip():
-            found = True
+            has_pages = True
             yield PageBytes(begin, gap, MALFORMED)
         if not mark:
             break
-        ended = mark == b"</mediawiki>"
-        if not ended:
+        has_ended = mark == b"</mediawiki>"
+        if not has_ended:
             begin = window.offset - len(mark)
             if extent.end and begin >= extent.end:
                 return
-            found = True
+            has_pages = True
             yield _page(path, begin, window, longest, extent)
         begin = window.offset
         gap, mark = window.until(_NEXT, HEAD_BYTES)
-        head = _HEAD.match(gap) if ended else None
-        if head:  # dumps put one after the other
+        head = _HEAD.match(gap) if has_ended else None
+        if head:  # concatenated dumps
             gap = gap[head.end() :]
-    if extent.has_end and not ended:
+    if extent.has_end and not has_ended:
         raise InputError(f"{path}: ends at byte {window.offset} without </mediawiki>: the dump is truncated.")
-    if not found and extent == Extent():
-        raise InputError(f"{path}: holds no page.")
+    if not has_pages and extent == Extent():
+        raise InputError(f"{path}: has no page.")
 
 
 class _Window:
-    """A stream of bytes, read from mark to mark in bounded memory; `offset` is that of the next byte."""
+    """A byte stream, read from mark to mark in bounded memory; `offset` is the offset of the next byte."""
 
     def __init__(self, chunks: Iterable[bytes], offset: int) -> None:
         self._chunks = iter(chunks)
@@ -140,19 +140,19 @@ class _Window:
         return self._base + self._position
 
     def back(self, mark: bytes) -> None:
-        """Goes back before the mark that was just found."""
+        """Moves back before the last mark."""
         self._position -= len(mark)
 
     def until(self, marks: re.Pattern[bytes], longest: int, stop: int = 0) -> tuple[bytes, bytes]:
-        """Reads to the next mark, and over it.
+        """Reads to the end of the next mark.
 
         Args:
-            marks: what to look for.
-            longest: of the bytes before it, one more than these are kept at most.
-            stop: offset; no mark is looked for from there on (0: to the end).
+            marks: pattern of the marks.
+            longest: number of bytes to keep before the mark; at most one more is kept.
+            stop: offset at which the search stops (0: at the end).
 
         Returns:
-            The bytes before the mark, and the mark; it is empty where there is none.
+            The bytes before the mark, and the mark, which is empty if there is none.
         """
         kept = bytearray()
         while True:
@@ -178,7 +178,7 @@ def _after_head(path: str, gap: bytes) -> bytes:
     head = _HEAD.match(gap)
     if not head:
         raise InputError(
-            f"{path}: is no MediaWiki XML dump: it does not begin with <mediawiki>. Received: {gap[:60]!r}"
+            f"{path}: is not a MediaWiki XML dump: it does not begin with <mediawiki>. Received: {gap[:60]!r}"
         )
     return gap[head.end() :]
 
@@ -197,7 +197,7 @@ def _page(path: str, begin: int, window: _Window, longest: int, extent: Extent) 
 
 
 def place_of(content: bytes, offset: int) -> str:
-    """Returns where a page is, for people: its number and title where they can be read, else its first byte."""
+    """Returns the human-readable position of a page: its number and title if readable, else its byte offset."""
     head = content[:HEAD_BYTES].partition(b"<revision>")[0]
     title, number = _TITLE.search(head), _ID.search(head)
     if not title or not number:
@@ -206,7 +206,7 @@ def place_of(content: bytes, offset: int) -> str:
 
 
 def site_info_of(chunks: Iterable[bytes]) -> SiteInfo:
-    """Returns the site information in the head of a dump, given the dump's bytes."""
+    """Returns the site information in the head of a dump; `chunks` are the dump's bytes."""
     head = b""
     for chunk in chunks:
         head += chunk
@@ -219,11 +219,17 @@ def site_info_of(chunks: Iterable[bytes]) -> SiteInfo:
 
 
 def parsed_page(content: bytes) -> Page:
-    """Parses the XML of one page; of several revisions the last one is taken.
+    """Parses the XML of one page; of several revisions the last one is used.
+
+    Args:
+        content: XML of the page.
+
+    Returns:
+        The page.
 
     Raises:
-        UnicodeDecodeError: where it is not UTF-8.
-        MalformedPageError: where it is no XML, or lacks title or text.
+        UnicodeDecodeError: if the page is not UTF-8.
+        MalformedPageError: if the page is not XML, or lacks title or text.
     """
     content.decode()
     try:

@@ -1,8 +1,9 @@
-"""What wikis of many languages call files, categories, redirects and disambiguation pages.
+"""Names of files, categories, redirects and disambiguation pages in wikis of many languages.
 
-A dump's own names stand in its head (`<siteinfo>`); these are the built-in ones that every wiki understands (English)
-and those of the larger Wikipedias, for dumps whose head is missing or belongs to another wiki. Sources: the namespace
-names of MediaWiki, the pages `MediaWiki:Disambiguationspage` and the list of Wikipedias of the Wikimedia Foundation.
+A dump lists its local names in its head (`<siteinfo>`). The names here are the built-in names of every wiki (English)
+and the names of the larger Wikipedias, for dumps whose head is missing or belongs to another wiki. Sources: the
+namespace names of MediaWiki, the pages `MediaWiki:Disambiguationspage` and the list of Wikipedias of the Wikimedia
+Foundation.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ kateqoriya; kategoriya; turkum; kategorio; rummad; categori; catagóir; kaaranga
 კატეგორია; կատեգորիա; קטגוריה; تصنيف; رده; زمرہ; श्रेणी; वर्ग; বিষয়শ্রেণী; பகுப்பு; వర్గం; ವರ್ಗ; വർഗ്ഗം;
 หมวดหมู่; カテゴリ; 分类; 分類; 분류
 """
-# Wikipedias (and the codes that became others), which interlanguage links begin with.
+# Codes of Wikipedias, including replaced codes, as prefixes of interlanguage links.
 _LANGUAGES = """
 aa ab ace ady af ak als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban bar
 bat-smg bbc bcl bdr be be-tarask be-x-old bew bg bh bi bjn blk bm bn bo bpy br bs btm bug bxr ca cbk-zam cdo ce
@@ -46,7 +47,7 @@ sr srn ss st stq su sv sw syl szl szy ta tay tcy tdd te tet tg th ti tig tk tl t
 ty tyv udm ug uk ur uz ve vec vep vi vls vo vro wa war wo wuu xal xh xmf yi yo yue za zea zgh zh zh-classical
 zh-min-nan zh-yue zu
 """
-# Pages that only list the meanings of their title: names of templates, which stand in brackets in titles as well.
+# Disambiguation pages: names of templates, which also occur in brackets in titles.
 _DISAMBIGUATIONS = """
 disambiguation; disambig; disamb; disambiguation page; dab; aimai; hndis; hndab; geodis; geodab; numberdis;
 mathdab; roaddis; schooldis; callsigndis; letter-numbercombdisambig; begriffsklärung; homonymie; desambiguación;
@@ -65,7 +66,7 @@ gwahaniaethu; kthjellim; kthjellime; dixebra; omonimeye; mehrdüdig begreep; α�
 բազմիմաստություն; 曖昧さ回避; 人名の曖昧さ回避; 地名の曖昧さ回避; 消歧义; 消歧義; 消歧义页; 消歧義頁;
 地名消歧义; 地名消歧義; 人名消歧义; 人名消歧義; 搞清楚; 동음이의; 동명이인; 동음이의어 문서; 동음이의어
 """
-# In brackets only: the templates of these names stand in articles and point to such a page.
+# Only in brackets of titles: templates with these names occur in articles and link to disambiguation pages.
 _TITLE_WORDS = "значения; значення; пояснение; reikšmės"
 _REDIRECTS = """
 redirect; weiterleitung; redirection; redirección; redirecionamento; rinvia; doorverwijzing; omdirigering;
@@ -98,13 +99,13 @@ _REDIRECT = re.compile(
 
 @dataclass(frozen=True)
 class WikiNames:
-    """The names of one wiki, lower-case, words separated by one space.
+    """The names of one wiki in lower case, with words separated by one space.
 
     Args:
         files: namespaces of images and sounds.
         categories: namespaces of categories.
-        namespaces: numbers of the other namespaces by name, for dumps whose pages do not say theirs.
-        language: code of the language of its content, which selects the template tables; empty if unknown.
+        namespaces: names and numbers of namespaces, for dumps whose pages have no namespace.
+        language: language code of the content, which selects the template tables; empty if unknown.
     """
 
     files: frozenset[str] = _keys(_FILES)
@@ -113,7 +114,15 @@ class WikiNames:
     language: str = ""
 
     def with_local(self, local: Iterable[tuple[int, str]], language: str = "") -> WikiNames:
-        """Returns these names, those of a dump's head, given as (number, name), and its language."""
+        """Adds the local names in the head of a dump.
+
+        Args:
+            local: (number, name) of each namespace.
+            language: language code of the dump; empty keeps the current one.
+
+        Returns:
+            The combined names.
+        """
         pairs = [(number, _key(name)) for number, name in local if name.strip()]
         return WikiNames(
             self.files.union(name for number, name in pairs if number == FILE_NAMESPACE),
@@ -123,23 +132,23 @@ class WikiNames:
         )
 
     def namespace_of(self, title: str) -> int:
-        """Returns the number of the namespace that `title` is in, 0 for that of the articles."""
+        """Returns the namespace number of `title`, 0 for articles."""
         prefix, colon, _ = title.partition(":")
         return dict(self.namespaces).get(_key(prefix), 0) if colon else 0
 
     def is_left_out(self, prefix: str) -> bool:
-        """Tells whether a link that begins with `prefix` and a colon shows no text: a file, category or language."""
+        """Returns True if a link with `prefix` before a colon shows no text: a file, category or language."""
         name = _key(prefix)
         return name in self.files or name in self.categories or name in LANGUAGES
 
 
 def is_redirect(wikitext: str) -> bool:
-    """Tells whether a page sends its readers to another one (for dumps that do not mark it)."""
+    """Returns True if a page is a redirect, for dumps that do not mark redirects."""
     return wikitext.lstrip()[:1] == "#" and _REDIRECT.match(wikitext) is not None
 
 
 def is_disambiguation(title: str, wikitext: str) -> bool:
-    """Tells whether a page lists the meanings of its title, by title, templates or magic word."""
+    """Returns True if a page is a disambiguation page, by title, templates or magic word."""
     suffix = _TITLE_SUFFIX.search(title)
     if (suffix and _key(suffix[1]) in _DISAMBIGUATION_TITLES) or "__DISAMBIG__" in wikitext:
         return True

@@ -1,4 +1,4 @@
-"""Wikipedia and other wikis: the passages of the articles of MediaWiki XML dumps, plain, gzip or (multistream) bz2."""
+"""Wikipedia and other wikis: article passages of MediaWiki XML dumps, plain, gzip or (multistream) bz2."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ from beam_pipelines.sources.wikipedia.wikitext import passages
 
 NAMESPACE, REDIRECT, DISAMBIGUATION = "namespace", "redirect", "disambiguation"
 NO_PASSAGES, NOT_WIKITEXT = "no_passages", "not_wikitext"
-# MediaWiki's own limit for a page is 2 MiB of wikitext, which grows when it is escaped.
+# MediaWiki's limit for a page is 2 MiB of wikitext, which grows when it is escaped.
 _WIKITEXT_BYTES = 4 << 20
 
 
 class Wikipedia(Format):
-    """One document for each article: pages of other namespaces, redirects, disambiguations and empty ones are left out.
+    """One document per article; other namespaces, redirects, disambiguations and empty pages are left out.
 
-    Templates are read as those of the language of the wiki, which the head of a dump names.
+    Templates are rendered by the tables of the wiki's language, which is stated in the head of the dump.
 
     Args:
-        settings: pages whose passages are longer than `max_document_bytes`, or whose XML is more than twice as long,
-            are left out with the reason `over_long`.
-        language: that of dumps whose head names none.
+        settings: settings of the formats. Pages with passages longer than `max_document_bytes`, or with XML more than
+            about twice as long, are left out with the reason `over_long`.
+        language: default language of dumps whose head has none.
     """
 
     # Measured on a part of the English dump without talk pages, rounded up.
     text_per_byte: ClassVar[dict[str, float]] = {"": 0.5, ".bz2": 1.5, ".gz": 1.5}
 
     def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields ranges of bytes, or of streams where a multistream dump has its index beside it."""
+        """Yields byte ranges, or stream ranges if a multistream dump has an index file."""
         if is_index(file.path):
             yield Part(file.path, size=file.size)
         else:
             yield from parts_of(file)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the pages of `part`; an index among the files has none."""
+        """Yields the pages of `part`; an index file has none."""
         if is_index(part.path):
             return
         site = site_info_of(chunks_of(Part(part.path)))
@@ -66,24 +66,24 @@ class Wikipedia(Format):
         for page in pages_of(part.path, chunks_of(part), _extent(part), longest):
             yield self._document(part, page, names)
 
-    def _document(self, part: Part, found: PageBytes, names: WikiNames) -> RawDocument:
-        place = place_of(found.content, found.offset)
+    def _document(self, part: Part, page_bytes: PageBytes, names: WikiNames) -> RawDocument:
+        place = place_of(page_bytes.content, page_bytes.offset)
         if is_multistream(part) and place.startswith("byte "):
             place += f" of the text from byte {part.begin}"
-        if found.fault:
-            return RawDocument(part.path, place, _beginning(found.content), found.fault)
+        if page_bytes.fault:
+            return RawDocument(part.path, place, _beginning(page_bytes.content), page_bytes.fault)
         try:
-            page = parsed_page(found.content)
+            page = parsed_page(page_bytes.content)
         except UnicodeDecodeError:
-            return RawDocument(part.path, place, _beginning(found.content), UNDECODABLE)
+            return RawDocument(part.path, place, _beginning(page_bytes.content), UNDECODABLE)
         except MalformedPageError:
-            return RawDocument(part.path, place, _beginning(found.content), MALFORMED)
+            return RawDocument(part.path, place, _beginning(page_bytes.content), MALFORMED)
         if reason := _reason(page, names):
             return RawDocument(part.path, place, excerpt([page.text]), reason)
-        found_passages = passages(page.text, names)
-        if not found_passages:
+        paragraphs = passages(page.text, names)
+        if not paragraphs:
             return RawDocument(part.path, place, excerpt([page.text]), NO_PASSAGES)
-        return raw_document(part.path, place, found_passages, self.settings.max_document_bytes)
+        return raw_document(part.path, place, paragraphs, self.settings.max_document_bytes)
 
 
 def _extent(part: Part) -> Extent:
@@ -93,7 +93,7 @@ def _extent(part: Part) -> Extent:
 
 
 def _reason(page: Page, names: WikiNames) -> str:
-    """Returns why a page is left out, empty for an article."""
+    """Returns the reason for leaving out a page, empty for an article."""
     if names.namespace_of(page.title) if page.namespace is None else page.namespace:
         return NAMESPACE
     if page.redirect or is_redirect(page.text):

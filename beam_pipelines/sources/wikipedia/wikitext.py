@@ -1,11 +1,11 @@
-"""The prose of a page of wikitext: its passages, without lists, tables, headings, references, boxes and pictures.
+"""Extracts the prose of a wikitext page: passages without lists, tables, headings, references, boxes and pictures.
 
-What surrounds passages is taken away first, by expressions that match in linear time, innermost first, each over the
-whole page; the parser is slower by two orders of magnitude, and its time is not bounded on hostile pages.
-`wikitext_inline` then makes plain text of each paragraph that is left. A construct that is never closed, or not before
-the next heading, takes no more with it than the rest of its line; a table takes its rows.
+Markup around passages is removed first by linear-time regular expressions, innermost first, each over the whole page.
+A parser is slower by two orders of magnitude, and its time is unbounded on hostile pages. `wikitext_inline` then
+converts each remaining paragraph to plain text. An unclosed construct, or one not closed before the next heading,
+removes only the rest of its line; an unclosed table removes its rows.
 
-Constructs: https://www.mediawiki.org/wiki/Help:Formatting and the pages it leads to.
+Constructs: https://www.mediawiki.org/wiki/Help:Formatting and the pages linked there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from beam_pipelines.sources.wikipedia.templates import TemplateTables, tables_of
 from beam_pipelines.sources.wikipedia.wikitext_inline import plain_text, without_links
 from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE, replace_templates
 
-# Levels of nesting of tables that are looked into.
+# Maximum nesting depth of tables.
 _MAX_DEPTH = 40
 
-# Elements whose content is no wikitext, or never a passage.
+# Elements whose content is not wikitext, or never a passage.
 _VERBATIM_NAMES = (
     "ref|references|nowiki|math|chem|ce|pre|source|syntaxhighlight|gallery|timeline|score|hiero|imagemap|graph|mapframe|"
     "maplink|templatedata|templatestyles|inputbox|categorytree|dynamicpagelist|includeonly|section"
@@ -29,12 +29,12 @@ _VERBATIM_NAMES = (
 _VERBATIM = re.compile(rf"<!--|<({_VERBATIM_NAMES})(?![\w-])([^<>]*)>", re.I)
 _CLOSING = {name: re.compile(rf"</{name}\s*>", re.I) for name in _VERBATIM_NAMES.split("|")}
 _REFERENCE = re.compile(r"<(?:(/)ref\s*|ref(?![\w-])([^<>]*))>", re.I)
-# A formula that reads the same as text: no commands, indices or quotes.
+# A formula that is also plain text: no commands, indices or quotes.
 _PLAIN_FORMULA = re.compile(r"(?:[^\W_]|[ +=.,()/±×·−-]){1,40}")
 
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")
 _UNCLOSED_TEMPLATE = re.compile(r"\{\{[^\n]*|\}\}+")
-# Chinese: -{zh-hans:计算机;zh-hant:電腦}- shows one of them; flags (-{T|...}-) and definitions show none.
+# Chinese: -{zh-hans:计算机;zh-hant:電腦}- shows one of the variants; flags (-{T|...}-) and definitions show nothing.
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 
 _TABLE_MARK = re.compile(r"^[ \t:*#\x01]*+(?:(\{\|)|(\|\}(?!\}))|==.*==[ \t]*$)", re.M)
@@ -42,7 +42,7 @@ _TABLE_ROW = re.compile(r"^[ \t:*#\x01]*+[|!].*$", re.M)
 _LINE_END = re.compile(r"\n")
 _PARAGRAPH_END = re.compile(r"\n[ \t\x01]*+(?=\n)")
 _HTML_TABLE = re.compile(r"<table(?![\w-])(?:[^<]++|<(?!/?table(?![\w-])))*+</table\s*>", re.I)
-# Cells of a table that is not closed; one that is not closed itself ends with its paragraph.
+# Cells of an unclosed table; an unclosed cell ends with its paragraph.
 _CELL = re.compile(r"<t[dh](?![\w-])(?:[^<]++|<(?!/?t[dhr](?![\w-])))*+</t[dh]\s*>", re.I)
 _UNCLOSED_CELL = re.compile(
     r"<t[dh](?![\w-])(?:[^<\n]++|<(?!/?t[dhr](?![\w-])|/?table(?![\w-]))|\n(?![ \t\x01]*\n|==))*+", re.I
@@ -55,30 +55,33 @@ _BLOCK_TAG = re.compile(
 _LINE_BREAK = re.compile(r"<br(?![\w-])[^<>]*>|</br\s*>", re.I)
 _MAGIC_WORD = re.compile(r"__[^\Wa-z\d_]{3,30}__")
 
-# Lines of lists, tables and headings, and whole lines in bold, which stand for headings. A line that begins with a
-# space is preformatted; code and verse have short lines, long ones are paragraphs begun with a space by mistake.
+# Lines of lists, tables and headings, and whole lines in bold, which serve as headings. A line that begins with a space
+# is preformatted: code and verse have short lines, and long ones are paragraphs with a space by mistake.
 _LINE_MARKUP = re.compile(
     r"^(?:[ \t\x01]*+(?:[*#:;|]|\{\||!.*!!).*|[ \t](?!.{60}).*|[ \t]*+=.*=[ \t\x01]*|'''[^'\n]++'''[ \t:.\x01]*)$", re.M
 )
 _RULE = re.compile(r"^-{4,}[ \t]*", re.M)
 _BREAK = re.compile(r"\n[ \t\x01]*(?:\n[ \t\x01]*)+")
 _LETTER = re.compile(r"[^\W\d_]")
-# Tables in the middle of a line are none; a paragraph that holds their marks is no passage either.
+# Table marks in the middle of a line do not form a table; a paragraph with such marks is not a passage either.
 _TABLE_RESIDUE = re.compile(r"\{\||\|\}")
 
 
 def passages(wikitext: str, names: WikiNames) -> list[str]:
-    """Returns the passages of a page, one paragraph a string, without markup.
+    """Returns the passages of a page without markup.
 
     Args:
-        wikitext: the source of the page.
-        names: the language of its wiki, and its names of files and categories.
+        wikitext: source of the page.
+        names: language of the wiki, and its names of files and categories.
+
+    Returns:
+        One string per paragraph.
     """
     text = _without_verbatim(wikitext.replace(HOLE, "").replace("\r\n", "\n"))
     text = _without_templates(text, tables_of(names.language))
     if "{|" in text:
         text = _without_wiki_tables(text)
-    # Links come before lines: the captions of pictures may hold lists and centred lines.
+    # Links are replaced before lines, because captions of pictures may contain lists and centred lines.
     text = without_links(text, names)
     if "<" in text:
         text = _without_html_blocks(text)
@@ -95,7 +98,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _without_verbatim(text: str) -> str:
-    """Takes away comments, references and the other elements that are no wikitext, from left to right."""
+    """Removes comments, references and other elements that are not wikitext, from left to right."""
     pieces = []
     position = 0
     unclosed: set[str] = set()
@@ -121,7 +124,7 @@ def _end_of_comment(text: str, opening: re.Match[str], unclosed: set[str]) -> in
 
 
 def _element(text: str, opening: re.Match[str], unclosed: set[str]) -> tuple[str, int]:
-    """Returns what an element shows, and where the text goes on."""
+    """Returns the text shown by an element, and the position after it."""
     name = opening[1].lower()
     begin = opening.end()
     if opening[2].endswith("/"):
@@ -141,7 +144,7 @@ def _element(text: str, opening: re.Match[str], unclosed: set[str]) -> tuple[str
 
 
 def _end_of_reference(text: str, begin: int, unclosed: set[str]) -> int:
-    """References do not nest: one that begins inside another means that the first was never closed."""
+    """Returns the end of a reference. References do not nest, so one that begins inside another leaves it unclosed."""
     position = begin
     while "ref" not in unclosed:
         tag = _REFERENCE.search(text, position)
@@ -158,14 +161,14 @@ def _end_of_reference(text: str, begin: int, unclosed: set[str]) -> int:
 
 
 def _literal(content: str) -> str:
-    """Shields text from being read as markup; text about markup (`[[`, `{|`) is dropped."""
+    """Escapes text so that it is not read as markup; text about markup (`[[`, `{|`) is dropped."""
     if any(character in "[]{}|<>\n" for character in content):
         return HOLE
     return "".join(c if c.isalnum() or c in " &#;" else f"&#{ord(c)};" for c in content)
 
 
 def _without_templates(text: str, tables: TemplateTables) -> str:
-    """Replaces templates by the words they show, innermost first."""
+    """Replaces templates by their text, innermost first."""
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
     if "{{" not in text:
@@ -185,7 +188,7 @@ def _variant(match: re.Match[str]) -> str:
 
 
 def _without_wiki_tables(text: str) -> str:
-    """Cuts out tables with all they hold; of one that is not closed before the next heading, its rows."""
+    """Removes tables with their content; of a table not closed before the next heading only the rows."""
     begins: list[int] = []
     cuts: list[tuple[int, int]] = []
     for mark in _TABLE_MARK.finditer(text):
@@ -209,13 +212,13 @@ def _without_wiki_tables(text: str) -> str:
 
 
 def _cut_rows(text: str, begins: list[int], limit: int, cuts: list[tuple[int, int]]) -> None:
-    """Adds a cut for tables that are not closed, up to the end of the paragraph that holds their last row.
+    """Adds a cut for unclosed tables, up to the end of the paragraph with their last row.
 
     Args:
-        text: of the page.
-        begins: where the tables begin, none or more.
-        limit: where the next heading begins, or the text ends.
-        cuts: those of closed tables, in order. Their rows are none of the others.
+        text: text of the page.
+        begins: positions of the unclosed tables; may be empty.
+        limit: position of the next heading, or the end of the text.
+        cuts: cuts of closed tables in order, whose rows are excluded; updated.
     """
     if not begins:
         return
@@ -232,7 +235,7 @@ def _cut_rows(text: str, begins: list[int], limit: int, cuts: list[tuple[int, in
 
 
 def _pop_from(cuts: list[tuple[int, int]], begin: int) -> list[tuple[int, int]]:
-    """Removes the cuts that begin at `begin` or later, and returns them in order."""
+    """Removes the cuts that begin at or after `begin`, and returns them in order."""
     popped = []
     while cuts and cuts[-1][0] >= begin:
         popped.append(cuts.pop())
@@ -240,7 +243,7 @@ def _pop_from(cuts: list[tuple[int, int]], begin: int) -> list[tuple[int, int]]:
 
 
 def _without_html_blocks(text: str) -> str:
-    """Drops HTML tables, makes list items lines of lists, and breaks lines where other blocks begin and end."""
+    """Removes HTML tables, converts list items to list lines, and breaks lines at the edges of other blocks."""
     for _ in range(_MAX_DEPTH):
         text, count = _HTML_TABLE.subn(HOLE, text)
         if not count:

@@ -1,7 +1,7 @@
-"""Plain text of a paragraph of wikitext: links, emphasis, HTML and entities.
+"""Converts a wikitext paragraph to plain text: links, emphasis, HTML and entities.
 
-Links, emphasis and entities are matched by expressions. HTML inside a paragraph is a tree (hidden and struck-out text
-is dropped, the rest kept) and goes through `mwparserfromhell`, for the few paragraphs that have any.
+Links, emphasis and entities are matched by regular expressions. The few paragraphs with HTML are parsed to a tree by
+`mwparserfromhell`; hidden and struck-out text is dropped, the rest is kept.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from beam_pipelines.sources.wikipedia.wikitext_templates import HOLE
 
 _MAX_DEPTH = 40
 
-# Links to other pages, the two common forms: no colon, which would be a namespace or a language.
+# The two common forms of links to other pages, without a colon, which would mark a namespace or a language.
 _LABELLED_LINK = re.compile(r"\[\[[^\[\]|:\n]++\|([^\[\]|\n]++)\]\]")
 _BARE_LINK = re.compile(r"\[\[([^\[\]|:#\n]++)\]\]")
-# Every innermost link; it does not reach over the end of a paragraph.
+# Every innermost link; a link does not span paragraphs.
 _LINK = re.compile(r"\[\[((?:[^\[\]\n]++|\n(?![\n=])|\[(?!\[)|\](?!\]))*+)\]\]")
 _UNCLOSED_LINK = re.compile(r"\[\[([^\n]*)")
 _FILE_NAME = re.compile(
@@ -33,7 +33,7 @@ _EXTERNAL_LINK = re.compile(
     re.I,
 )
 
-# Marks that belong to none, or whose halves came together when what stood between them was taken away.
+# Stray marks, or marks joined from halves after the text between them was removed.
 _LOST_MARKS = ("{{", "}}", "[[", "]]", "'''")
 _QUOTES = re.compile(r"('{2,})")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
@@ -48,14 +48,14 @@ _INLINE_TAG = re.compile(rf"</?(?:{_INLINE_NAMES})(?![\w-])[^<>]*>", re.I)
 _KNOWN_TAGS = frozenset(_INLINE_NAMES.split("|"))
 _DROPPED_TAGS = frozenset(("del", "s", "strike", "style", "rp", "rt", "rtc"))
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
-# Paragraphs with more are not given to the parser: its time grows with the square of the tags that are left open.
+# Limits of paragraphs for the parser, whose time grows quadratically with the number of unclosed tags.
 _MAX_PARSED_TAGS, _MAX_PARSED_CHARACTERS = 200, 20_000
 
-# About what was dropped: spaces and separators that may go with it, brackets and quotes that it may leave empty.
+# Around dropped text: spaces and separators that may be removed with it, and brackets and quotes that may become empty.
 _SPACES = " \t\n\xa0\u2002\u2003\u2009\u200a\u202f\u3000"
 _SEPARATORS = _SPACES + ",;:،؛、，；：–—-"
 _NO_SPACES = str.maketrans("", "", _SPACES)
-_STRAY_SEPARATORS = " ,;،؛、，；"  # at the beginning of a paragraph, where a formula or list stood before it
+_STRAY_SEPARATORS = " ,;،؛、，；"  # at the beginning of a paragraph, after a dropped formula or list
 _WIDE_SEPARATORS = "、，；："
 _OPENING, _CLOSING = "([（“„«‘‹「『", ")]）”“»’›」』"
 _ENDS = ".!?…。！？؟।"
@@ -69,11 +69,14 @@ _DOUBLE_PERIOD = re.compile(r"(?<!\.)\. ?\.(?!\.)")
 
 
 def without_links(text: str, names: WikiNames) -> str:
-    """Replaces links by what they show; files, categories and links to other languages show nothing.
+    """Replaces links by their text; files, categories and links to other languages have none.
 
     Args:
-        text: wikitext of a page, free of templates.
-        names: what its wiki calls files and categories.
+        text: wikitext of a page without templates.
+        names: names of files and categories in the wiki.
+
+    Returns:
+        The text without links.
     """
     if "[" not in text:
         return text.replace("]]", "")
@@ -83,7 +86,7 @@ def without_links(text: str, names: WikiNames) -> str:
 
     text = _EXTERNAL_LINK.sub(_external_text, text)
     for _ in range(_MAX_DEPTH):
-        # Splitting at an expression with one group and joining again puts the group in its place, without a call each.
+        # Splitting at a pattern with one group and joining replaces matches by the group without a call per match.
         text = "".join(_LABELLED_LINK.split(text))
         text = "".join(_BARE_LINK.split(text))
         text, count = _LINK.subn(link, text)
@@ -118,7 +121,7 @@ def _unclosed_text(line: str, names: WikiNames) -> str:
 
 
 def plain_text(block: str) -> str:
-    """Returns a paragraph, given as its lines of wikitext without links, as one line of text."""
+    """Converts a paragraph of wikitext without links to one line of plain text."""
     if "''" in block:
         block = "\n".join(_without_quotes(line) for line in block.split("\n"))
     if "<" in block and _INLINE_TAG.search(block):
@@ -137,7 +140,7 @@ def plain_text(block: str) -> str:
 
 
 def _without_quotes(line: str) -> str:
-    """Removes the marks of italics and bold, by MediaWiki's rules: `L'''île''` is an apostrophe and italics."""
+    """Removes italic and bold marks by MediaWiki's rules: `L'''île''` is an apostrophe and italics."""
     if "'''" not in line:
         return line.replace("''", "")
     pieces = _QUOTES.split(line)
@@ -154,7 +157,7 @@ def _without_quotes(line: str) -> str:
 
 
 def _apostrophe_rank(before: str) -> int:
-    """An apostrophe rather stands after a word of one letter than after a longer one, and least after a space."""
+    """Ranks the text before an apostrophe: best a one-letter word, then a longer word, last a space."""
     if before[-1:] in ("", " "):
         return 2
     return 0 if before[-2:-1] in ("", " ") else 1
@@ -185,41 +188,41 @@ def _append_text(code: Wikicode, pieces: list[str]) -> None:
 
 
 def _without_holes(block: str) -> str:
-    """Closes what was left open where something was dropped: brackets, quotes, doubled spaces and commas."""
-    block = _closed_holes(block)
+    """Cleans up around dropped text: empty brackets and quotes, doubled spaces and commas."""
+    block = _close_holes(block)
     for _ in range(2):  # brackets within brackets
         block = _EMPTY_PAIR.sub(HOLE, block)
     if HOLE in block:
-        block = _closed_holes(block).replace(HOLE, "")
+        block = _close_holes(block).replace(HOLE, "")
     return _DOUBLE_PERIOD.sub(".", block) if ".." in block else block
 
 
-def _closed_holes(block: str) -> str:
+def _close_holes(block: str) -> str:
     first, *rest = block.split(HOLE)
     pieces = [first.rstrip(_SEPARATORS)]
     gap = first[len(pieces[0]) :]
     for part in rest:
         text = part.lstrip(_SEPARATORS)
         gap += part[: len(part) - len(text)]
-        if text:  # else one more hole
+        if text:  # otherwise another hole follows
             kept = text.rstrip(_SEPARATORS)
             pieces += [_between(pieces[-1][-1:], gap, text[:1]), kept]
             gap = text[len(kept) :]
-    # Separators at the end are text, unless a hole is among them.
+    # Separators at the end are text unless there is a hole among them.
     return "".join(pieces) + (gap if rest and rest[-1].strip(_SEPARATORS) else "")
 
 
 def _between(before: str, gap: str, after: str) -> str:
-    """Returns what stays where something was dropped.
+    """Returns the replacement for dropped text and the separators around it.
 
     Args:
-        before: the character before it, empty at the beginning of a paragraph.
-        gap: spaces and separators on both sides of it.
-        after: the character after it.
+        before: character before the dropped text, empty at the beginning of a paragraph.
+        gap: spaces and separators on both sides of the dropped text.
+        after: character after the dropped text.
     """
     opened, closed = before in _OPENING, after in _CLOSING
     if (before and opened and closed) or (before == after == '"' and not gap):
-        return HOLE  # nothing else is between the two
+        return HOLE  # nothing is left between the pair
     if opened or closed or after in _ENDS:
         return ""
     separators = gap.translate(_NO_SPACES)

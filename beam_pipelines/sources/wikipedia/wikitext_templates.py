@@ -1,9 +1,9 @@
-"""The words of templates that stand in running text; all other templates are dropped.
+"""Replaces templates in running text by their words; all other templates are dropped.
 
-What a template shows is a program on its wiki, which a dump of articles does not hold. `wiki_templates` has the
-simplest form of those that are known, by language. Of a template that it does not know, the first unnamed argument is
-kept where it reads like a part of the sentence around it: a word or phrase that editors marked up. Infoboxes,
-navigation, stubs and other templates that stand alone on their lines leave a hole, and so do references and notes.
+A template is a program on its wiki, which is not part of a dump of articles. The package `templates` has simplified
+forms of known templates by language. For an unknown template the first unnamed argument is kept if it reads like a part
+of the surrounding sentence: a word or phrase marked up by editors. Infoboxes, navigation, stubs and other templates on
+separate lines leave a hole, as do references and notes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import re
 from beam_pipelines.sources.wikipedia.templates import TemplateTables
 from beam_pipelines.sources.wikipedia.templates.renderers import parse_arguments, show_nothing
 
-# Marks where something was dropped, so that brackets and spaces around it can be tidied up. It is no character of XML;
-# neither is NUL, but that ends the text for mwparserfromhell.
+# Marks dropped text, so that brackets and spaces around it can be cleaned up. It is not an XML character; neither is
+# NUL, but NUL ends the text for mwparserfromhell.
 HOLE = "\x01"
-# Levels of nesting that are looked into; MediaWiki itself stops at 40 levels of templates.
+# Maximum nesting depth; MediaWiki also stops at 40 levels of templates.
 _MAX_DEPTH = 40
 
 _TEMPLATE = re.compile(r"\{\{((?:[^{}\n]++|\n(?!==)|\{(?!\{)|\}(?!\}))*+)\}\}")
-# Longer templates are not read for their words: none of a sentence's is, and quotations are shorter.
+# Longer templates are dropped; templates in sentences and quotations are shorter.
 _MAX_CHARACTERS = 20_000
-# Characters on both sides of an unknown template that are looked at, on its own line.
+# Characters of context on both sides of an unknown template, within its line.
 _CONTEXT = 80
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -30,25 +30,28 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _CHINESE_OR_JAPANESE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 # Links with a prefix: categories, pictures and other languages, which often share a line with templates.
 _PREFIXED_LINK = re.compile(r"\[\[[^\[\]|]*:[^\[\]]*\]*")
-# Other templates, also those that begin or end outside of the characters that are looked at.
+# Other templates, including those that begin or end outside of the context.
 _TEMPLATES_BEFORE = re.compile(r"^[^{}]*\}\}|\{\{[^{}]*\}\}")
 _TEMPLATES_AFTER = re.compile(r"\{\{[^{}]*(?:\}\}|$)")
-# What stands directly before words of a sentence: blanks, opening brackets and quotes, apostrophes, dashes, and the
-# marks of HTML and arguments. Notes and references follow their word or punctuation without a space.
+# Characters directly before words of a sentence: blanks, opening brackets and quotes, apostrophes, dashes, and marks of
+# HTML and arguments. Notes and references follow their word or punctuation without a space.
 _BEFORE_WORDS = frozenset(" \t\xa0\u3000([（«„“‘’\"'「『|=>/-–—")
-# Arguments that are no words: names of files, addresses, colours, transcriptions of sounds, short codes (ITA, DE-BE),
-# and keys with a value (type:city).
+# Arguments that are not words: file names, addresses, colours, phonetic transcriptions, short codes (ITA, DE-BE), and
+# keys with a value (type:city).
 _NO_PROSE = re.compile(
     r"\.[A-Za-z]\w{2,3}$|://|^#|[ˈˌː]|^[/\[](?!\[)|^[A-Z]{1,3}\d*$|^[A-Z]{2,3}-[A-Z]{2,3}$|^\w{1,20}:\S"
 )
 
 
 def replace_templates(text: str, tables: TemplateTables) -> str:
-    """Replaces templates by the words they show, innermost first.
+    """Replaces templates by their words, innermost first.
 
     Args:
         text: wikitext of a page.
-        tables: of its wiki.
+        tables: template tables of the wiki.
+
+    Returns:
+        The text without templates.
     """
 
     def replacement(match: re.Match[str]) -> str:
@@ -62,16 +65,16 @@ def replace_templates(text: str, tables: TemplateTables) -> str:
 
 
 def template_text(content: str, tables: TemplateTables, page: str = "", span: tuple[int, int] = (0, 0)) -> str:
-    """Returns the words a template shows.
+    """Returns the words of a template.
 
     Args:
-        content: the text between `{{` and `}}`, free of other templates.
-        tables: of its wiki.
-        page: the text that holds the template.
-        span: where the template begins and ends there.
+        content: text between `{{` and `}}`, without other templates.
+        tables: template tables of the wiki.
+        page: text around the template.
+        span: begin and end of the template in `page`.
 
     Returns:
-        Wikitext (links are as they were), or `HOLE` for a template that is dropped.
+        Wikitext with unchanged links, or `HOLE` if the template is dropped.
     """
     title, bar, rest = content.partition("|")
     title = " ".join(title.replace("_", " ").split())
@@ -82,7 +85,7 @@ def template_text(content: str, tables: TemplateTables, page: str = "", span: tu
         return HOLE
     if render:
         return render(title, parse_arguments(rest)) or HOLE
-    # Of templates with several lines none stands in a sentence.
+    # Templates with several lines are never part of a sentence.
     if not bar or "\n" in content or not _is_in_sentence(page, span, content):
         return HOLE
     text = parse_arguments(rest).get("1", "")
@@ -90,7 +93,7 @@ def template_text(content: str, tables: TemplateTables, page: str = "", span: tu
 
 
 def _is_in_sentence(page: str, span: tuple[int, int], content: str) -> bool:
-    """Returns True for a template among words that stands where a word can stand."""
+    """Returns True if a template is among words, at a position where a word is possible."""
     begin, end = span
     before = page[max(0, begin - _CONTEXT) : begin].rpartition("\n")[2]
     after = page[end : end + _CONTEXT].partition("\n")[0]
@@ -98,15 +101,15 @@ def _is_in_sentence(page: str, span: tuple[int, int], content: str) -> bool:
         return False
     if _LETTER.search(_PREFIXED_LINK.sub("", _TEMPLATES_BEFORE.sub("", before))):
         return True
-    # At the beginning of a line most templates are notices; those that the sentence goes on after are words.
+    # At the beginning of a line most templates are notices, except those followed by the rest of a sentence.
     after = _PREFIXED_LINK.sub("", _TEMPLATES_AFTER.sub("", after)).lstrip()
     return (after[:1].islower() or after.startswith(tuple(",;:.)"))) and _LETTER.search(after) is not None
 
 
 def _is_attached(before: str, content: str) -> bool:
-    """Returns True for a template that follows a word or punctuation without a space, as notes do."""
+    """Returns True if a template follows a word or punctuation without a space, as notes do."""
     word = before.rstrip("'") if before.endswith("''") else before
     if not word or word[-1] in _BEFORE_WORDS:
         return False
-    # These are written without spaces. Notes in them have names in Latin letters.
+    # Chinese and Japanese have no spaces; their notes have names in Latin letters.
     return not (_CHINESE_OR_JAPANESE.search(content.partition("|")[2]) and _CHINESE_OR_JAPANESE.match(word[-1]))

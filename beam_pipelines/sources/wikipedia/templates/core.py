@@ -1,8 +1,8 @@
-"""Templates that mean the same on every wiki that has them.
+"""Templates with the same meaning on all wikis.
 
-Most came with the articles and modules that wikis take over from each other. A name that means something else on one
-of the larger Wikipedias does not belong here but in the tables of the languages (`{{s|..}}` is a century in French, a
-stub in Italian and unbreakable text in Russian).
+Most of them spread with articles and modules that wikis copy from each other. A name with another meaning on one of the
+larger Wikipedias belongs in the tables of the languages (`{{s|..}}` is a century in French, a stub in Italian and
+unbreakable text in Russian).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TEMPLATES = merged(
     join("", "chem"),
     join("/", "sfrac"),
     surround("US$", "", "us$"),
-    # As entities where the characters would be read as markup.
+    # Entities for characters that would be read as markup.
     fixed("&#39;", "'"),
     fixed("&#124;", "!"),
     fixed("&#61;", "="),
@@ -76,7 +76,7 @@ TEMPLATES = merged(
         )
     ),
     {"convert": convert, "cvt": convert, "val": value, "frac": fraction, "fraction": fraction},
-    # References, notes and marks of pronunciation that come with arguments which could be taken for text.
+    # References, notes and pronunciation marks with arguments that look like text.
     drop(
         """
         r; rp; ref; refn; refs; refsup; efn; efn-ua; efn-la; sfn; sfnp; sfnm; sfnref; note; notetag; note label;
@@ -88,7 +88,7 @@ TEMPLATES = merged(
     ),
 )
 
-# Of names in lower case, tried in order where the tables have no entry.
+# Patterns of lower-case names, tried in order if the tables have no entry.
 PATTERNS = (
     (re.compile(r"(?:lang|link|internal link helper)[-/][a-z-]+"), show_first),
     drop_matching(r"(?:ipac?|lang-ipa|api)-[a-z-]+|ipa .*"),

@@ -45,7 +45,7 @@ TEMPLATES = merged(
     ),
 )
 
-# {{enS|word}}, {{laS|word}}: a word, and before it the name of its language.
+# {{enS|word}}, {{laS|word}}: a word after the name of its language.
 PATTERNS: Patterns = (
     (re.compile(r"[a-z]{2,3}s"), show_first),
     drop_matching(r"metadaten .*|population .*|einwohnerzahl.*|navigationsleiste .*|quellen .*"),

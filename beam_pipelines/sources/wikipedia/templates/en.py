@@ -73,7 +73,7 @@ TEMPLATES = merged(
     fixed("etc.", "etc."),
     {"as of": _as_of, "circa": _circa, "c.": _circa, "ca": _circa, "music": _music},
     dict.fromkeys(["ship", *(name.strip() for name in _SHIPS.split(";"))], _ship),
-    # Marks of doubt, hatnotes and other templates whose argument is about the text.
+    # Marks of doubt, hatnotes and other templates whose argument is a comment on the text.
     drop(
         """
         citation needed; cn; fact; clarify; when; who; which; where; by whom; according to whom; vague; dubious;

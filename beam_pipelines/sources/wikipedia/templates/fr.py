@@ -37,7 +37,7 @@ def _centuries(_: str, arguments: Arguments) -> str:
 
 
 def _number_sign(_: str, arguments: Arguments) -> str:
-    """Returns the sign before a number that may stand in the template or after it."""
+    """Returns the sign before a number, which is in the template or follows it."""
     return f"n° {arguments.get('1', '')}"
 
 

@@ -20,7 +20,7 @@ from beam_pipelines.sources.wikipedia.templates.renderers import (
 )
 
 _LINK_MARKS = re.compile(r"\[\[(?:[^|\[\]]*\|)?|[\[\]'\"]")
-# Masculine words that begin with these take `uno`.
+# Initial letters of masculine words that take `uno`.
 _UNO = re.compile(r"s[^aeiou\W]|z|ps|pn|gn|x|y")
 _UNKNOWN_DATE = {"?": "..."}
 
@@ -41,14 +41,14 @@ def _bio(_: str, arguments: Arguments) -> str:
     shown = " ".join(word for word in (arguments.get("Titolo", ""), *names) if word)
     if not shown:
         return ""
-    shown = _appended(shown, arguments.get("PostCognome", ""))
+    shown = _append(shown, arguments.get("PostCognome", ""))
     if text := arguments.get("PostCognomeVirgola", ""):
         shown += f", {text}"
     if text := arguments.get("Pseudonimo", ""):
-        shown += f", {_agreeing('noto', arguments)} anche come {text}"
+        shown += f", {_inflect('noto', arguments)} anche come {text}"
     dates = " – ".join(filter(None, (_event("Nascita", arguments), _event("Morte", arguments))))
     aside = "; ".join(filter(None, (arguments.get("PreData", ""), dates)))
-    shown = _appended(f"{shown} ({aside})" if aside else shown, _statement(arguments))
+    shown = _append(f"{shown} ({aside})" if aside else shown, _statement(arguments))
     # A space: the text of the article may follow at once.
     return shown + ("" if arguments.get("Punto", "").lower() == "no" or shown.endswith(".") else ".") + " "
 
@@ -61,26 +61,26 @@ def _event(kind: str, arguments: Arguments) -> str:
 
 
 def _statement(arguments: Arguments) -> str:
-    """Returns what follows the brackets: who somebody is or was."""
+    """Returns the text after the brackets: the occupation of the person."""
     if text := arguments.get("FineIncipit", ""):
         return text
     work = _activities(arguments)
     if not work:
         return ""
-    text = _with_article(_appended(arguments.get("PreAttività", ""), work), arguments)
-    text = _appended(text, arguments.get("Nazionalità", ""))
+    text = _with_article(_append(arguments.get("PreAttività", ""), work), arguments)
+    text = _append(text, arguments.get("Nazionalità", ""))
     if country := arguments.get("NazionalitàNaturalizzato", ""):
-        text += f" {_agreeing('naturalizzato', arguments)} {country}"
+        text += f" {_inflect('naturalizzato', arguments)} {country}"
     if country := arguments.get("Cittadinanza", ""):
         text += f" con cittadinanza {country}"
-    verb = f"è {_agreeing('stato', arguments)}" if _event("Morte", arguments) else "è"
-    return _appended(f"{verb} {text}", arguments.get("PostNazionalità", ""))
+    verb = f"è {_inflect('stato', arguments)}" if _event("Morte", arguments) else "è"
+    return _append(f"{verb} {text}", arguments.get("PostNazionalità", ""))
 
 
 def _activities(arguments: Arguments) -> str:
     words = [text for key in ("Attività", "Attività2", "Attività3") if (text := arguments.get(key, ""))]
     if others := arguments.get("AttivitàAltre", ""):
-        return _appended(", ".join(words), others)
+        return _append(", ".join(words), others)
     return " e ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
@@ -93,7 +93,7 @@ def _with_article(text: str, arguments: Arguments) -> str:
     return f"uno {text}" if _UNO.match(start) else f"un {text}"
 
 
-def _agreeing(word: str, arguments: Arguments) -> str:
+def _inflect(word: str, arguments: Arguments) -> str:
     return word[:-1] + "a" if _is_feminine(arguments) else word
 
 
@@ -101,7 +101,7 @@ def _is_feminine(arguments: Arguments) -> bool:
     return arguments.get("Sesso", "").upper() == "F"
 
 
-def _appended(text: str, more: str) -> str:
+def _append(text: str, more: str) -> str:
     """Returns two texts with a space between them, except before a comma."""
     return f"{text} {more}".strip() if more[:1] not in (",", ";", ".") else text + more
 

@@ -8,5 +8,5 @@ from beam_pipelines.sources.wikipedia.templates.renderers import Patterns, Templ
 
 TEMPLATES: Templates = {}
 
-# {{vol-lv|word}}: a word, and before it the name of its language.
+# {{vol-lv|word}}: a word after the name of its language.
 PATTERNS: Patterns = ((re.compile(r"vol-[a-z-]+"), show_first),)

@@ -1,13 +1,13 @@
-"""Building blocks of the template tables: the parsed arguments, and renderers that return what a template shows."""
+"""Building blocks of the template tables: parsed arguments, and renderers of the template text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 
-# Arguments by name, positional ones by number from "1" on; "last" is the last positional one that is not blank.
+# Arguments by name, positional ones by number from "1"; "last" is the last non-blank positional argument.
 Arguments = dict[str, str]
-# Returns wikitext, empty where the template shows nothing. The first argument is the template's title as written.
+# Returns wikitext, empty if the template shows nothing. The first argument is the template's title as written.
 Renderer = Callable[[str, Arguments], str]
 Templates = dict[str, Renderer]
 Patterns = tuple[tuple[re.Pattern[str], Renderer], ...]
@@ -17,7 +17,7 @@ _ARGUMENT = re.compile(r"((?:[^|\[]++|\[\[[^\[\]]*+\]\]|\[)*+)\|")
 _NAMED = re.compile(r"\s*([^=<>\[\]{}'\"]{1,40}?)\s*=(.*)", re.S)
 
 _NUMBER = re.compile(r"[-+−]?[\d., ]*\d(?:[\d.,/+]*)")
-# Between two values of {{convert}}, and the text that it shows there.
+# Separators between two values of {{convert}}, and their text.
 _RANGES = {"-": "–", "–": "–", "to": " to ", "and": " and ", "or": " or ", "x": " × ", "by": " by ", "±": " ± ",
            "+/-": " ± ", "to(-)": " to ", "and(-)": " and "}  # fmt: skip
 _UNITS = {"C": "°C", "F": "°F", "sqmi": "sq mi", "mi2": "sq mi", "sqkm": "km²", "km2": "km²", "m2": "m²", "m3": "m³",
@@ -30,7 +30,7 @@ _EXPONENTS = {"": "", "1": "", "2": "²", "3": "³"}
 
 
 def parse_arguments(content: str) -> Arguments:
-    """Returns the arguments of a template, given the text after its title and the first bar."""
+    """Parses the arguments of a template; `content` is the text after its title and the first bar."""
     arguments: Arguments = {}
     count = 0
     for text in _ARGUMENT.findall(content + "|"):
@@ -45,17 +45,17 @@ def parse_arguments(content: str) -> Arguments:
 
 
 def positional(arguments: Arguments) -> list[str]:
-    """Returns the positional arguments that are not blank, in order."""
+    """Returns the non-blank positional arguments in order."""
     return [text for key, text in arguments.items() if key.isdecimal() and text]
 
 
 def names_of(names: str) -> list[str]:
-    """Returns the names of templates in a list that is separated by semicolons."""
+    """Returns the template names in a semicolon-separated list."""
     return [" ".join(name.split()) for name in names.split(";")]
 
 
 def show(keys: str, names: str) -> Templates:
-    """Builds entries that show one argument: the first of `keys` that is not blank."""
+    """Builds entries that show one argument: the first non-blank one of `keys`."""
     wanted = keys.split()
 
     def render(_: str, arguments: Arguments) -> str:
@@ -75,27 +75,27 @@ def surround(before: str, after: str, names: str) -> Templates:
 
 
 def join(separator: str, names: str) -> Templates:
-    """Builds entries that show all their positional arguments with a separator between them."""
+    """Builds entries that show all positional arguments, joined by a separator."""
     return dict.fromkeys(names_of(names), lambda _, arguments: separator.join(positional(arguments)))
 
 
 def fixed(text: str, names: str) -> Templates:
-    """Builds entries that always show the same text."""
+    """Builds entries that show a fixed text."""
     return dict.fromkeys(names_of(names), lambda *_: text)
 
 
 def drop(names: str) -> Templates:
-    """Builds entries that show nothing, for templates whose first argument is no text of the article."""
+    """Builds entries that show nothing, for templates whose first argument is not text of the article."""
     return dict.fromkeys(names_of(names), show_nothing)
 
 
 def show_nothing(*_: object) -> str:
-    """Returns the empty text."""
+    """Returns an empty string."""
     return ""
 
 
 def show_title(title: str, arguments: Arguments) -> str:
-    """Returns the title of the template, and its first argument after it."""
+    """Returns the title of the template, followed by its first argument."""
     return f"{title} {arguments.get('1', '')}".strip()
 
 
@@ -110,7 +110,7 @@ def drop_matching(expression: str) -> tuple[re.Pattern[str], Renderer]:
 
 
 def quantity(_: str, arguments: Arguments) -> str:
-    """Returns a number and its unit, which exponents may follow: `unité|5|km|2` is 5 km²."""
+    """Returns a number and its unit with optional exponents: `unité|5|km|2` is 5 km²."""
     number, *units = positional(arguments) or [""]
     shown = number
     for unit in units:
@@ -127,14 +127,14 @@ def raised(unit: str, exponent: str) -> str:
 
 
 def value(_: str, arguments: Arguments) -> str:
-    """Returns a number with its power of ten and its unit, as {{val}} shows them."""
+    """Returns a number with its power of ten and its unit, like {{val}}."""
     power = f"×10^{arguments['e']}" if arguments.get("e") else ""
     unit = arguments.get("u") or arguments.get("ul") or ""
     return f"{arguments['1']}{power} {unit}".rstrip() if arguments.get("1") else ""
 
 
 def convert(_: str, arguments: Arguments) -> str:
-    """Returns the value as written: numbers, what joins them, and the first unit (two of them in 5 ft 3 in)."""
+    """Returns the value as written: numbers, their separators, and the first unit (two units in 5 ft 3 in)."""
     words = positional(arguments)
     shown = ""
     for index, word in enumerate(words):
@@ -162,7 +162,7 @@ def fraction(_: str, arguments: Arguments) -> str:
 
 
 def merged(*tables: Mapping[str, Renderer]) -> Templates:
-    """Returns one table; of entries with one name the last one counts."""
+    """Merges tables; of entries with the same name the last one is used."""
     result: Templates = {}
     for table in tables:
         result.update(table)
