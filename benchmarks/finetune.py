@@ -22,8 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import interleave as rounds
-from benchmarks import measure, train_step
+from benchmarks import interleave, measure, train_step
 from benchmarks.peers.rows import BATCH_SIZE, Rows, write_rows
 
 OURS = "bert_tf"
@@ -55,7 +54,9 @@ def rows_of(task_name: str, data: Path, vocabulary: Path, most_examples: int) ->
     return Rows(encoded.token_ids, encoded.row_splits, encoded.first_lengths, targets, LENGTHS[task_name])
 
 
-def contenders(size: str, precision: str, args: argparse.Namespace, rows: Path, work: Path) -> list[rounds.Contender]:
+def contenders(
+    size: str, precision: str, args: argparse.Namespace, rows: Path, work: Path
+) -> list[interleave.Contender]:
     """Returns bert_tf and the selected peers."""
     flags = {"size": size, "precision": precision, "rows": rows}
     commands = {OURS: train_step.command(sys.executable, "ours_finetune", args, output=work / "ours", **flags)}
@@ -67,7 +68,7 @@ def contenders(size: str, precision: str, args: argparse.Namespace, rows: Path, 
             python = args.torch_python.absolute()
             line = train_step.command(python, "huggingface_trainer", args, output=work / peer, **flags, **stock)
             commands[peer] = line
-    return [rounds.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
+    return [interleave.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
 
 
 def run(args: argparse.Namespace, work: Path) -> None:
@@ -79,11 +80,11 @@ def run(args: argparse.Namespace, work: Path) -> None:
         for precision in args.precisions:
             folder = work / f"{size}-{precision}"
             folder.mkdir()
-            measured = rounds.interleaved(
+            measured = interleave.interleaved(
                 contenders(size, precision, args, work / "rows.npz", folder),
                 args.rounds, args.seconds, args.settle, args.warmup, folder,
             )  # fmt: skip
-            table = rounds.summary(measured)
+            table = interleave.summary(measured)
             instructions = " ".join(train_step.instructions())
             measure.heading(
                 f"Fine-tuning, {args.task}, {size}, {BATCH_SIZE} rows of at most {rows.max_length} tokens "
@@ -95,7 +96,7 @@ def run(args: argparse.Namespace, work: Path) -> None:
     settings = {name: getattr(args, name) for name in ("task", "rounds", "seconds", "settle", "warmup", "threads")}
     mean = float(len(rows.token_ids) / len(rows))
     about = {"rows": len(rows), "tokens_a_row": mean, "max_length": rows.max_length, "results": results}
-    measure.save(f"Fine-tuning {args.task}", settings | {"allocator": rounds.ALLOCATOR} | about, args.output)
+    measure.save(f"Fine-tuning {args.task}", settings | {"allocator": interleave.ALLOCATOR} | about, args.output)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

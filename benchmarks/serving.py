@@ -28,8 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import interleave as rounds
-from benchmarks import measure, train_step
+from benchmarks import interleave, measure, train_step
 from benchmarks.peers import batches, requests
 from bert_tf.config.model import SIZES
 
@@ -65,7 +64,7 @@ def export_onnx(python: Path, size: str, work: Path) -> Path:
 
 def _run(command: Sequence[str]) -> None:
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    process = subprocess.run(command, cwd=rounds.ROOT, env=environment, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, cwd=interleave.ROOT, env=environment, capture_output=True, text=True, check=False)
     if process.returncode:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise LeftOutError(f"`{' '.join(command[1:4])}` ended with {process.returncode}: {last}")
@@ -157,13 +156,13 @@ def run(args: argparse.Namespace, work: Path) -> None:
     results: list[dict[str, Any]] = []
     for batch_size in args.batch_sizes:
         contenders = [
-            rounds.Contender(name, [*command, f"--batch_size={batch_size}"], next(iter(commands)))
+            interleave.Contender(name, [*command, f"--batch_size={batch_size}"], next(iter(commands)))
             for name, command in commands.items()
         ]
         folder = work / f"batch-{batch_size}"
         folder.mkdir()
-        measured = rounds.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, folder)
-        rows = [row | {"batch_size": batch_size} for row in rounds.summary(measured)]
+        measured = interleave.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, folder)
+        rows = [row | {"batch_size": batch_size} for row in interleave.summary(measured)]
         check_alike(rows, args.length)
         results += rows
     measure.heading(
@@ -173,7 +172,7 @@ def run(args: argparse.Namespace, work: Path) -> None:
     print("\n".join(["", *table(results)]), flush=True)
     names = ("size", "length", "rounds", "seconds", "settle", "warmup", "threads")
     settings = {name: getattr(args, name) for name in names} | {"instructions": train_step.instructions()}
-    about = {"allocator": rounds.ALLOCATOR, "left_out": left_out, "results": results}
+    about = {"allocator": interleave.ALLOCATOR, "left_out": left_out, "results": results}
     measure.save("Serving latency", settings | about, args.output)
 
 

@@ -33,8 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import interleave as rounds
-from benchmarks import measure
+from benchmarks import interleave, measure
 from benchmarks.peers.batches import LENGTH, PREDICTIONS, SEQUENCES, VOCABULARY_SIZE
 from bert_tf.config.training import PADDINGS
 from bert_tf.data.manifest import read_manifest
@@ -52,7 +51,7 @@ def command(python: Path | str, module: str, args: argparse.Namespace, **flags: 
     return [*program, *(f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items())]
 
 
-def step_contenders(size: str, precision: str, args: argparse.Namespace, work: Path) -> list[rounds.Contender]:
+def step_contenders(size: str, precision: str, args: argparse.Namespace, work: Path) -> list[interleave.Contender]:
     """Returns bert_tf and the selected peers that support this precision."""
     flags = {"size": size, "precision": precision}
     commands = {OURS: command(sys.executable, "ours", args, output=work / "ours", **flags)}
@@ -66,7 +65,7 @@ def step_contenders(size: str, precision: str, args: argparse.Namespace, work: P
         elif precision == "float32":
             checkout = args.original.absolute()
             commands[peer] = command(sys.executable, "original", args, checkout=checkout, **flags)
-    return [rounds.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
+    return [interleave.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
 
 
 def check_same(rows: Sequence[dict[str, Any]]) -> None:
@@ -125,7 +124,7 @@ def padding_part(args: argparse.Namespace, work: Path) -> None:
                 # `full` is the default.
                 overrides = [] if mode == "full" else ["--set", f"training.padding={mode}"]
                 contenders.append(
-                    rounds.Contender(f"{mode} {precision}", [*line, *overrides], f"{args.paddings[0]} {precision}")
+                    interleave.Contender(f"{mode} {precision}", [*line, *overrides], f"{args.paddings[0]} {precision}")
                 )
         rows = _measured(contenders, args, folder)
         length = read_manifest(data).config.max_seq_length
@@ -146,10 +145,10 @@ def input_part(args: argparse.Namespace, work: Path) -> None:
         line = command(
             sys.executable, "ours", args, size=args.sizes[0], data=data, count="examples", output=folder / "training"
         )
-        contenders = [rounds.Contender(training, line, training)]
+        contenders = [interleave.Contender(training, line, training)]
         for unit in MASK_UNITS:
             line = command(sys.executable, "dataset", args, data=data, mask_unit=unit, output=folder / unit)
-            contenders.append(rounds.Contender(f"input, by {unit}", line, training))
+            contenders.append(interleave.Contender(f"input, by {unit}", line, training))
         rows = _measured(contenders, args, folder)
         length = read_manifest(data).config.max_seq_length
         _heading(f"Input pipeline, {length} tokens", args)
@@ -175,8 +174,10 @@ PARTS = {"step": step_part, "padding": padding_part, "input": input_part}
 _SIZES = {"step": ["L4_H256", "L2_H768"], "padding": ["L4_H256"], "input": ["tiny"]}
 
 
-def _measured(contenders: Sequence[rounds.Contender], args: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
-    return rounds.summary(rounds.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, work))
+def _measured(contenders: Sequence[interleave.Contender], args: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
+    return interleave.summary(
+        interleave.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, work)
+    )
 
 
 def _heading(title: str, args: argparse.Namespace) -> None:
@@ -185,7 +186,7 @@ def _heading(title: str, args: argparse.Namespace) -> None:
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in ("rounds", "seconds", "settle", "warmup", "threads")} | {
-        "allocator": rounds.ALLOCATOR,
+        "allocator": interleave.ALLOCATOR,
         "instructions": instructions(),
     }
 

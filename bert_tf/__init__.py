@@ -47,15 +47,14 @@ _HOMES = {
     "finetune": "bert_tf.training.fit",
     "pretrain": "bert_tf.training.fit",
     "weights_sha256": "bert_tf.training.fit",
-    "Answerer": "bert_tf.tasks.predictor",
-    "Sources": "bert_tf.tasks.finetune.run",
-    "Start": "bert_tf.tasks.finetune.init",
+    "TaskPredictor": "bert_tf.tasks.predictor",
+    "TaskFiles": "bert_tf.tasks.finetune.run",
+    "FinetuneInit": "bert_tf.tasks.finetune.init",
     "finetune_task": "bert_tf.tasks.finetune.run",
     "task_class": "bert_tf.tasks.registry",
     "convert": "bert_tf.conversion",
     "read_checkpoint": "bert_tf.conversion",
     "export_preset": "bert_tf.export.saved_model",
-    "predict": "bert_tf.client",
     "serve": "bert_tf.serving.server",
 }
 

@@ -26,7 +26,7 @@ class AttentionMask(keras.layers.Layer):
 
     Call arguments:
         padding_mask: (B, S) int32, 1 for tokens, 0 for padding.
-        example_ids: (B, S) int32, required if a row contains several examples (`data.packing`); tokens attend only to
+        example_ids: (B, S) int32, required for packed rows (`data.input.packing`); tokens attend only to
             tokens with the same id.
 
     Returns:

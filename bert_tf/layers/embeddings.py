@@ -34,7 +34,7 @@ class BertEmbeddings(keras.layers.Layer):
         token_ids: (B, S) int32 in [0, V).
         segment_ids: (B, S) int32 in [0, num_segments).
         position_ids: (B, S) int32 in [0, max_sequence_length); defaults to positions counted from the start of the row.
-            Used for packed rows (`data.packing`).
+            Used for packed rows (`data.input.packing`).
         training: whether to apply dropout.
 
     Returns:

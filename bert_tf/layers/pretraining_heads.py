@@ -135,7 +135,7 @@ def _products(rows, table):
 class NextSentenceHead(keras.layers.Layer):
     """Computes logits for "is the next sentence" (0) and "is a random sentence" (1), numbered as in the original.
 
-    For packed rows (`data.packing`) it computes two logits per example.
+    For packed rows (`data.input.packing`) it computes two logits per example.
 
     Args:
         initializer_range: standard deviation of the truncated normal initializer.

@@ -118,7 +118,7 @@ class BertBackbone(PresetModel):
         return keras.Model(self.input, weights, name="attentions")
 
     def packed(self) -> keras.Model:
-        """Returns a model with shared weights for packed rows of several examples (see `data.packing`).
+        """Returns a model with shared weights for packed rows of several examples (see `data.input.packing`).
 
         Returns:
             A model with the inputs `token_ids`, `segment_ids`, `padding_mask`, `example_ids`, `position_ids`, all

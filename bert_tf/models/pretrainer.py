@@ -65,7 +65,7 @@ class BertPretrainer(PresetModel):
         self._heads = heads
 
     def packed(self) -> keras.Model:
-        """Returns a model with shared weights for packed rows of several examples (see `data.packing`).
+        """Returns a model with shared weights for packed rows of several examples (see `data.input.packing`).
 
         Returns:
             A model with the inputs of `BertBackbone.packed` and `mask_positions` (R, P). It outputs `mlm_logits`

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,30 +11,33 @@ from benchmarks.fuzz import HostileClient
 from benchmarks.soak import Tally, _same
 
 
-def sent(seed: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
+def sent(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
     """Returns the requests of a client without a server."""
     made: list[tuple[str, str, bytes]] = []
-    client = HostileClient("127.0.0.1", 1, 1, "m", seed)
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "saved_model.pb").touch()
+    client = HostileClient("127.0.0.1", 1, 1, "m", seed, folder)
 
     def kept(kind: str) -> object:
-        def keep(*content: object) -> tuple[str, bool]:
-            made.append((kind, *map(repr, content)))  # type: ignore[arg-type]
+        def keep(*content: object, **headers: object) -> tuple[str, bool]:
+            made.append((kind, *map(repr, content), repr(headers)))  # type: ignore[arg-type]
             return "kept", True
 
         return keep
 
     for name in ("_post", "_raw", "_call", "_open"):
         monkeypatch.setattr(client, name, kept(name))
+    monkeypatch.setattr(client, "_leave_open", lambda content: made.append(("_leave_open", repr(content))))
     for _ in range(60):
-        assert client.send()[1:] == ("kept", True)
+        client.send()
     return made
 
 
-def test_requests_are_a_function_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sent(1, monkeypatch)
-    assert sent(1, monkeypatch) == first
-    assert sent(2, monkeypatch) != first
-    assert {kind for kind, *_ in first} == {"_post", "_raw", "_call", "_open"}
+def test_requests_are_a_function_of_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = sent(1, tmp_path / "first", monkeypatch)
+    assert sent(1, tmp_path / "again", monkeypatch) == first
+    assert sent(2, tmp_path / "other", monkeypatch) != first
+    assert {kind for kind, *_ in first} == {"_post", "_raw", "_call", "_open", "_leave_open"}
 
 
 @pytest.mark.parametrize(

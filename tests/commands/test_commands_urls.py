@@ -70,7 +70,7 @@ def _functions() -> dict[str, Callable[[str], Any]]:
     vocabulary, training = Vocabulary(SPECIAL_TOKENS), TrainingConfig()
     tiny = BertConfig(5, 2, 1, 1, 2, 4)
     return {
-        "Answerer": bert_tf.TaskPredictor,
+        "TaskPredictor": bert_tf.TaskPredictor,
         "BertBackbone.from_preset": bert_tf.BertBackbone.from_preset,
         "convert": lambda url: bert_tf.convert("here", url, "preset"),
         "export_preset": lambda url: bert_tf.export_preset("here", url),

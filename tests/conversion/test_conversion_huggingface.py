@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from bert_tf.conversion import Options, convert
 from bert_tf.conversion.formats.huggingface import checkpoint as form
+from bert_tf.conversion.verify import programs
 from bert_tf.conversion.verify.outputs import Peers, answers
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 from bert_tf.conversion.verify.reference import reference_outputs
@@ -273,7 +274,7 @@ def opened_by_transformers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         source = opened(recorded(kind))
         form.write(source, folder / kind, Options(dtype="float32", shard_bytes=9000))
         np.savez(folder / kind / "inputs.npz", **fixed_inputs(source.config))  # type: ignore[arg-type]
-    peer = Path(form.__file__).parent / "peers" / "huggingface.py"
+    peer = Path(programs.__file__).parent / "huggingface.py"
     command = [PYTHON, "-c", PROGRAM, str(peer), str(folder), json.dumps(KINDS), json.dumps(PLAIN_TEXTS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

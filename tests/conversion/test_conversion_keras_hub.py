@@ -19,6 +19,7 @@ from bert_tf.conversion.checkpoint import Checkpoint
 from bert_tf.conversion.formats import preset
 from bert_tf.conversion.formats.keras_hub import checkpoint as keras_hub
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+from bert_tf.conversion.verify import programs
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 from bert_tf.conversion.verify.reference import reference_outputs
 
@@ -31,7 +32,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def peer() -> Any:
-    path = Path(keras_hub.__file__).parent / "peers" / "keras_hub.py"
+    path = Path(programs.__file__).parent / "keras_hub.py"
     spec = importlib.util.spec_from_file_location("keras_hub_peer", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

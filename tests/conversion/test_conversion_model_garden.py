@@ -18,12 +18,13 @@ from bert_tf.conversion.formats.model_garden.object_graph import holder, write_o
 from bert_tf.conversion.formats.model_garden.objects import build_objects
 from bert_tf.conversion.formats.registry import recognize
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
+from bert_tf.conversion.verify import programs
 from bert_tf.conversion.verify.outputs import Peers
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 from bert_tf.conversion.verify.reference import reference_outputs
 
 DATA = Path(__file__).parents[1] / "testdata"
-PEER = Path(model_garden.__file__).parent / "peers" / "model_garden.py"
+PEER = Path(programs.__file__).parent / "model_garden.py"
 KINDS = {
     "encoder": [],
     "pretrainer": ["masked_lm", "next_sentence"],

@@ -110,7 +110,7 @@ def test_products_activations_and_residuals_are_fused(
 
 def test_a_server_returns_large_buffers_unless_the_environment_says_otherwise() -> None:
     name = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
-    program = f"import os, bert_tf.export.serving.server; print(os.environ[{name!r}])"
+    program = f"import os, bert_tf.serving.server; print(os.environ[{name!r}])"
     values = [ran(environment, "-c", program).stdout.strip() for environment in ({}, {name: "0"})]
     assert values == ["1", "0"]
 

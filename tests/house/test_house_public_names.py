@@ -12,12 +12,12 @@ import pytest
 import bert_tf
 
 PUBLIC_NAMES = """
-Answerer BertBackbone BertBiLSTMEncoder BertConfig BertEmbeddings BertFeatureTagger BertMultipleChoice BertPretrainer
-BertProbe BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig
-LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig Sources Start TrainResult TrainingConfig
-Vocabulary convert evaluate_pretraining export_preset finetune finetune_task load_backbone load_preset load_vocabulary
-pack predict pretrain pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve task_class
-weights_sha256
+BertBackbone BertBiLSTMEncoder BertConfig BertEmbeddings BertFeatureTagger BertMultipleChoice BertPretrainer BertProbe
+BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig FinetuneInit
+LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig TaskFiles TaskPredictor TrainResult
+TrainingConfig Vocabulary convert evaluate_pretraining export_preset finetune finetune_task load_backbone load_preset
+load_vocabulary pack pretrain pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve
+task_class weights_sha256
 """.split()  # noqa: SIM905
 
 

@@ -63,7 +63,7 @@ def counting(extraction, monkeypatch, most=None):
 
             return call
 
-    monkeypatch.setattr(cache, "current_engine", Backend)
+    monkeypatch.setattr(cache, "current_backend", Backend)
     return calls, cache.Extraction(build, extraction.widths, extraction.by_token, extraction.encoder, extraction.config)
 
 

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 
 HERE = Path(__file__).parent
-PEER = HERE.parents[1] / "bert_tf" / "conversion" / "peers" / "google_tf1.py"
+PEER = HERE.parents[1] / "bert_tf" / "conversion" / "verify" / "programs" / "google_tf1.py"
 WORDS = [
     "the",
     "cat",

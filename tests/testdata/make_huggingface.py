@@ -106,7 +106,7 @@ def save_as_in_2019(state: dict[str, torch.Tensor], directory: Path) -> None:
 
 
 def answer(model: Any, directory: Path) -> None:
-    spec = importlib.util.spec_from_file_location("fixed_inputs", CONVERSION / "fixed_inputs.py")
+    spec = importlib.util.spec_from_file_location("probe_inputs", CONVERSION / "verify" / "probe_inputs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -117,7 +117,7 @@ def answer(model: Any, directory: Path) -> None:
     )
     inputs = directory / "inputs.npz"
     np.savez(inputs, **module.fixed_inputs(config))
-    program = CONVERSION / "peers" / "huggingface.py"
+    program = CONVERSION / "verify" / "programs" / "huggingface.py"
     subprocess.run(
         [sys.executable, str(program), str(directory), str(inputs), str(directory / "outputs.npz")], check=True
     )

@@ -19,7 +19,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.verify.probe_inputs import fixed_inputs
 
 HERE = Path(__file__).parent
-PEER = HERE.parents[1] / "bert_tf" / "conversion" / "peers" / "keras_hub.py"
+PEER = HERE.parents[1] / "bert_tf" / "conversion" / "verify" / "programs" / "keras_hub.py"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 UNCASED = [*SPECIAL, *(f"{prefix}{letter}" for prefix in ("", "##") for letter in "abcdefghijklmno")]
 CASED = [*SPECIAL, *"ABCDEFGHIJ", *(f"##{letter}" for letter in "abcdefghijklmno")]

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-PEER = HERE.parents[1] / "bert_tf" / "conversion" / "peers" / "model_garden.py"
+PEER = HERE.parents[1] / "bert_tf" / "conversion" / "verify" / "programs" / "model_garden.py"
 KINDS = ("encoder", "pretrainer", "classifier", "tokens", "spans", "legacy")
 
 

@@ -8,11 +8,6 @@ Prints one line for each unexpected response; the exit status is 1 if there are 
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from bert_tf.entry.quiet import import_tensorflow
-
-    import_tensorflow()
-
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,8 +1,13 @@
-"""`python -m bert_tf.export.verify` runs `check`."""
+"""`python -m bert_tf.export.verify` runs `check.main`."""
 
-import sys
+from bert_tf.entry.quiet import import_tensorflow
 
-from bert_tf.entry.errors import run_program
-from bert_tf.export.verify.check import main
+# Before any module that imports TensorFlow.
+import_tensorflow()
+
+import sys  # noqa: E402
+
+from bert_tf.entry.errors import run_program  # noqa: E402
+from bert_tf.export.verify.check import main  # noqa: E402
 
 sys.exit(run_program(lambda: main(sys.argv[1:])))

@@ -7,11 +7,6 @@ or a request fails, it exits with status 1 and the reasons on stderr.
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from bert_tf.entry.quiet import import_tensorflow
-
-    import_tensorflow()
-
 import json
 import sys
 from pathlib import Path

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import interleave as rounds
-from benchmarks import train_step
+from benchmarks import interleave, train_step
 from benchmarks.peers import batches
 
 # Runs steps without duration, and appends its name to a shared file at each step.
@@ -35,8 +34,8 @@ while True:
 FAILING = "import sys; sys.exit('no such wheel')"
 
 
-def contender(name: str, program: str, *arguments: object, reference: str = "a") -> rounds.Contender:
-    return rounds.Contender(name, [sys.executable, "-c", program, name, *map(str, arguments)], reference)
+def contender(name: str, program: str, *arguments: object, reference: str = "a") -> interleave.Contender:
+    return interleave.Contender(name, [sys.executable, "-c", program, name, *map(str, arguments)], reference)
 
 
 def state_of(process: int) -> str:
@@ -45,7 +44,7 @@ def state_of(process: int) -> str:
 
 def test_a_contender_takes_the_steps_it_is_told_to_and_stops(tmp_path: Path) -> None:
     turns = tmp_path / "turns"
-    with rounds.Process(contender("a", FAKE, 3, turns), tmp_path / "log") as process:
+    with interleave.Process(contender("a", FAKE, 3, turns), tmp_path / "log") as process:
         assert process.facts == {"parameters": 7, "loss": 1.0}
         for last in (6, 11):
             found = process.go(2, 3)
@@ -62,7 +61,7 @@ def test_a_contender_takes_the_steps_it_is_told_to_and_stops(tmp_path: Path) -> 
 def test_contenders_take_turns(tmp_path: Path) -> None:
     turns = tmp_path / "turns"
     both = [contender("a", FAKE, 1, turns), contender("b", FAKE, 2, turns)]
-    found = rounds.interleaved(both, rounds=3, seconds=0.0, settle=0, warmup=1, work=tmp_path)
+    found = interleave.interleaved(both, rounds=3, seconds=0.0, settle=0, warmup=1, work=tmp_path)
     assert [len(measured.rounds) for measured in found] == [3, 3]
     per_round = [measured.rounds[0].steps for measured in found]
     rows = "".join(name * (1 + steps) for name, steps in zip("ab", per_round, strict=True))
@@ -71,24 +70,24 @@ def test_contenders_take_turns(tmp_path: Path) -> None:
 
 def test_a_contender_that_fails_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"broken: ended with 1: no such wheel"):
-        rounds.Process(contender("broken", FAILING), tmp_path / "log")
+        interleave.Process(contender("broken", FAILING), tmp_path / "log")
 
 
 def test_a_command_out_of_form_is_refused(tmp_path: Path) -> None:
     command = contender("a", FAKE, 1, tmp_path / "turns").command
-    done = subprocess.run(command, cwd=rounds.ROOT, input="run 3\n", capture_output=True, text=True)
+    done = subprocess.run(command, cwd=interleave.ROOT, input="run 3\n", capture_output=True, text=True)
     assert done.returncode == 1
     assert "Received: 'run 3'" in done.stderr
 
 
-def measured(name: str, milliseconds: list[float], units: float = 0.0, reference: str = "ours") -> rounds.Measured:
-    taken = [rounds.Round(2, 2e-3 * value, units, 5_000_000_000, 10.0) for value in milliseconds]
+def measured(name: str, milliseconds: list[float], units: float = 0.0, reference: str = "ours") -> interleave.Measured:
+    taken = [interleave.Round(2, 2e-3 * value, units, 5_000_000_000, 10.0) for value in milliseconds]
     facts = {"parameters": 11_267_900, "loss": train_step.FIRST_LOSS}
-    return rounds.Measured(rounds.Contender(name, [], reference), facts, taken)
+    return interleave.Measured(interleave.Contender(name, [], reference), facts, taken)
 
 
 def test_quotients_are_those_within_a_round() -> None:
-    ours, peer = rounds.summary([measured("ours", [100, 200, 400], 10), measured("peer", [300, 210, 500], 10)])
+    ours, peer = interleave.summary([measured("ours", [100, 200, 400], 10), measured("peer", [300, 210, 500], 10)])
     assert (ours["milliseconds"], ours["times_milliseconds"]) == pytest.approx((200, 1))
     assert peer["milliseconds"] == pytest.approx(300)
     assert peer["milliseconds_range"] == pytest.approx([210, 500])
@@ -99,12 +98,12 @@ def test_quotients_are_those_within_a_round() -> None:
 
 
 def test_without_units_or_reference_there_is_no_quotient() -> None:
-    (row,) = rounds.summary([measured("peer", [100])])
+    (row,) = interleave.summary([measured("peer", [100])])
     assert row["times_milliseconds"] is row["rate"] is row["times_rate"] is None
 
 
 def test_tables_show_what_was_measured() -> None:
-    rows = rounds.summary([measured("ours", [100, 200], 4096), measured("peer", [150, 300], 8192)])
+    rows = interleave.summary([measured("ours", [100, 200], 4096), measured("peer", [150, 300], 8192)])
     _, ours, peer = (line.split() for line in train_step.step_table(rows))
     assert ours == ["ours", "150.0", "100.0", "-", "200.0", "1.00", "11.019", "5.0", "11,267,900"]
     assert peer[:6] == ["peer", "225.0", "150.0", "-", "300.0", "1.50"]
@@ -115,7 +114,7 @@ def test_tables_show_what_was_measured() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("parameters", 11_267_901), ("loss", 9.0), ("loss", float("nan"))])
 def test_contenders_that_compute_something_else_are_told(field: str, value: Any) -> None:
-    rows = rounds.summary([measured("ours", [100]), measured("peer", [100])])
+    rows = interleave.summary([measured("ours", [100]), measured("peer", [100])])
     train_step.check_same(rows)
     with pytest.raises(ValueError, match=r"(?s)Received: .*peer"):
         train_step.check_same([rows[0], rows[1] | {field: value}])
@@ -177,13 +176,13 @@ def test_a_stopped_contender_dies_with_its_parent(tmp_path: Path) -> None:
     parent = f"""
 import os, signal, sys
 from pathlib import Path
-from benchmarks import rounds
+from benchmarks import interleave
 
-fake = rounds.Contender("a", [sys.executable, "-c", {FAKE!r}, "a", "1", {str(tmp_path / "turns")!r}], "a")
-print(rounds.Process(fake, Path({str(tmp_path / "log")!r})).number, flush=True)
+fake = interleave.Contender("a", [sys.executable, "-c", {FAKE!r}, "a", "1", {str(tmp_path / "turns")!r}], "a")
+print(interleave.Process(fake, Path({str(tmp_path / "log")!r})).number, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    done = subprocess.run([sys.executable, "-c", parent], cwd=rounds.ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", parent], cwd=interleave.ROOT, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     child = int(done.stdout)
     assert any(not Path(f"/proc/{child}").exists() or state_of(child) in "ZX" for _ in range(100_000))
