@@ -1,4 +1,4 @@
-"""`python -m benchmarks.finetune`: fine-tuning compared with peers; a table on stdout, JSON in --output.
+r"""`python -m benchmarks.finetune`: fine-tuning compared with peers; a table on stdout, JSON in --output.
 
 Measures non-padding tokens per second on SST-2's sentences (`--task sst2`, at most 128 tokens) or SQuAD's windows
 (`--task squad1`, at most 384), 32 rows per step, on the CPU. Word pieces and random weights are the same for all. The
@@ -8,7 +8,7 @@ its examples. PyTorch needs an environment of its own:
 
     python3.11 -m venv PEER
     PEER/bin/pip install 'torch==2.15.0' 'transformers[torch]==5.23.0'
-    python -m benchmarks.finetune --task sst2 --data SST-2/train.tsv --vocabulary vocab.txt \\
+    python -m benchmarks.finetune --task sst2 --data SST-2/train.tsv --vocabulary vocab.txt \
         --torch_python PEER/bin/python
 """
 

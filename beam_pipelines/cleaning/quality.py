@@ -23,10 +23,10 @@ class Measures(NamedTuple):
 
 
 def measure(documents: Sequence[Sequence[str]]) -> Measures:
-    """Counts words and symbols.
+    r"""Counts words and symbols.
 
     Symbols are mathematical, currency and all other signs, emoji, control characters, U+FFFD, private and unassigned
-    code points, and ``# * @ \\ _ { } •``. Letters, marks, numbers, spaces and format characters (Unicode categories
+    code points, and ``# * @ \ _ { } •``. Letters, marks, numbers, spaces and format characters (Unicode categories
     L, M, N, Z and Cf, and white space) and the punctuation (P) of ordinary prose are not symbols.
 
     Args:

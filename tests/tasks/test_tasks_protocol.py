@@ -21,7 +21,7 @@ CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
 
 
 def test_the_grid_is_the_papers() -> None:
-    """arXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
+    """ArXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
     configs = [trial.config for trial in trials(CONFIG, paper_grid=True, restarts=1)]
     settings = {(config.batch_size, config.learning_rate, config.epochs) for config in configs}
     assert settings == {(b, r, e) for b in (16, 32) for r in (5e-5, 3e-5, 2e-5) for e in (2, 3, 4)}

@@ -90,7 +90,6 @@ def resumed(folder: Path) -> dict[str, Any]:
 
 def with_nan(folder: Path) -> dict[str, Any]:
     """A run whose eighth batch makes the loss NaN and is skipped, and one whose rate is halved."""
-
     weights = folder / "weights.npz"
     skipped = replace(CONFIG, on_nan="skip", log_every=1)
     trained(folder / "skip", skipped, weights, lambda step, made: _nan(made) if step == 7 else made)

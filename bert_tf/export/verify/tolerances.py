@@ -53,7 +53,6 @@ def relative_tolerance(precision: str, config: BertConfig) -> float:
         config: configuration of the model, for its depth and widths.
 
     Example:
-
     >>> from bert_tf.config import BertConfig
     >>> base = BertConfig(vocabulary_size=30522, hidden_dim=768, num_layers=12, num_heads=12, intermediate_dim=3072)
     >>> f"{relative_tolerance('float32', base):.1e}"

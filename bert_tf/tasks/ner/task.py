@@ -141,9 +141,9 @@ class NerTask(Task[Sentence, Tags]):
         return [_scored(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[Tags]]]) -> None:
-        """Writes the lines of the file with the predicted tag as last column, after the gold tag if there is one.
+        r"""Writes the lines of the file with the predicted tag as last column, after the gold tag if there is one.
 
-        conlleval reads this format; if columns are separated by tabs, with `-d '\\t'`.
+        conlleval reads this format; if columns are separated by tabs, with `-d '\t'`.
         """
         with staged_file(path) as file:
             for sentences, part in answers:
