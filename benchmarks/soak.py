@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.fuzz import HostileClient
 from benchmarks.server_process import Server, serving
-from bert_tf.client import connect
+from bert_tf.client import ModelClient, PredictError, connect
 from bert_tf.export.versions import latest_version
 
 # Memory is compared after this share of the time, because arenas and thread stacks grow at first.
@@ -42,7 +42,8 @@ class Tally:
         wrong: failures of valid requests.
         outcomes: hostile requests by kind and response.
         bad_form: hostile requests whose refusal does not have TF Serving's format.
-        memory: seconds since the start, and bytes of the server.
+        memory: seconds since the start, and bytes of the server while it holds one version.
+        peak: most bytes of the server, during loads of further versions too.
     """
 
     answered: int = 0
@@ -50,6 +51,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     bad_form: list[str] = field(default_factory=list)
     memory: list[tuple[float, int]] = field(default_factory=list)
+    peak: int = 0
 
     def growth(self) -> float:
         """Returns the growth of memory after the settling time as a share of its mean, by linear regression."""
@@ -76,7 +78,7 @@ def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, 
     with tempfile.TemporaryDirectory() as scratch, serving(_copied(model, scratch), f"--workers={workers}") as server:
         url = f"http://127.0.0.1:{server.rest}/v1/models/{_COPY}"
         threads = [threading.Thread(target=_good, args=(url, tally, stop)) for _ in range(clients)]
-        threads.append(threading.Thread(target=_watch, args=(server, tally, stop)))
+        threads.append(threading.Thread(target=_watch, args=(server, url, tally, stop)))
         for thread in threads:
             thread.start()
         began = time.monotonic()
@@ -137,10 +139,25 @@ def _same(received: Any, expected: Any) -> bool:
     return bool(np.isclose(received, expected, atol=1e-5)) if isinstance(expected, float) else received == expected
 
 
-def _watch(server: Server, tally: Tally, stop: threading.Event) -> None:
+def _watch(server: Server, url: str, tally: Tally, stop: threading.Event) -> None:
+    """Records the memory each second. A load needs memory for a second version, so that time is not compared."""
+    client = connect(url, retries=0)
     began = time.monotonic()
     while not stop.wait(1.0):
-        tally.memory.append((time.monotonic() - began, server.memory()))
+        before = _holds_one_version(client)
+        size = server.memory()
+        tally.peak = max(tally.peak, size)
+        if before and _holds_one_version(client):
+            tally.memory.append((time.monotonic() - began, size))
+
+
+def _holds_one_version(client: ModelClient) -> bool:
+    try:
+        states = [version["state"] for version in client.status()]
+    except (PredictError, ConnectionError):
+        # The server may close any connection while hostile ones fill it.
+        return False
+    return states.count("AVAILABLE") == 1 and not {"LOADING", "UNLOADING"} & set(states)
 
 
 def main() -> int:
@@ -165,6 +182,8 @@ def main() -> int:
         "hostile": sum(tally.outcomes.values()),
         "bad_form": len(tally.bad_form),
         "memory_mib": [round(size / 2**20) for _, size in tally.memory[:: max(1, len(tally.memory) // 10)]],
+        "memory_samples": len(tally.memory),
+        "memory_peak_mib": round(tally.peak / 2**20),
         "memory_growth_percent": round(100 * growth, 2),
         "outcomes": dict(sorted(tally.outcomes.items())),
     }
@@ -174,7 +193,7 @@ def main() -> int:
     print(text)
     if args.output:
         args.output.write_text(text, encoding="utf-8")
-    return 1 if not tally.answered or tally.wrong or tally.bad_form or growth > 0.05 else 0
+    return 1 if not tally.answered or not tally.memory or tally.wrong or tally.bad_form or growth > 0.05 else 0
 
 
 if __name__ == "__main__":

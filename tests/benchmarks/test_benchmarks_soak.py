@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from benchmarks.fuzz import HostileClient
-from benchmarks.soak import Tally, _same
+from benchmarks.soak import Tally, _holds_one_version, _same
 
 
 def sent(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
@@ -62,3 +63,12 @@ def test_growth_is_of_the_settled_part(slope: float, growth: float) -> None:
     size = 138e6 + slope * (seconds - middle) + start
     tally = Tally(memory=list(zip(seconds.tolist(), size.tolist(), strict=True)))
     assert tally.growth() == pytest.approx(growth, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("states", "one"),
+    [("AVAILABLE", True), ("AVAILABLE END START", True), ("AVAILABLE LOADING", False), ("END", False)],
+)
+def test_memory_is_compared_while_one_version_is_loaded(states: str, one: bool) -> None:
+    client = SimpleNamespace(status=lambda: [{"version": 1, "state": state} for state in states.split()])
+    assert _holds_one_version(client) is one
