@@ -138,7 +138,7 @@ def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> 
         (
             "qnli",
             ["index\tquestion\tsentence\tlabel", "3\ta\tb\tentailment", "3\tc\td\tentailment"],
-            "line 3: the index must be unique. Received: 3, also in line 2",
+            "line 3: the index must not occur twice. Received: 3, also in line 2",
         ),
     ],
 )
@@ -220,7 +220,7 @@ def test_labels_are_written_by_index_and_read_in_any_order(tmp_path: Path) -> No
         (["0\tentailment"], r"p.tsv: line 1: must be `index`, a tab, `prediction`"),
         (["index\tprediction", "0 entailment"], "p.tsv: line 2: expected 2 columns. Received: 1"),
         (["index\tprediction", "0\t1"], "p.tsv: line 2: the label must be one of entailment, not_ent.* Received: '1'"),
-        (["index\tprediction", "0\tentailment", "0\tentailment"], "line 3: the index must be unique. Rec.*'0'"),
+        (["index\tprediction", "0\tentailment", "0\tentailment"], "line 3: the index must not occur twice. Rec.*'0'"),
         (["index\tprediction", "9\tentailment"], "line 2: the index must be .* of an example. Received: '9'"),
         (["index\tprediction", "0\tentailment"], r"p.tsv: no prediction for index 1 \(f: line 3\)"),
     ],
