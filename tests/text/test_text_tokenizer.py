@@ -250,7 +250,7 @@ def test_other_ranks_do_not_kill_a_process_that_serves(tmp_path):
     assert result.stdout.strip() == str([[small_vocabulary().id_of("un")]])
 
 
-@pytest.mark.parametrize(("texts", "message"), [("text", "not one"), (["a", b"b"], "strings only"), ([3], "3")])
+@pytest.mark.parametrize(("texts", "message"), [("text", "a sequence"), (["a", b"b"], "strings only"), ([3], "3")])
 def test_what_is_no_list_of_strings_is_refused(tokenizer, texts, message):
     with pytest.raises(ValueError, match=message):
         tokenizer.tokenize(texts)
