@@ -97,7 +97,7 @@ class RestClient(Client):
         self._idle.clear()
 
     def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """Returns the most recently used idle connection that the server has not closed; None if there is none."""
+        """Returns the most recently used idle connection that the server has not closed; None if absent."""
         while self._idle:
             reader, writer = self._idle.pop()
             if not reader.at_eof():

@@ -60,7 +60,7 @@ class Round:
         seconds: duration from the start of the first step to the end of the last.
         units: units of work done.
         peak_bytes: largest resident set size of the process so far.
-        loss: loss of the last step; None if there is none.
+        loss: loss of the last step; None if absent.
     """
 
     steps: int

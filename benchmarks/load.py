@@ -121,7 +121,7 @@ def summary(rate: float, outcomes: Sequence[tuple[float, float, str | None]], se
 
 
 def highest_rate(trial: Callable[[float], Load], slo: float, start: float) -> Load | None:
-    """Returns the load of the highest rate whose 95th percentile is at most `slo`; None if there is none.
+    """Returns the load of the highest rate whose 95th percentile is at most `slo`; None if absent.
 
     The rate is doubled or halved until one rate passes and one fails, then bisected.
 

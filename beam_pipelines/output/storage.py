@@ -72,7 +72,7 @@ def _write_and_rename(path: str, content: bytes) -> None:
 
 
 def checksum(path: str) -> str:
-    """Returns the object store's checksum of the file at `path`, or an empty string if there is none.
+    """Returns the object store's checksum of the file at `path`, or an empty string if absent.
 
     The file is not read. Stores compute checksums in different ways, so a checksum can be compared only with an
     earlier one of the same file.

@@ -41,7 +41,7 @@ class FaultLimit:
 
     Args:
         max_rejected_fraction: maximum share of faulty documents.
-        most_documents: upper bound on the documents of the input; infinite if there is none.
+        most_documents: upper bound on the documents of the input; infinite if absent.
     """
 
     max_rejected_fraction: float
@@ -132,7 +132,7 @@ class Tally:
 
     @classmethod
     def load(cls, directory: str) -> Tally:
-        """Reads the tally of `write_accounts` in `directory`; empty if there is none."""
+        """Reads the tally of `write_accounts` in `directory`; empty if absent."""
         content = storage.read(storage.join(directory, TALLY_NAME)) or b""
         lines = [json.loads(line) for line in content.splitlines()]
         return cls({(source, what): count for (source, what), count in lines})

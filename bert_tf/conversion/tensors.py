@@ -59,7 +59,7 @@ class Heads:
     Args:
         masked_lm: whether there is a head for the masked language model.
         next_sentence: whether there is a head for next sentence prediction.
-        task: head of a task, a value of `TASK_HEADS`; None if there is none.
+        task: head of a task, a value of `TASK_HEADS`; None if absent.
         num_labels: number of outputs C of the task's head.
     """
 

@@ -268,7 +268,7 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
     Args:
         preset: a pre-trained preset, or the output directory of its run.
         data: a data directory, or the output directory of `bert-tf data` with several lengths. The validation split is
-            read, or the training split if there is none.
+            read, or the training split if absent.
         batch_size: sequences per batch.
 
     Returns:

@@ -47,7 +47,7 @@ class AccessOptions:
 
 
 def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the bearer token from a file or from the environment; None if there is none.
+    """Returns the bearer token from a file or from the environment; None if absent.
 
     Args:
         path: file that contains only the token; None for the variable `BERT_TF_SERVE_TOKEN`.

@@ -32,7 +32,7 @@ class VersionState:
         version: version number.
         state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START means that
             the files are not complete yet.
-        error: error of the version or of its model's folder; empty if there is none.
+        error: error of the version or of its model's folder; empty if absent.
     """
 
     version: int

@@ -91,7 +91,10 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (_metadata({"initializer_range": -1.0}), "metadata.json: `initializer_range` must be a positive number"),
         (_metadata({"initializer_range": float("inf")}), "metadata.json: .*must be a finite number"),
         (_weights(_elsewhere), "`layers/dense/vars/1` must be .* stored in this file. Received: a link to `x` in"),
-        (_weights(_elsewhere, "task.weights.h5"), "task.weights.h5: `layers/dense/vars/1` must be .* stored in this file"),
+        (
+            _weights(_elsewhere, "task.weights.h5"),
+            "task.weights.h5: `layers/dense/vars/1` must be .* stored in this file",
+        ),
         (_stranger, "other.h5: `layers/dense/vars/1` must be .* stored in this file"),
         (_tokenizer(strip_accents=True), "`strip_accents` must be false"),
         (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),

@@ -152,7 +152,7 @@ class _Window:
             stop: offset at which the search stops (0: at the end).
 
         Returns:
-            The bytes before the mark, and the mark, which is empty if there is none.
+            The bytes before the mark, and the mark, which is empty if absent.
         """
         kept = bytearray()
         while True:

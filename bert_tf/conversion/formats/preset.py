@@ -130,7 +130,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def only_ours(header: PresetHeader) -> str:
-    """Returns a description of the part of a preset that no other format supports; "" if there is none."""
+    """Returns a description of the part of a preset that no other format supports; "" if absent."""
     if header.kind in ("BertFeatureTagger", "BertProbe"):
         return f"a {header.kind}"
     if header.pooling not in (None, "first"):

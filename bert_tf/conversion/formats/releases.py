@@ -27,7 +27,7 @@ _CASE_KEY = "do_lower_case"
 
 
 def read_release_vocabulary(directory: Path, rows: int, options: Options) -> Vocabulary | None:
-    """Returns the vocabulary of the options or of the checkpoint's directory; None if there is none.
+    """Returns the vocabulary of the options or of the checkpoint's directory; None if absent.
 
     Args:
         directory: directory of the checkpoint.

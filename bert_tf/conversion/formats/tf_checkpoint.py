@@ -98,7 +98,7 @@ class TensorFiles:
 
 
 def find_prefix(path: Path) -> Path | None:
-    """Returns the prefix of the checkpoint at a path; None if there is none.
+    """Returns the prefix of the checkpoint at a path; None if absent.
 
     Args:
         path: prefix, one of its files, or a directory. A directory is searched for the newest checkpoint in the file

@@ -33,7 +33,7 @@ class Peers:
 
     Args:
         python: Python interpreters by format; defaults to the current interpreter.
-        original: checkout of google-research/bert; None if there is none.
+        original: checkout of google-research/bert; None if absent.
     """
 
     python: Mapping[str, str | Path]

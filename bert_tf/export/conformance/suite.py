@@ -24,7 +24,7 @@ class Check:
 
     Args:
         name: readable name.
-        run: sends the request and returns a description of the fault; empty if there is none.
+        run: sends the request and returns a description of the fault; empty if absent.
     """
 
     name: str

@@ -86,7 +86,7 @@ class _Layout:
         separator: a tab or a space.
         width: number of columns.
         token: column of the word.
-        tag: column of the tag; None if there is none.
+        tag: column of the tag; None if absent.
         prefixed: whether every word has a language prefix.
     """
 

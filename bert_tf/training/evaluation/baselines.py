@@ -38,7 +38,7 @@ class Baseline:
     Args:
         chance: metrics, by name, of the best constant guess on the evaluated data.
         published: metrics, by name, after full training of the model size that `source` names.
-        source: the publication; empty if there is none.
+        source: the publication; empty if absent.
         remarks: remarks on unexpected metrics.
     """
 

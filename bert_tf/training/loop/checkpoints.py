@@ -151,7 +151,7 @@ class CheckpointStore:
         Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`.
 
         Returns:
-            Its step and the metrics given to `save`; 0 and {} if there is none.
+            Its step and the metrics given to `save`; 0 and {} if absent.
 
         Raises:
             ConfigError: if the newest undamaged checkpoint is of another run or another model.

@@ -259,7 +259,7 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
         checkpoint: checkpoint to write.
         heads: heads to write.
         dtype: dtype of the weights.
-        pieces: length of vocab.txt; None if there is none.
+        pieces: length of vocab.txt; None if absent.
 
     Raises:
         ConversionError: if transformers' BERT cannot represent the encoder.

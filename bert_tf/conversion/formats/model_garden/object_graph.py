@@ -32,7 +32,7 @@ class Node:
     variable: str = ""
 
     def at(self, path: str) -> Node | None:
-        """Returns the object at a path of names joined by `.`; None if there is none."""
+        """Returns the object at a path of names joined by `.`; None if absent."""
         node: Node | None = self
         for name in path.split("."):
             node = node.children.get(name) if node is not None else None
