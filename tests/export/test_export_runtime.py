@@ -18,6 +18,7 @@ from export_presets import KINDS
 from bert_tf.export import runtime
 from bert_tf.models import load_preset
 
+MEMORY = Path(runtime.__file__).parents[1] / "serving" / "memory.py"
 # The server and both clients, in an environment that has only the extra `serve`.
 SERVED = """
 import sys, threading
@@ -113,6 +114,22 @@ def test_a_server_returns_large_buffers_unless_the_environment_says_otherwise() 
     program = f"import os, bert_tf.serving.server; print(os.environ[{name!r}])"
     values = [ran(environment, "-c", program).stdout.strip() for environment in ({}, {name: "0"})]
     assert values == ["1", "0"]
+
+
+@pytest.mark.parametrize(("chosen", "arenas"), [({}, os.cpu_count() or 1), ({"MALLOC_ARENA_MAX": "64"}, None)])
+def test_a_server_has_an_arena_of_malloc_for_each_core(chosen: dict[str, str], arenas: int | None) -> None:
+    program = f"""
+import ctypes, types
+calls = []
+ctypes.CDLL = lambda _: types.SimpleNamespace(mallopt=lambda *arguments: calls.append(arguments))
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("memory", {str(MEMORY)!r})
+module = module_from_spec(spec)
+spec.loader.exec_module(module)
+module.limit_arenas()
+print(calls)
+"""
+    assert ran(chosen, "-c", program).stdout.strip() == (f"[(-8, {arenas})]" if arenas else "[]")
 
 
 @pytest.mark.parametrize("kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
