@@ -44,5 +44,5 @@ class CleaningConfig:
 
     @property
     def filters(self) -> bool:
-        """Whether any filter of single documents is on."""
+        """True if any filter of single documents is on."""
         return self != CleaningConfig(near_duplicates=self.near_duplicates)

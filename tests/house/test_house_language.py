@@ -9,7 +9,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS = ("bert_tf", "beam_pipelines", "benchmarks", "tests", "docs")
-BEGINS = re.compile(r"(What|How|Which|Where|Tells whether|Returns (what|how|which|where))\b")
+BEGINS = re.compile(r"(What|How|Which|Where|Whether|Tells whether|Returns (what|how|which|where))\b")
 
 
 def first_lines(source: str) -> Iterator[tuple[int, str]]:
