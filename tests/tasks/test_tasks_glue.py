@@ -138,7 +138,7 @@ def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> 
         (
             "qnli",
             ["index\tquestion\tsentence\tlabel", "3\ta\tb\tentailment", "3\tc\td\tentailment"],
-            "line 3: the index must not occur twice. Received: 3, also in line 2",
+            "line 3: the index must be unique. Received: 3, also in line 2",
         ),
     ],
 )
