@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import grpc
 
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.memory import trim_heap
 
 # Requests up to this size are admitted while larger ones are rejected. The longest useful text has a tenth of it.
 SMALL_BYTES = 64 * 2**10
@@ -39,13 +40,21 @@ class Admission:
     and for large requests that are being answered. A client that pauses while it sends a large body therefore blocks
     neither small requests nor large ones that have arrived.
 
+    The memory of large requests lies between objects that live longer, so glibc does not return it by itself. It is
+    returned each time that `most` bytes of large requests have ended.
+
     Args:
         most: maximum bytes of all large requests that are arriving, and of all that are being answered; a single one
             may have more.
+        trim: returns freed memory to the system; called in a thread of its own.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, trim: Callable[[], None] = trim_heap) -> None:
         self._lock = threading.Lock()
+        self._most = most
+        self._trim = trim
+        # Bytes of large requests that have ended since the last call of `trim`.
+        self._ended = 0
         self._small = _Pool("small requests", max(1, int(most * _SMALL_SHARE)))
         self._arriving = _Pool("requests that are arriving", most)
         self._complete = _Pool("requests that are being answered", most)
@@ -59,6 +68,12 @@ class Admission:
         finally:
             with self._lock:
                 admitted.pool.held -= admitted.size
+                self._ended += admitted.size if admitted.size > SMALL_BYTES else 0
+                trims = self._ended >= self._most
+                if trims:
+                    self._ended = 0
+            if trims:
+                threading.Thread(target=self._trim, name="trim", daemon=True).start()
 
     def update(self, admitted: Admitted, size: int, complete: bool) -> None:
         """Sets the size of a request.

@@ -28,5 +28,10 @@ def release_memory() -> None:
     alive. The freed memory lies between the objects of requests, so glibc does not return it automatically.
     """
     gc.collect()
+    trim_heap()
+
+
+def trim_heap() -> None:
+    """Lets glibc return freed memory to the system; it takes some milliseconds, without Python's lock."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import queue
+import threading
 
 import pytest
 
@@ -66,3 +68,18 @@ def test_large_requests_being_answered_have_a_bound_of_their_own() -> None:
         third.add(LARGE)
         with pytest.raises(ServingError, match="being answered hold more than"):
             third.complete()
+
+
+def test_memory_is_returned_after_large_requests_only() -> None:
+    calls: queue.Queue[str] = queue.Queue()
+    admission = Admission(3 * LARGE, trim=lambda: calls.put(threading.current_thread().name))
+    for size in (LARGE, LARGE, *[LARGE // 100] * 200):
+        with admission.request() as admitted:
+            admitted.add(size)
+    assert calls.empty()
+    with admission.request() as admitted:
+        admitted.add(LARGE)
+    assert calls.get(timeout=60) == "trim"
+    with admission.request() as admitted:
+        admitted.add(2 * LARGE)
+    assert calls.empty()
