@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace) -> list[Any]:
-    from bert_tf.serving.configuration import ServedModel, read_model_config
+    from bert_tf.serving.models.configuration import ServedModel, read_model_config
 
     if args.model_name and not args.model_base_path:
         raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
@@ -186,10 +186,10 @@ def _models(args: argparse.Namespace) -> list[Any]:
 
 def _options(args: argparse.Namespace) -> Any:
     from bert_tf.serving.access import AccessOptions, read_token
-    from bert_tf.serving.grpc_services import GrpcOptions
-    from bert_tf.serving.http_connection import ConnectionLimits
-    from bert_tf.serving.request_body import BodyLimits
-    from bert_tf.serving.rest import RestOptions
+    from bert_tf.serving.grpc.services import GrpcOptions
+    from bert_tf.serving.http.app import RestOptions
+    from bert_tf.serving.http.connection import ConnectionLimits
+    from bert_tf.serving.http.request_body import BodyLimits
     from bert_tf.serving.server import ServerOptions
 
     _check(args)
@@ -248,8 +248,8 @@ def _check(args: argparse.Namespace) -> None:
 def _batching(args: argparse.Namespace) -> Any:
     import dataclasses
 
-    from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
-    from bert_tf.serving.configuration import read_batching_parameters
+    from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
+    from bert_tf.serving.models.configuration import read_batching_parameters
 
     batching = ONE_BY_ONE if args.no_batching or args.enable_batching is False else BatchingOptions()
     if args.batching_parameters_file:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bert_tf.config import ConfigError
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.responses import error_response
+from bert_tf.serving.http.responses import error_response
 
 TOKEN_VARIABLE = "BERT_TF_SERVE_TOKEN"
 _SCHEME = "bearer "

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 # Loggers with messages that a single client can cause.
-_LOGGERS = ("asyncio", "uvicorn.error", "bert_tf.serving.http_connection", "bert_tf.serving.service")
+_LOGGERS = ("asyncio", "uvicorn.error", "bert_tf.serving.http.connection", "bert_tf.serving.service")
 _KEY_CHARACTERS = 60
 _MAX_KEYS = 1000
 

@@ -17,9 +17,9 @@ from bert_tf.client import PredictError, connect
 from bert_tf.config import ConfigError
 from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, AccessRules, is_loopback, read_token
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.page import page
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.page import page
 from bert_tf.serving.service import Service
 from bert_tf.serving.tls import TlsFiles
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.serving.batching import BatchingOptions
-from bert_tf.serving.configuration import ServedModel, read_batching_parameters, read_model_config
+from bert_tf.serving.models.batching import BatchingOptions
+from bert_tf.serving.models.configuration import ServedModel, read_batching_parameters, read_model_config
 
 SAVED_MODELS = Path(__file__).parents[3] / "saved_models"
 

@@ -21,7 +21,7 @@ from tensorflow_serving.apis import input_pb2
 
 from bert_tf.export.json_values import plain
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.tensors import MAX_RANK, check_names, check_rank, check_rows
+from bert_tf.serving.requests.tensors import MAX_RANK, check_names, check_rank, check_rows
 
 ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
 EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"

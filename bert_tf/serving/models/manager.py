@@ -20,11 +20,12 @@ from typing import Any
 import grpc
 
 from bert_tf.export.versions import version_folders
-from bert_tf.serving.configuration import ServedModel
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.loaded_version import LoadedVersion
 from bert_tf.serving.memory import release_memory
-from bert_tf.serving.model_versions import (
+from bert_tf.serving.models.configuration import ServedModel
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
+from bert_tf.serving.models.versions import (
     AVAILABLE,
     END,
     LOADING,
@@ -35,7 +36,6 @@ from bert_tf.serving.model_versions import (
     VersionState,
     close_version,
 )
-from bert_tf.serving.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
 
 __all__ = ["AVAILABLE", "END", "LOADING", "START", "UNLOADING", "ModelManager", "VersionState"]
 

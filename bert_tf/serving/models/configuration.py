@@ -16,7 +16,7 @@ from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSy
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig, ModelType
 
 from bert_tf.config import ConfigError, local_path
-from bert_tf.serving.batching import BatchingOptions
+from bert_tf.serving.models.batching import BatchingOptions
 
 # TF Serving's name of the only supported platform.
 _PLATFORM = "tensorflow"

@@ -22,15 +22,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bert_tf.export.json_values import float32_digits
-from bert_tf.serving import metrics, rest_json
+from bert_tf.serving import metrics
 from bert_tf.serving.access import AccessMiddleware, AccessOptions, AccessRules
 from bert_tf.serving.access_log import AccessLogMiddleware
-from bert_tf.serving.admission import SMALL_BYTES, Admitted
-from bert_tf.serving.cancellation import Cancellation
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.page import page, page_headers
-from bert_tf.serving.request_body import BodyLimits, decompressed, read_body
-from bert_tf.serving.responses import error_response, json_response
+from bert_tf.serving.http import json_bodies
+from bert_tf.serving.http.page import page, page_headers
+from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
+from bert_tf.serving.http.responses import error_response, json_response
+from bert_tf.serving.requests.admission import SMALL_BYTES, Admitted
+from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.service import REST, Service, Target, unknown_signature_of_rest
 
 _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
@@ -211,17 +212,17 @@ def _run_model(
     verb = match["verb"].lower()
     with service.request(match["name"], verb, REST):
         if verb == "predict":
-            request = rest_json.Request.from_json(body)
+            request = json_bodies.Request.from_json(body)
             target = _target(match, request.signature, timeout, cancellation)
             answer = service.predict(target, request.arrays, unknown_signature_of_rest)
-            return rest_json.answer_json(answer.outputs, rows=request.rows)
-        signature, examples = rest_json.examples_of(body)
+            return json_bodies.answer_json(answer.outputs, rows=request.rows)
+        signature, examples = json_bodies.examples_of(body)
         target = _target(match, signature, timeout, cancellation)
         if verb == "regress":
             _, numbers = service.regress(target, examples)
-            return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
+            return json_bodies.results_json([float32_digits(one.value) for one in numbers.regressions])
         _, classes = service.classify(target, examples)
-        return rest_json.results_json(
+        return json_bodies.results_json(
             [[[one.label, float32_digits(one.score)] for one in row.classes] for row in classes.classifications]
         )
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.loaded_version import LoadedVersion
 from bert_tf.serving.memory import release_memory
-from bert_tf.serving.version_files import Signature, folder_signature
+from bert_tf.serving.models.configuration import ServedModel
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.version_files import Signature, folder_signature
 
 logger = logging.getLogger(__name__)
 

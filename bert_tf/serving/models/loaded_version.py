@@ -17,10 +17,10 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
-from bert_tf.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
-from bert_tf.serving.cancellation import Cancellation
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.tensors import check_rows
+from bert_tf.serving.models.batching import Arrays, Batcher, BatchingOptions, QueueFullError
+from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.requests.tensors import check_rows
 
 # Maximum number of values in a response; as Python objects and JSON they take about 60 bytes each.
 MAX_ANSWER_VALUES = 2**22
