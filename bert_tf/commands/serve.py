@@ -168,7 +168,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace) -> list[Any]:
-    from bert_tf.serving.models.configuration import ServedModel, read_model_config
+    from bert_tf.serving.configuration import read_model_config
+    from bert_tf.serving.models.versions import ServedModel
 
     if args.model_name and not args.model_base_path:
         raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
@@ -248,8 +249,8 @@ def _check(args: argparse.Namespace) -> None:
 def _batching(args: argparse.Namespace) -> Any:
     import dataclasses
 
+    from bert_tf.serving.configuration import read_batching_parameters
     from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
-    from bert_tf.serving.models.configuration import read_batching_parameters
 
     batching = ONE_BY_ONE if args.no_batching or args.enable_batching is False else BatchingOptions()
     if args.batching_parameters_file:
@@ -260,7 +261,7 @@ def _batching(args: argparse.Namespace) -> Any:
 
 
 def _tls(args: argparse.Namespace) -> Any:
-    from bert_tf.serving.tls import TlsFiles
+    from bert_tf.serving.access import TlsFiles
 
     files = {"--tls_certificate": args.tls_certificate, "--tls_key": args.tls_key}
     paths = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
@@ -291,7 +292,7 @@ def _check_tf_serving_names(args: argparse.Namespace) -> None:
 
 def _metrics_path(args: argparse.Namespace) -> str | None:
     from bert_tf.serving import metrics
-    from bert_tf.serving.monitoring import read_monitoring_config
+    from bert_tf.serving.configuration import read_monitoring_config
 
     if args.monitoring_config_file:
         return read_monitoring_config(existing(args.monitoring_config_file, "--monitoring_config_file"))

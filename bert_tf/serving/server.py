@@ -24,23 +24,21 @@ from starlette.applications import Starlette
 from bert_tf.config import local_path
 from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
-from bert_tf.serving.access import is_loopback
-from bert_tf.serving.access_log import start_access_log
+from bert_tf.serving.access import TlsFiles, is_loopback
 from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.http.connection import BoundedConnection, ConnectionLimits, reserve_descriptors
 from bert_tf.serving.http.server import DrainingConfig, DrainingServer, DrainingWorkers
-from bert_tf.serving.log_limits import limit_repeated_messages
+from bert_tf.serving.logs import limit_repeated_messages, start_access_log
 from bert_tf.serving.metrics import Metrics, shared_folder
 from bert_tf.serving.models.batching import BatchingOptions
-from bert_tf.serving.models.configuration import ServedModel
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.manager import LOAD_THREADS, ModelManager
-from bert_tf.serving.models.reloading import ModelConfigFile, why_not_ready
+from bert_tf.serving.models.versions import ServedModel
+from bert_tf.serving.reloading import ModelConfigFile, why_not_ready
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES
 from bert_tf.serving.service import Service
-from bert_tf.serving.tls import TlsFiles
 
 logger = logging.getLogger(__name__)
 

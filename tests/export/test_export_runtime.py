@@ -28,7 +28,7 @@ from only_extra import hide_others
 hide_others("serve")
 import uvicorn
 from bert_tf.client import connect
-from bert_tf.serving.models.configuration import ServedModel
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.grpc.services import create_grpc_server
 from bert_tf.serving.http.app import create_app
 from bert_tf.serving.server import ServerOptions, loaded_service

@@ -56,6 +56,7 @@ MODULES = {
     ("client", "export"): {"bert_tf.export.json_values"},
 }
 NO_TENSORFLOW = {"config", "layers", "models"}
+NO_KERAS = {"client", "serving"}
 # Their input pipelines are TensorFlow graphs.
 NOT_FOR_BEAM = ("bert_tf.data.input.tf", "bert_tf.data.masking.tf", "bert_tf.data.verification")
 
@@ -108,6 +109,8 @@ def breaches(module: str, imports: set[str]) -> Iterator[str]:
             yield name
         if top in {"tensorflow", "tensorflow_text", "tf_keras"} and package in NO_TENSORFLOW:
             yield name
+        if top in {"keras", "keras_hub", "tf_keras"} and package in NO_KERAS:
+            yield name
 
 
 def cycles(imports: Mapping[str, set[str]]) -> list[set[str]]:
@@ -150,6 +153,8 @@ def test_breaches_and_cycles_are_seen(tmp_path: Path) -> None:
         "bert_tf/text/tokenizer.py": "def late():\n    from bert_tf.text import casing\n",
         "bert_tf/text/casing.py": "import bert_tf.text.tokenizer\n",
         "bert_tf/reports/page.py": "from bert_tf.tasks.squad.task import Squad\n",
+        "bert_tf/serving/http/app.py": "import keras\nfrom bert_tf.models import BertBackbone\n",
+        "bert_tf/serving/models/late.py": "def load():\n    from bert_tf.export.saved_model import export_preset\n",
     }.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,4 +163,10 @@ def test_breaches_and_cycles_are_seen(tmp_path: Path) -> None:
     assert list(breaches("bert_tf.training.bad", imports["bert_tf.training.bad"])) == ["apache_beam", "bert_tf.models"]
     assert list(breaches("bert_tf.models", imports["bert_tf.models"])) == ["bert_tf.text.tokenizer", "tensorflow"]
     assert list(breaches("bert_tf.reports.page", imports["bert_tf.reports.page"])) == ["bert_tf.tasks.squad.task"]
+    assert list(breaches("bert_tf.serving.http.app", imports["bert_tf.serving.http.app"])) == [
+        "bert_tf.models",
+        "keras",
+    ]
+    late = "bert_tf.serving.models.late"
+    assert list(breaches(late, imports[late])) == ["bert_tf.export.saved_model"]
     assert cycles(imports) == [{"bert_tf.text.tokenizer", "bert_tf.text.casing"}]

@@ -11,8 +11,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from bert_tf.serving.access import check_token
-from bert_tf.serving.access_log import logged_call
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.logs import logged_call
 from bert_tf.serving.requests.admission import Admission, Admitted
 
 # Delay of a cancellation after the deadline, as a fraction of the time-out.

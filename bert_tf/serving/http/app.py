@@ -23,13 +23,14 @@ from starlette.routing import Route
 
 from bert_tf.export.json_values import float32_digits
 from bert_tf.serving import metrics
-from bert_tf.serving.access import AccessMiddleware, AccessOptions, AccessRules
-from bert_tf.serving.access_log import AccessLogMiddleware
+from bert_tf.serving.access import AccessOptions
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http import json_bodies
+from bert_tf.serving.http.access import AccessMiddleware, AccessRules
 from bert_tf.serving.http.page import page, page_headers
 from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
 from bert_tf.serving.http.responses import error_response, json_response
+from bert_tf.serving.logs import AccessLogMiddleware
 from bert_tf.serving.requests.admission import SMALL_BYTES, Admitted
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.service import REST, Service, Target, unknown_signature_of_rest

@@ -22,7 +22,6 @@ import grpc
 from bert_tf.export.versions import version_folders
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.memory import release_memory
-from bert_tf.serving.models.configuration import ServedModel
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
 from bert_tf.serving.models.versions import (
@@ -32,6 +31,7 @@ from bert_tf.serving.models.versions import (
     START,
     UNLOADING,
     ModelVersions,
+    ServedModel,
     Serving,
     VersionState,
     close_version,

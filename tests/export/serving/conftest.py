@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
 from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.http.request_body import BodyLimits
-from bert_tf.serving.models.configuration import ServedModel
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 from bert_tf.serving.service import Service
 

@@ -12,9 +12,8 @@ from fake_versions import Models, write_version
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.models.configuration import ServedModel
 from bert_tf.serving.models.manager import AVAILABLE, END, START, UNLOADING, VersionState
-from bert_tf.serving.models.versions import MAX_RETRY_SECONDS, ModelVersions
+from bert_tf.serving.models.versions import MAX_RETRY_SECONDS, ModelVersions, ServedModel
 
 
 def test_a_new_version_takes_over(tmp_path: Path) -> None:

@@ -1,0 +1,163 @@
+"""Reads TF Serving's configuration files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig, ModelType
+
+from bert_tf.config import ConfigError, local_path
+from bert_tf.serving import metrics
+from bert_tf.serving.models.batching import BatchingOptions
+from bert_tf.serving.models.versions import ServedModel
+
+# TF Serving's name of the only supported platform.
+_PLATFORM = "tensorflow"
+_METRICS_PATH = re.compile(r"/[^\s{}?#]*")
+# Messages that no Python package has, from TF Serving's config/monitoring_config.proto and
+# servables/tensorflow/session_bundle_config.proto.
+_MESSAGES = """
+name: "bert_tf.proto" package: "bert_tf" syntax: "proto3"
+message_type { name: "PrometheusConfig"
+  field { name: "enable" number: 1 type: TYPE_BOOL }
+  field { name: "path" number: 2 type: TYPE_STRING } }
+message_type { name: "MonitoringConfig"
+  field { name: "prometheus_config" number: 1 type: TYPE_MESSAGE type_name: ".bert_tf.PrometheusConfig" } }
+message_type { name: "Int64Value" field { name: "value" number: 1 type: TYPE_INT64 } }
+message_type { name: "BoolValue" field { name: "value" number: 1 type: TYPE_BOOL } }
+message_type { name: "BatchingParameters"
+  field { name: "max_batch_size" number: 1 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "batch_timeout_micros" number: 2 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "max_enqueued_batches" number: 3 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "num_batch_threads" number: 4 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "allowed_batch_sizes" number: 6 type: TYPE_INT64 label: LABEL_REPEATED }
+  field { name: "pad_variable_length_inputs" number: 7 type: TYPE_BOOL }
+  field { name: "enable_large_batch_splitting" number: 8 type: TYPE_MESSAGE type_name: ".bert_tf.BoolValue" }
+  field { name: "max_execution_batch_size" number: 9 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" } }
+"""
+
+
+def read_model_config(path: Path) -> list[ServedModel]:
+    """Returns the models of a `--model_config_file`.
+
+    Args:
+        path: a ModelServerConfig in text format; relative base paths are relative to its folder.
+
+    Raises:
+        ConfigError: if it is not a ModelServerConfig, has no model or a duplicate name, or has an unsupported field.
+        OSError: if it cannot be read.
+    """
+    return served_models(_parsed(path, ModelServerConfig()), str(path), path.parent)
+
+
+def served_models(config: ModelServerConfig, source: str, folder: Path | None) -> list[ServedModel]:
+    """Returns the models of a configuration.
+
+    Args:
+        config: configuration from a file or a request.
+        source: name of the source for errors.
+        folder: folder of relative base paths; None to allow only absolute ones.
+
+    Raises:
+        ConfigError: if it has no model or a duplicate name, or has an unsupported field.
+    """
+    if config.HasField("custom_model_config"):
+        raise ConfigError(f"{source}: custom_model_config is not supported; use model_config_list")
+    models = [_served_model(source, folder, entry) for entry in config.model_config_list.config]
+    names = [model.name for model in models]
+    if not models or len(set(names)) != len(names):
+        received = ", ".join(names) or "none"
+        raise ConfigError(f"{source}: must name at least one model, and each once. Received: {received}")
+    return models
+
+
+def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> ServedModel:
+    where = f"{source}: model {entry.name!r}"
+    if entry.HasField("logging_config"):
+        raise ConfigError(f"{where}: logging_config is not supported; remove it")
+    if entry.model_platform not in ("", _PLATFORM):
+        raise ConfigError(f"{where}: model_platform must be {_PLATFORM!r}. Received: {entry.model_platform!r}")
+    if entry.model_type not in (ModelType.MODEL_TYPE_UNSPECIFIED, ModelType.TENSORFLOW):
+        received = ModelType.Name(entry.model_type) if entry.model_type in ModelType.values() else entry.model_type
+        raise ConfigError(f"{where}: model_type must be TENSORFLOW, or use model_platform. Received: {received}")
+    if not entry.base_path:
+        raise ConfigError(f"{where} must have a base_path")
+    try:
+        base_path = local_path(entry.base_path)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: base_path: {error}") from error
+    if folder is None and not base_path.is_absolute():
+        raise ConfigError(f"{where}: base_path must be absolute. Received: {entry.base_path!r}")
+    try:
+        return ServedModel(
+            entry.name, (folder or Path()) / base_path, dict(entry.version_labels), entry.model_version_policy
+        )
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def read_batching_parameters(path: Path) -> BatchingOptions:
+    """Returns the options of a `--batching_parameters_file`.
+
+    The fields for splitting batches have no effect here.
+
+    Args:
+        path: BatchingParameters in text format. `max_enqueued_batches` counts batches of `max_batch_size` rows.
+
+    Raises:
+        ConfigError: for invalid BatchingParameters, or an unsupported field or value.
+        OSError: if it cannot be read.
+    """
+    parameters = _parsed(path, _message("BatchingParameters"))
+    if parameters.pad_variable_length_inputs:
+        raise ConfigError(f"{path}: pad_variable_length_inputs must be false, because it changes BERT's outputs")
+    names = ("max_batch_size", "batch_timeout_micros", "num_batch_threads")
+    try:
+        options = BatchingOptions(**{n: getattr(parameters, n).value for n in names if parameters.HasField(n)})
+        if not parameters.HasField("max_enqueued_batches"):
+            return options
+        rows = parameters.max_enqueued_batches.value * options.max_batch_size
+        return dataclasses.replace(options, max_enqueued_rows=rows)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def read_monitoring_config(path: Path) -> str | None:
+    """Returns the metrics path of a `--monitoring_config_file`.
+
+    Args:
+        path: a MonitoringConfig in text format.
+
+    Returns:
+        The path, which defaults to that of TF Serving; None if the file does not enable metrics.
+
+    Raises:
+        ConfigError: if the file is not a MonitoringConfig, or its path is not a plain path.
+        OSError: if the file cannot be read.
+    """
+    prometheus = _parsed(path, _message("MonitoringConfig")).prometheus_config
+    if prometheus.path and not _METRICS_PATH.fullmatch(prometheus.path):
+        raise ConfigError(f"{path}: `path` must begin with `/` and be a plain path. Received: {prometheus.path!r}")
+    return (prometheus.path or metrics.PATH) if prometheus.enable else None
+
+
+def _message(name: str) -> Any:
+    """Returns an empty message of `_MESSAGES`."""
+    pool = DescriptorPool()
+    pool.Add(text_format.Parse(_MESSAGES, FileDescriptorProto()))
+    return GetMessageClass(pool.FindMessageTypeByName(f"bert_tf.{name}"))()
+
+
+def _parsed(path: Path, message: Any) -> Any:
+    """Returns a message that is read from a file in text format."""
+    try:
+        return text_format.Parse(path.read_text(encoding="utf-8"), message)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a {type(message).__name__}: {error}") from error
