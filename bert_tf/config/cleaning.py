@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import ConfigError
 
 
 @dataclass(frozen=True)

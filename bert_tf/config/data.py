@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bert_tf.config.base import ConfigError
 from bert_tf.config.cleaning import CleaningConfig
+from bert_tf.config.errors import ConfigError
 
 # When the checksums of the data are verified against the manifest.
 VERIFY = ("never", "once", "always")

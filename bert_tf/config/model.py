@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config.base import ConfigError, from_dict, read_json_object
+from bert_tf.config.base import from_dict, read_json_object
+from bert_tf.config.errors import ConfigError
 
 # (num_layers, hidden_dim) of the named sizes: base and large from arXiv 1810.04805, section 3, the smaller ones
 # from arXiv 1908.08962. The grid L{2..12} x H{128..768} has names such as `L4_H256`.

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field, fields
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import ConfigError
 from bert_tf.config.model import BertConfig
 
 PRECISIONS = ("float32", "bfloat16", "float16")

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import local_path
-from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
+from bert_tf.config import ConfigError, local_path
+from bert_tf.config.base import from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
