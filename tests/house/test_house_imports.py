@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 
-BELOW_MODELS = {"config", "text", "data", "layers"}
+BELOW_MODELS = {"entry", "config", "text", "data", "layers"}
 BELOW_TASKS = BELOW_MODELS | {"models", "training"}
 # Package -> packages that it may import.
 ALLOWED = {
@@ -23,11 +23,11 @@ ALLOWED = {
     "beam_pipelines": {"entry", "config", "text", "data", "reports"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
-    "export": BELOW_MODELS | {"entry", "models"},
+    "export": BELOW_MODELS | {"models"},
     "client": {"export"},
     "serving": {"entry", "config", "export"},
     "conversion": BELOW_MODELS | {"models"},
-    "commands": BELOW_TASKS | {"client", "conversion", "entry", "export", "pretraining", "reports", "serving", "tasks"},
+    "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry"},
     "root": {"cli"},
 }
