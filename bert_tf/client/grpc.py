@@ -23,7 +23,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_tf.client.base import PredictError, again
-from bert_tf.export.json_values import float32_digits, plain
+from bert_tf.export.json_values import float32_digits
 
 _SIGNATURE_DEF = "signature_def"
 
@@ -76,7 +76,7 @@ class GrpcClient:
         for name, values in self._columns(instances, signature_name).items():
             request.inputs[name].CopyFrom(values)
         response = self._call(self._prediction.Predict, request)
-        columns = {name: plain(tf.make_ndarray(tensor)) for name, tensor in sorted(response.outputs.items())}
+        columns = {name: nested_lists(tf.make_ndarray(tensor)) for name, tensor in sorted(response.outputs.items())}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]
 

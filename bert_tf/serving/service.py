@@ -16,13 +16,12 @@ from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2
 from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
 from bert_tf.serving.errors import ServingError, is_our_fault, serving_error
 from bert_tf.serving.metrics import Metrics
-from bert_tf.serving.models.batching import Arrays
-from bert_tf.serving.models.loaded_version import LoadedVersion, Specs
+from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.manager import ModelManager, VersionState
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples
-from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES, check_arrays
+from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES, Arrays, Specs, check_arrays
 
 logger = logging.getLogger(__name__)
 

@@ -27,11 +27,9 @@ from tensorflow_serving.apis import (
 from bert_tf.serving.errors import ServingError, break_reference_cycles
 from bert_tf.serving.grpc.health import health_handler
 from bert_tf.serving.grpc.reader import RequestReader
-from bert_tf.serving.models.batching import Arrays
-from bert_tf.serving.models.loaded_version import Specs
 from bert_tf.serving.reloading import reload_models
 from bert_tf.serving.requests.cancellation import Cancellation
-from bert_tf.serving.requests.tensors import array_of, check_names, tensor_proto
+from bert_tf.serving.requests.tensors import Arrays, Specs, array_of, check_names, tensor_proto
 from bert_tf.serving.service import GRPC, Service, Target, unknown_signature
 
 # Time-outs for the first HTTP/2 frames and for a connection without calls; clients reconnect automatically.

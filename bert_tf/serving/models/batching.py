@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
+from bert_tf.serving.requests.tensors import Arrays
+
 # Maximum bytes of a text in the first bin, and the ratio from one bin to the next.
 _SHORTEST, _RATIO = 64, 1.5
 # Maximum bytes of all texts in a batch of several requests: the tokenizer uses about 50 bytes of memory for each byte
