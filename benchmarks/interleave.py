@@ -195,19 +195,19 @@ def _steps_for(process: Process, seconds: float, settle: int) -> int:
     return max(1, round(seconds / trial.seconds * steps))
 
 
-def summary(found: Sequence[Measured]) -> list[dict[str, Any]]:
+def summary(measurements: Sequence[Measured]) -> list[dict[str, Any]]:
     """Returns a row for each contender.
 
     Args:
-        found: measurements of `interleaved`.
+        measurements: measurements of `interleaved`.
 
     Returns:
         Medians over the rounds of milliseconds per step and units per second, their minima and maxima, and the medians
         of their ratios to the reference in the same round, `times_milliseconds` and `times_rate`. The ratios are None
         if the reference was not measured; the rates are None if no units were counted.
     """
-    by_name = {measured.contender.name: measured for measured in found}
-    return [_row(measured, by_name.get(measured.contender.reference)) for measured in found]
+    by_name = {measured.contender.name: measured for measured in measurements}
+    return [_row(measured, by_name.get(measured.contender.reference)) for measured in measurements]
 
 
 def _row(measured: Measured, reference: Measured | None) -> dict[str, Any]:

@@ -97,7 +97,7 @@ class ModelClient(Protocol):
         """Returns the model's signatures in the JSON format of TF Serving. Raises the errors of `predict`."""
 
 
-def again(ask: Callable[[], T], retries: int) -> T:
+def retry(ask: Callable[[], T], retries: int) -> T:
     """Calls `ask` and retries while the server is unavailable.
 
     Args:

@@ -22,8 +22,8 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from bert_tf.client.base import PredictError, again
-from bert_tf.export.json_values import float32_digits
+from bert_tf.client.base import PredictError, retry
+from bert_tf.export.json_values import float32_digits, nested_lists
 
 _SIGNATURE_DEF = "signature_def"
 
@@ -149,7 +149,7 @@ class GrpcClient:
         return spec
 
     def _call(self, method: Callable[..., Any], request: Message) -> Any:
-        return again(lambda: self._once(method, request), self._retries)
+        return retry(lambda: self._once(method, request), self._retries)
 
     def _once(self, method: Callable[..., Any], request: Message) -> Any:
         try:

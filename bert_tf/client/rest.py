@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bert_tf.client.base import PredictError, again
+from bert_tf.client.base import PredictError, retry
 
 _METHOD = ":predict"
 
@@ -77,7 +77,7 @@ class RestClient:
         return self._request(f":{verb}", json.dumps(body).encode(), key)
 
     def _request(self, suffix: str, body: bytes | None, key: str) -> Any:
-        return again(lambda: self._once(suffix, body, key), self._retries)
+        return retry(lambda: self._once(suffix, body, key), self._retries)
 
     def _once(self, suffix: str, body: bytes | None, key: str) -> Any:
         request = urllib.request.Request(self._url + suffix, body, self._headers)

@@ -88,9 +88,8 @@ def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], 
 
 def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
     """Returns the check that text input `name` makes at most `MAX_MODEL_ROWS` rows."""
-    return _require(
-        rows <= MAX_MODEL_ROWS, f"{name} must make at most {MAX_MODEL_ROWS} rows of the model's length.", [rows]
-    )
+    rule = f"{name} must make at most {MAX_MODEL_ROWS} rows of the model's length."
+    return _require(rows <= MAX_MODEL_ROWS, rule, [rows])
 
 
 def checked_ids(

@@ -54,7 +54,7 @@ def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -
 
 
 def _cut(offsets: tf.Tensor, splits: tf.Tensor, capacity: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the text, the first word and the word after the last of each row, (N,); N is at most `MAX_MODEL_ROWS` + 1."""
+    """Returns the text, the first word and the word after the last of each row, (N,), N <= `MAX_MODEL_ROWS` + 1."""
 
     def word_at(value: tf.Tensor, side: str) -> tf.Tensor:
         return tf.searchsorted(offsets, value[tf.newaxis], side=side, out_type=tf.int64)[0]

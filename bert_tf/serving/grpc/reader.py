@@ -115,7 +115,7 @@ class DeadlineWatcher:
             if self._watched:
                 return
             self._watched = True
-        threading.Thread(target=self._watch, name="patience", daemon=True).start()
+        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
 
     def end(self, call: Any) -> None:
         """Stops the deadline of a call."""

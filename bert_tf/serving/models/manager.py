@@ -346,10 +346,10 @@ class ModelManager:
 
     def _loading(self, model: ModelVersions, number: int, folder: Path) -> None:
         with self._lock:
-            again = folder in model.failed
+            is_retry = folder in model.failed
             if number not in model.serving:
                 model.states[number] = VersionState(number, LOADING)
-        logger.log(logging.DEBUG if again else logging.INFO, "loading version %d of %s", number, model.name)
+        logger.log(logging.DEBUG if is_retry else logging.INFO, "loading version %d of %s", number, model.name)
 
     def _failed(self, model: ModelVersions, state: VersionState, folder: Path, before: Signature) -> None:
         """Records a load that failed; logs it unless the last one failed likewise."""
