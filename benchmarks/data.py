@@ -142,9 +142,7 @@ def _size(files: list[Path]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated parts; default: all")
     parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs of .txt or .bz2 files")
     parser.add_argument("--vocabulary", type=Path, default=_VOCABULARY, help="vocab.txt of an uncased model")
@@ -165,7 +163,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vocabulary_megabytes", type=float, default=200)
     parser.add_argument("--vocabulary_repetitions", type=int, default=3)
     parser.add_argument("--stages_megabytes", type=float, default=25)
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     parser.add_argument(
         "--work", type=Path, help="folder for texts and records, several gigabytes; default: a temporary directory"
     )
