@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks import measure, processes, texts
 
-# Largest worker process, all worker processes, the job server (which holds Flink), the program itself, and all together.
+# The largest worker process, all worker processes, the job server with Flink, the program itself, and all together.
 PEAKS = ("worker", "workers", "java", "driver", "total")
 
 
