@@ -10,16 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import input_pb2
+from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
-from bert_tf.export.json_values import nested_lists
+from bert_tf.export.json_values import float32_digits, nested_lists
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.requests.tensors import MAX_RANK, Specs, check_names, check_rank, check_rows
 
@@ -161,9 +161,13 @@ def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
     return signature, message
 
 
-def results_json(results: Sequence[Any]) -> bytes:
-    """Returns the response to a classify request (`[label, score]` for each class of each row) or of numbers."""
-    return json.dumps({RESULTS_KEY: list(results)}).encode()
+def results_json(result: classification_pb2.ClassificationResult | regression_pb2.RegressionResult) -> bytes:
+    """Returns the response to a classify request (`[label, score]` for each class of each row) or regress request."""
+    if isinstance(result, regression_pb2.RegressionResult):
+        results: list[Any] = [float32_digits(one.value) for one in result.regressions]
+    else:
+        results = [[[one.label, float32_digits(one.score)] for one in row.classes] for row in result.classifications]
+    return json.dumps({RESULTS_KEY: results}).encode()
 
 
 def _document(body: bytes) -> tuple[dict[str, Any], str]:
