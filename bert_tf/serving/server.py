@@ -22,6 +22,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from bert_tf.config import local_path
+from bert_tf.config.errors import check_fields
 from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.serving.access import TlsFiles, is_loopback
@@ -93,12 +94,8 @@ class ServerOptions:
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"`workers` must be at least 1. Received: {self.workers}")
-        if self.poll_seconds < 0:
-            raise ValueError(f"`poll_seconds` must not be negative. Received: {self.poll_seconds}")
-        if self.load_threads < 1:
-            raise ValueError(f"`load_threads` must be at least 1. Received: {self.load_threads}")
+        check_fields(self, ["workers", "load_threads"], lambda value: value >= 1, "must be at least 1")
+        check_fields(self, ["poll_seconds"], lambda value: value >= 0, "must not be negative")
         if self.model_config_poll_seconds < 0 or (self.model_config_poll_seconds and self.model_config_file is None):
             raise ValueError(
                 "`model_config_poll_seconds` must not be negative, and needs a `model_config_file`. "
