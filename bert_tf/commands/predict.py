@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import add_preset, existing
-from bert_tf.config.files import staged_file
-from bert_tf.entry.progress import Progress
 
 # A file of this suffix holds one text per line for all tasks but `ner`, whose own files often have it.
 PLAIN_TEXT = ".txt"
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,19 +53,25 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.export.inference import Predictor
 
     predictor = Predictor(args.preset, top_k=args.top_k)
-    progress = Progress("lines")
+    staging = args.output.with_name(f".{args.output.name}.tmp")
+    started = shown = time.monotonic()
     lines = 0
     try:
-        with args.input.open(encoding="utf-8", newline="\n") as source, staged_file(args.output) as target:
+        with args.input.open(encoding="utf-8", newline="\n") as source, staging.open("w", encoding="utf-8") as target:
             while batch := list(itertools.islice(source, args.batch_size)):
                 rows = _columns(batch, len(predictor.texts), args.input, lines)
                 for row, answer in zip(zip(*rows, strict=True), predictor(*rows), strict=True):
                     texts = dict(zip(predictor.texts, row, strict=True))
-                    target.write(f"{json.dumps(texts | answer, ensure_ascii=False)}\n".encode())
+                    target.write(json.dumps(texts | answer, ensure_ascii=False) + "\n")
                 lines += len(batch)
-                progress.add(len(batch))
+                if time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
+                    shown = time.monotonic()
+                    print(f"{lines} lines, {lines / (shown - started):.0f} per second", file=sys.stderr)
+        staging.replace(args.output)
     except UnicodeDecodeError as error:
         raise ValueError(f"{args.input}: not UTF-8: {error}. Convert the file to UTF-8.") from error
+    finally:
+        staging.unlink(missing_ok=True)
     return {"output": str(args.output), "lines": lines}
 
 

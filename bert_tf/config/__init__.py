@@ -4,8 +4,8 @@ from bert_tf.config.base import from_dict, load_json, save_json, to_dict, with_o
 from bert_tf.config.cleaning import CleaningConfig
 from bert_tf.config.data import DataConfig
 from bert_tf.config.errors import ConfigError
-from bert_tf.config.files import local_path
 from bert_tf.config.model import BertConfig
+from bert_tf.config.paths import local_path
 from bert_tf.config.training import RunConfig, TrainingConfig
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Local paths, atomic file writes, directory locks, and file hashes."""
+"""Atomic file writes, directory locks, and file hashes."""
 
 from __future__ import annotations
 
@@ -7,44 +7,21 @@ import fcntl
 import hashlib
 import logging
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bert_tf.config.errors import ConfigError
+from bert_tf.config.paths import local_path
 
 logger = logging.getLogger(__name__)
-# `Path` collapses the two slashes of a URL; a single letter is a Windows drive.
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # Error codes of file systems that do not support locks, such as mounted object stores.
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 # Full disk or quota: the operating system does not name the file in a write error.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 # Temporary files that a killed process may leave behind; safe to delete if no process is writing.
 STAGING_PATTERN = ".*.tmp"
-
-
-def local_path(path: str | Path) -> Path:
-    """Converts `path` to a `Path` on the local file system.
-
-    Args:
-        path: path of a file or directory, which need not exist.
-
-    Returns:
-        The path.
-
-    Raises:
-        ConfigError: for a URL such as `gs://bucket/run`, which `Path` would treat as a local folder `gs:`.
-    """
-    if _URL.match(str(path)):
-        raise ConfigError(
-            f"{str(path)!r} is a URL, but only `vocab` and `data` support URLs. Use a local path and copy the files "
-            "with the tool of the storage provider, for example `gcloud storage cp --recursive`."
-        )
-    return Path(path)
 
 
 @contextmanager
