@@ -17,7 +17,8 @@ from bert_tf.export.metadata import METHODS
 from bert_tf.serving.errors import ServingError, is_our_fault, serving_error
 from bert_tf.serving.metrics import Metrics
 from bert_tf.serving.models.loaded_version import LoadedVersion
-from bert_tf.serving.models.manager import ModelManager, VersionState
+from bert_tf.serving.models.manager import ModelManager
+from bert_tf.serving.models.versions import VersionState
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples

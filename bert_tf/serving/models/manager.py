@@ -25,7 +25,6 @@ from bert_tf.serving.memory import release_memory
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
 from bert_tf.serving.models.versions import (
-    AVAILABLE,
     END,
     LOADING,
     START,
@@ -36,8 +35,6 @@ from bert_tf.serving.models.versions import (
     VersionState,
     close_version,
 )
-
-__all__ = ["AVAILABLE", "END", "LOADING", "START", "UNLOADING", "ModelManager", "VersionState"]
 
 logger = logging.getLogger(__name__)
 
