@@ -7,7 +7,6 @@ and milliseconds of the median later request.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -48,15 +47,12 @@ def table(rows: dict[str, dict[str, float]]) -> str:
 
 def main() -> None:
     """Runs the benchmark and reports the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="saved_models/NAME of a model that takes one text")
     parser.add_argument(
         "--rounds", type=int, default=measure.REPETITIONS, help="starts of each kind; default: %(default)s"
     )
     parser.add_argument("--requests", type=int, default=30, help="requests to each server; default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     if args.rounds < 1 or args.requests < 2:
         parser.error(f"--rounds must be 1 and --requests 2 at least. Received: {args.rounds} and {args.requests}")

@@ -28,6 +28,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import examples, measure, processes, texts
+from benchmarks.peers.session import limit_threads
 
 _VOCABULARY = Path(__file__).parents[2] / "shared/data/vocab/bert-base-uncased-vocab.txt"
 _RAW = Path(__file__).parents[2] / "shared/data/raw"
@@ -72,7 +73,7 @@ def tokenizing_part(args: argparse.Namespace, work: Path) -> None:
     from benchmarks import tokenizer
     from bert_tf.text.vocabulary import load_vocabulary
 
-    tokenizer.use_one_core()
+    limit_threads(1)
     files = [file for file in texts.files_of(args.corpus) if _WIKIPEDIA in str(file)] or texts.files_of(args.corpus)
     paths = texts.Sample(files, work).write(args.tokenizing_megabytes)
     paragraphs = [paragraph for path in paths for document in texts.documents_of(path) for paragraph in document]
@@ -103,9 +104,9 @@ def vocabulary_part(args: argparse.Namespace, work: Path) -> None:
 
 def stages_part(args: argparse.Namespace, work: Path) -> None:
     """Profiles a run in this process on one core."""
-    from benchmarks import stages, tokenizer
+    from benchmarks import stages
 
-    tokenizer.use_one_core()
+    limit_threads(1)
     paths = texts.Sample(texts.files_of(args.corpus), work).write(args.stages_megabytes)
     rows = []
     for length in args.lengths:
@@ -142,9 +143,7 @@ def _size(files: list[Path]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated parts; default: all")
     parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs of .txt or .bz2 files")
     parser.add_argument("--vocabulary", type=Path, default=_VOCABULARY, help="vocab.txt of an uncased model")
@@ -165,7 +164,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vocabulary_megabytes", type=float, default=200)
     parser.add_argument("--vocabulary_repetitions", type=int, default=3)
     parser.add_argument("--stages_megabytes", type=float, default=25)
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     parser.add_argument(
         "--work", type=Path, help="folder for texts and records, several gigabytes; default: a temporary directory"
     )

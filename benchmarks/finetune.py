@@ -15,14 +15,13 @@ its examples. PyTorch needs an environment of its own:
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import interleave, measure, train_step
+from benchmarks import interleave, measure
 from benchmarks.peers.rows import BATCH_SIZE, Rows, write_rows
 
 OURS = "bert_tf"
@@ -59,14 +58,14 @@ def contenders(
 ) -> list[interleave.Contender]:
     """Returns bert_tf and the selected peers."""
     flags = {"size": size, "precision": precision, "rows": rows}
-    commands = {OURS: train_step.command(sys.executable, "ours_finetune", args, output=work / "ours", **flags)}
+    commands = {OURS: interleave.command(sys.executable, "ours_finetune", args, output=work / "ours", **flags)}
     for peer in args.peers:
         if peer == "keras_hub":
-            commands[peer] = train_step.command(sys.executable, "keras_hub_classifier", args, **flags)
+            commands[peer] = interleave.command(sys.executable, "keras_hub_classifier", args, **flags)
         else:
             stock = {"stock": True} if peer.endswith("stock") else {}
             python = args.torch_python.absolute()
-            line = train_step.command(python, "huggingface_trainer", args, output=work / peer, **flags, **stock)
+            line = interleave.command(python, "huggingface_trainer", args, output=work / peer, **flags, **stock)
             commands[peer] = line
     return [interleave.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
 
@@ -80,30 +79,27 @@ def run(args: argparse.Namespace, work: Path) -> None:
         for precision in args.precisions:
             folder = work / f"{size}-{precision}"
             folder.mkdir()
-            measured = interleave.interleaved(
-                contenders(size, precision, args, work / "rows.npz", folder),
-                args.rounds, args.seconds, args.settle, args.warmup, folder,
-            )  # fmt: skip
-            table = interleave.summary(measured)
-            instructions = " ".join(train_step.instructions())
-            measure.heading(
-                f"Fine-tuning, {args.task}, {size}, {BATCH_SIZE} rows of at most {rows.max_length} tokens "
-                f"(medians of {args.rounds} rounds, {args.threads} threads, {instructions})"
+            table = interleave.measure_all(contenders(size, precision, args, work / "rows.npz", folder), args, folder)
+            interleave.heading(
+                f"Fine-tuning, {args.task}, {size}, {BATCH_SIZE} rows of at most {rows.max_length} tokens", args
             )
-            for line in train_step.rate_table(table, "tokens/s"):
+            for line in interleave.rate_table(table, "tokens/s"):
                 print(line, flush=True)
             results.append({"size": size, "precision": precision, "results": table})
-    settings = {name: getattr(args, name) for name in ("task", "rounds", "seconds", "settle", "warmup", "threads")}
     mean = float(len(rows.token_ids) / len(rows))
-    about = {"rows": len(rows), "tokens_a_row": mean, "max_length": rows.max_length, "results": results}
-    measure.save(f"Fine-tuning {args.task}", settings | {"allocator": interleave.ALLOCATOR} | about, args.output)
+    about = {
+        "task": args.task,
+        "rows": len(rows),
+        "tokens_a_row": mean,
+        "max_length": rows.max_length,
+        "results": results,
+    }
+    measure.save(f"Fine-tuning {args.task}", interleave.settings(args) | about, args.output)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Returns the arguments with defaults filled in. Raises SystemExit if they are inconsistent."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--task", choices=LENGTHS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="training file of the task")
     parser.add_argument(
@@ -114,22 +110,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
     parser.add_argument("--peers", nargs="*", choices=PEERS, help="peers to measure; default: all that are available")
     parser.add_argument("--torch_python", type=Path, help="Python interpreter of PyTorch's environment")
-    parser.add_argument(
-        "--rounds", type=int, default=measure.REPETITIONS, help="rounds per contender; default: %(default)s"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=10, help="duration of a round's timed steps; default: %(default)s"
-    )
-    parser.add_argument(
-        "--settle", type=int, default=20, help="untimed steps before the first round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--warmup", type=int, default=1, help="untimed steps at the start of a round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads; default: one per core"
-    )
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
+    interleave.add_arguments(parser, seconds=10, settle=20)
     args = parser.parse_args(argv)
     available = [peer for peer in PEERS if args.torch_python or not peer.startswith("huggingface")]
     args.peers = available if args.peers is None else args.peers

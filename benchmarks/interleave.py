@@ -6,7 +6,9 @@ core from the running contender. `benchmarks.peers.session` is the contender's s
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -16,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks import measure
 
 ROOT = Path(__file__).parents[1]
 # The settings of bert_tf; TensorFlow and PyTorch also benefit.
@@ -187,6 +191,11 @@ def interleaved(
     return results
 
 
+def measure_all(contenders: Sequence[Contender], args: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
+    """Returns the `summary` of contenders, measured with the options of `add_arguments`."""
+    return summary(interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, work))
+
+
 def _steps_for(process: Process, seconds: float, settle: int) -> int:
     """Returns the number of steps that take about `seconds`, at least one."""
     steps = 1
@@ -195,19 +204,19 @@ def _steps_for(process: Process, seconds: float, settle: int) -> int:
     return max(1, round(seconds / trial.seconds * steps))
 
 
-def summary(found: Sequence[Measured]) -> list[dict[str, Any]]:
+def summary(measurements: Sequence[Measured]) -> list[dict[str, Any]]:
     """Returns a row for each contender.
 
     Args:
-        found: measurements of `interleaved`.
+        measurements: measurements of `interleaved`.
 
     Returns:
         Medians over the rounds of milliseconds per step and units per second, their minima and maxima, and the medians
         of their ratios to the reference in the same round, `times_milliseconds` and `times_rate`. The ratios are None
         if the reference was not measured; the rates are None if no units were counted.
     """
-    by_name = {measured.contender.name: measured for measured in found}
-    return [_row(measured, by_name.get(measured.contender.reference)) for measured in found]
+    by_name = {measured.contender.name: measured for measured in measurements}
+    return [_row(measured, by_name.get(measured.contender.reference)) for measured in measurements]
 
 
 def _row(measured: Measured, reference: Measured | None) -> dict[str, Any]:
@@ -230,3 +239,57 @@ def _row(measured: Measured, reference: Measured | None) -> dict[str, Any]:
         row[f"{name}_of_rounds"] = values if counted else None
         row[f"times_{name}"] = statistics.median(ratios) if compared else None
     return row
+
+
+def command(python: Path | str, module: str, args: argparse.Namespace, **flags: Any) -> list[str]:
+    """Returns the command line of a contender."""
+    program = [str(python), "-m", f"benchmarks.peers.{module}", f"--threads={args.threads}"]
+    return [*program, *(f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items())]
+
+
+def rate_table(rows: Sequence[dict[str, Any]], unit: str) -> list[str]:
+    """Returns the lines of a table of rates."""
+    lines = [f"  {'':<30}{unit:>12}{'min - max':>22}{'ms/step':>11}   times"]
+    for row in rows:
+        low, high = row["rate_range"]
+        lines.append(
+            f"  {row['name']:<30}{row['rate']:>12,.0f}{f'{low:,.0f} - {high:,.0f}':>22}{row['milliseconds']:>11.1f}"
+            f"{row['times_rate']:>8.2f} x {row['reference']}"
+        )
+    return lines
+
+
+def heading(title: str, args: argparse.Namespace) -> None:
+    """Prints a title with the options, the machine and the date."""
+    measure.heading(f"{title} (medians of {args.rounds} rounds, {args.threads} threads, {' '.join(instructions())})")
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options of `add_arguments` and the settings of the machine as JSON values."""
+    options = {name: getattr(args, name) for name in ("rounds", "seconds", "settle", "warmup", "threads")}
+    return options | {"allocator": ALLOCATOR, "instructions": instructions()}
+
+
+def instructions() -> list[str]:
+    """Returns the vector instructions of this processor that matter for the speed of matrix products."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
+
+
+def add_arguments(parser: argparse.ArgumentParser, seconds: float, settle: int) -> None:
+    """Adds the options of `interleaved` with their defaults."""
+    cores = len(os.sched_getaffinity(0))
+    add = functools.partial(parser.add_argument, type=int)
+    add("--rounds", default=measure.REPETITIONS, help="rounds per contender; default: %(default)s")
+    add("--seconds", type=float, default=seconds, help="duration of a round's timed steps; default: %(default)s")
+    add("--settle", default=settle, help="untimed steps before the first round; default: %(default)s")
+    add("--warmup", default=1, help="untimed steps at the start of a round; default: %(default)s")
+    add("--threads", default=cores, help="threads; default: one per core")
+
+
+def check_arguments(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Exits with a message if a number of `add_arguments` is too small."""
+    for name in ("rounds", "threads"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} must be at least 1. Received: {getattr(args, name)}")

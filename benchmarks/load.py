@@ -253,9 +253,7 @@ def run(args: argparse.Namespace) -> list[Load]:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Returns the arguments. Raises SystemExit if they are out of range."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--address", required=True, metavar="HOST:PORT", help="address of REST or gRPC")
     parser.add_argument("--protocol", choices=CLIENTS, default="rest")
     parser.add_argument("--model", required=True, help="name of the model on the server")
@@ -274,7 +272,6 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=int, default=20, help="requests before each rate; default: %(default)s")
     parser.add_argument("--timeout", type=float, default=10.0, help="time-out in seconds; default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="seed of the arrivals; default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args(argv)
     host, _, port = args.address.rpartition(":")
     if not host or not port.isdigit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
@@ -13,6 +14,20 @@ from pathlib import Path
 from typing import Any
 
 REPETITIONS = 5
+
+
+def parser(description: str | None, output: str = "runs/benchmarks") -> argparse.ArgumentParser:
+    """Returns a parser with the option `--output`.
+
+    Args:
+        description: docstring of the benchmark.
+        output: default output directory.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path(output), help="output directory; default: %(default)s")
+    return parser
 
 
 def rates(

@@ -13,67 +13,27 @@ import json
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import measure, processes, texts
 
-_SECONDS_BETWEEN_SAMPLES = 0.2
+# The largest worker process, all worker processes, the job server with Flink, the program itself, and all together.
+PEAKS = ("worker", "workers", "java", "driver", "total")
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """Largest proportional set sizes of a run in bytes, each with its own peak time.
-
-    Args:
-        worker: largest worker process.
-        workers: all worker processes together.
-        java: job server, which holds Flink.
-        driver: the program itself.
-        total: all processes together.
-    """
-
-    worker: int
-    workers: int
-    java: int
-    driver: int
-    total: int
-
-
-class _Watch:
-    """Samples the memory of all descendants of this process inside a `with` block."""
-
-    def __init__(self) -> None:
-        self._peaks: Counter[str] = Counter()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._loop)
-
-    def __enter__(self) -> _Watch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    @property
-    def peaks(self) -> Peaks:
-        return Peaks(**{name: self._peaks[name] for name in Peaks.__dataclass_fields__})
-
-    def _loop(self) -> None:
-        while not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
-            now: Counter[str] = Counter()
-            for process in processes.descendants(os.getpid()):
-                size, kind = processes.proportional_bytes(process), _kind(process)
-                now["total"] += size
-                now["workers" if kind == "worker" else kind] += size
-                if kind == "worker":
-                    now["worker"] = max(now["worker"], size)
-            self._peaks |= now
+def _sample(peaks: Counter[str]) -> None:
+    """Updates the peaks of all descendants of this process, by the names of `PEAKS`."""
+    now: Counter[str] = Counter()
+    for process in processes.descendants(os.getpid()):
+        size, kind = processes.proportional_bytes(process), _kind(process)
+        now["total"] += size
+        now["workers" if kind == "worker" else kind] += size
+        if kind == "worker":
+            now["worker"] = max(now["worker"], size)
+    peaks |= now
 
 
 def _kind(process: int) -> str:
@@ -110,8 +70,10 @@ def measured(args: argparse.Namespace, sample: texts.Sample, work: Path, megabyt
     """Runs the pipeline once and returns its row."""
     command = command_of(args, sample.write(megabytes), work / f"data-{megabytes:g}-{shards}", shards)
     started = time.perf_counter()
-    with _Watch() as watch:
+    counts: Counter[str] = Counter()
+    with processes.Sampler(lambda: _sample(counts)):
         cost = processes.run(command, work)
+    peaks = {name: counts[name] for name in PEAKS}
     summary = json.loads(cost.stdout.splitlines()[-1])
     row = {
         "corpus_megabytes": megabytes,
@@ -119,10 +81,10 @@ def measured(args: argparse.Namespace, sample: texts.Sample, work: Path, megabyt
         "shard_tokens": summary["tokens"] // shards,
         "tokens": summary["tokens"],
         "seconds": round(time.perf_counter() - started, 1),
-        **asdict(watch.peaks),
+        **peaks,
     }
     cells = [f"{megabytes:g}", shards, f"{row['shard_tokens'] / 1e6:.2f}"]
-    cells += [f"{row[name] / 1e6:,.0f}" for name in asdict(watch.peaks)]
+    cells += [f"{row[name] / 1e6:,.0f}" for name in peaks]
     _print_row([*cells, row["seconds"]])
     return row
 
@@ -133,9 +95,7 @@ def _print_row(cells: Sequence[object]) -> None:
 
 def main() -> None:
     """Runs the benchmark and reports the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--corpus", default=texts.DEFAULT_CORPUS, help="comma-separated globs of .txt or .bz2 files")
     parser.add_argument("--vocabulary", type=Path, required=True, help="path of a vocab.txt")
     parser.add_argument(
@@ -149,14 +109,13 @@ def main() -> None:
     parser.add_argument(
         "--java_megabytes", type=int, default=1024, help="heap of the job server, MB; default: %(default)s"
     )
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     args.vocabulary = args.vocabulary.absolute()
     sizes = [float(size) for size in args.megabytes.split(",")]
     shards = [float(size) for size in args.shard_megabytes.split(",")]
     title = f"Memory by size of corpus and shard on {args.runner}"
     measure.heading(f"{title} (peaks of proportional set sizes, MB)")
-    _print_row(["corpus", "shards", "M tokens", *Peaks.__dataclass_fields__, "seconds"])
+    _print_row(["corpus", "shards", "M tokens", *PEAKS, "seconds"])
     runs = [(size, shards[0]) for size in sizes] + [(sizes[-1], shard) for shard in shards[1:]]
     with tempfile.TemporaryDirectory() as scratch:
         sample = texts.Sample(texts.files_of(args.corpus), Path(scratch))

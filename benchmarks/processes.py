@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,12 @@ def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] 
     Raises:
         RuntimeError: if the command fails; the message holds the end of its stderr.
     """
+    peak = 0
+
+    def look() -> None:
+        nonlocal peak
+        peak = max(peak, sum(map(proportional_bytes, descendants(os.getpid()))))
+
     _adopt_orphans()
     before = _children_seconds()
     started = time.perf_counter()
@@ -57,7 +63,7 @@ def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] 
         subprocess.Popen(
             command, cwd=directory, env=os.environ | environment, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
-        _MemorySampler(memory) as sampler,
+        Sampler(look if memory else None),
     ):
         stdout, _ = process.communicate()
         seconds = time.perf_counter() - started
@@ -66,7 +72,7 @@ def run(command: Sequence[str], directory: Path, environment: Mapping[str, str] 
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)}: ended with {process.returncode}: {tail}")
     _await_orphans()
-    return Cost(seconds, _children_seconds() - before, sampler.peak, stdout)
+    return Cost(seconds, _children_seconds() - before, peak, stdout)
 
 
 def _adopt_orphans() -> None:
@@ -86,27 +92,29 @@ def _children_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-class _MemorySampler:
-    """Samples the memory of all descendants of this process inside a `with` block."""
+class Sampler:
+    """Calls a function ten times per second inside a `with` block.
 
-    def __init__(self, active: bool) -> None:
-        self.peak = 0
+    Args:
+        look: function that reads and stores values; None to call nothing.
+    """
+
+    def __init__(self, look: Callable[[], None] | None) -> None:
+        self._look = look
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._loop) if active else None
+        self._thread = threading.Thread(target=self._loop)
 
-    def __enter__(self) -> _MemorySampler:
-        if self._thread:
-            self._thread.start()
+    def __enter__(self) -> Sampler:
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
-        if self._thread:
-            self._thread.join()
+        self._thread.join()
 
     def _loop(self) -> None:
-        while not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
-            self.peak = max(self.peak, sum(map(proportional_bytes, descendants(os.getpid()))))
+        while self._look is not None and not self._done.wait(_SECONDS_BETWEEN_SAMPLES):
+            self._look()
 
 
 def descendants(root: int) -> list[int]:

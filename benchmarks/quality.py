@@ -151,9 +151,7 @@ def _shown(start: dict[str, Any]) -> str:
 
 def main() -> None:
     """Trains the missing runs, and writes the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__, "runs/quality")
     parser.add_argument("--preset", type=Path, required=True, help="pre-trained preset, or output directory of a run")
     parser.add_argument("--data", type=Path, required=True, help="folder with glue/, squad/ and ner/")
     parser.add_argument("--tasks", nargs="+", choices=ENTRIES, default=list(ENTRIES), help="tasks; default: all")
@@ -167,7 +165,6 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, help="maximum seeds of the selected learning rate; default: set by the task"
     )
-    parser.add_argument("--output", type=Path, default=Path("runs/quality"), help="output directory of all runs")
     args = parser.parse_args()
     if args.seeds is not None and args.seeds < 1:
         parser.error(f"--seeds must be at least 1. Received: {args.seeds}")

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from pathlib import Path
+
+from benchmarks import measure
 
 
 def main() -> None:
     """Runs every benchmark that needs no data."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
-    args = parser.parse_args()
+    args = measure.parser(__doc__).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["RAYON_NUM_THREADS"] = "1"
     from benchmarks import tokenizer

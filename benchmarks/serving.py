@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import interleave, measure, train_step
+from benchmarks import interleave, measure
 from benchmarks.peers import batches, requests
 from bert_tf.config.model import SIZES
 
@@ -95,7 +95,7 @@ def sides(args: argparse.Namespace, work: Path) -> tuple[dict[str, list[str]], d
         name = f"bert_tf {precision}"
         try:
             model = export(preset, precision, work)
-            commands[name] = train_step.command(sys.executable, "ours_serving", args, requests=work, model=model)
+            commands[name] = interleave.command(sys.executable, "ours_serving", args, requests=work, model=model)
             if precision == "bfloat16":
                 commands[f"{name}, packed weights"] = [*commands[name], "--packed_weights"]
         except LeftOutError as reason:
@@ -119,7 +119,7 @@ def _peer(name: str, args: argparse.Namespace, work: Path) -> list[str]:
         flags = {"model": str(export_onnx(python, args.size, work))}
     else:
         flags = flags | {"size": args.size}
-    return train_step.command(python, module, args, requests=work, **flags)
+    return interleave.command(python, module, args, requests=work, **flags)
 
 
 def check_alike(rows: Sequence[dict[str, Any]], length: int) -> None:
@@ -161,26 +161,18 @@ def run(args: argparse.Namespace, work: Path) -> None:
         ]
         folder = work / f"batch-{batch_size}"
         folder.mkdir()
-        measured = interleave.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, folder)
-        rows = [row | {"batch_size": batch_size} for row in interleave.summary(measured)]
+        rows = [row | {"batch_size": batch_size} for row in interleave.measure_all(contenders, args, folder)]
         check_alike(rows, args.length)
         results += rows
-    measure.heading(
-        f"Raw texts of {args.length} tokens, {args.size} (medians of {args.rounds} rounds, {args.threads} threads, "
-        f"{' '.join(train_step.instructions())})"
-    )
+    interleave.heading(f"Raw texts of {args.length} tokens, {args.size}", args)
     print("\n".join(["", *table(results)]), flush=True)
-    names = ("size", "length", "rounds", "seconds", "settle", "warmup", "threads")
-    settings = {name: getattr(args, name) for name in names} | {"instructions": train_step.instructions()}
-    about = {"allocator": interleave.ALLOCATOR, "left_out": left_out, "results": results}
-    measure.save("Serving latency", settings | about, args.output)
+    about = {"size": args.size, "length": args.length, "left_out": left_out, "results": results}
+    measure.save("Serving latency", interleave.settings(args) | about, args.output)
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Returns the arguments. Raises SystemExit if they are out of range."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--size", choices=SIZES, default="base", help="size of the encoder; default: %(default)s")
     parser.add_argument("--length", type=int, default=batches.LENGTH, help="tokens per text; default: %(default)s")
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[1, 8], help="texts per request; default: 1 8")
@@ -193,26 +185,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--torch_python", type=Path, help="Python interpreter of the peers' environment")
-    parser.add_argument("--rounds", type=int, default=measure.REPETITIONS, help="rounds per side; default: %(default)s")
-    parser.add_argument(
-        "--seconds", type=float, default=7, help="duration of a round's timed requests; default: %(default)s"
-    )
-    parser.add_argument(
-        "--settle", type=int, default=20, help="untimed requests before the first round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--warmup", type=int, default=1, help="untimed requests at the start of a round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads; default: one per core"
-    )
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
+    interleave.add_arguments(parser, seconds=7, settle=20)
     args = parser.parse_args(argv)
     if not 8 <= args.length <= batches.POSITIONS:
         parser.error(f"--length must be in 8..{batches.POSITIONS}. Received: {args.length}")
-    for name in ("rounds", "threads"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1. Received: {getattr(args, name)}")
+    interleave.check_arguments(parser, args)
     return args
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from benchmarks.fuzz import HostileClient
 from benchmarks.server_process import Server, serving
 from bert_tf.client import ModelClient, PredictError, connect
+from bert_tf.entry.progress import Progress
 from bert_tf.export.versions import latest_version
 
 # Memory is compared after this share of the time, because arenas and thread stacks grow at first.
@@ -85,22 +86,15 @@ def run(model: Path, hostile: int, seconds: float, seed: int, workers: int = 1, 
             thread.start()
         began = time.monotonic()
         client = HostileClient("127.0.0.1", server.rest, server.grpc, _COPY, seed, Path(scratch, _COPY))
+        progress = Progress("hostile requests", hostile)
         for number in range(hostile):
             kind, outcome, right = client.send()
             tally.outcomes[f"{kind}: {outcome}"] += 1
             if not right:
                 tally.bad_form.append(f"{kind}: {outcome}")
             due = seconds * (number + 1) / hostile
-            passed = time.monotonic() - began
-            if sys.stderr.isatty() or number % 500 == 499:
-                rate = (number + 1) / passed
-                print(
-                    f"{number + 1} of {hostile} hostile requests, {tally.answered} good ones, "
-                    f"{rate:.0f} a second, {max(due - passed, (hostile - number - 1) / rate):.0f} s to go",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            stop.wait(max(0.0, due - passed))
+            progress.add(1)
+            stop.wait(max(0.0, due - (time.monotonic() - began)))
         stop.set()
         for thread in threads:
             thread.join()

@@ -10,6 +10,7 @@ import tensorflow_text as tf_text
 import tokenizers
 
 from benchmarks.measure import rates, report
+from benchmarks.peers.session import limit_threads
 from bert_tf.data.corpora.docstrings import library_documents
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -31,12 +32,6 @@ def learned_vocabulary(texts: list[str]) -> Vocabulary:
     learner.train_from_iterator(texts, vocab_size=8000, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
     pieces = learner.get_vocab()
     return Vocabulary(tuple(sorted(pieces, key=lambda piece: pieces[piece])))
-
-
-def use_one_core() -> None:
-    """Limits TensorFlow to one thread; must be called before its first operation."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def compare(texts: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
@@ -63,6 +58,6 @@ def compare(texts: Sequence[str], vocabulary: Vocabulary) -> dict[str, float]:
 
 def run(output: Path) -> None:
     """Runs the benchmark and reports the results."""
-    use_one_core()
+    limit_threads(1)
     texts = corpus()
     report("Tokenizing", "words/s", compare(texts, learned_vocabulary(texts)), "Hugging Face tokenizers", output)

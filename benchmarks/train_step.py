@@ -26,7 +26,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -45,26 +44,20 @@ MASK_UNITS = ("piece", "whole_word", "span")
 FIRST_LOSS, _TOLERANCE = math.log(VOCABULARY_SIZE) + math.log(2), 0.5
 
 
-def command(python: Path | str, module: str, args: argparse.Namespace, **flags: Any) -> list[str]:
-    """Returns the command line of a contender."""
-    program = [str(python), "-m", f"benchmarks.peers.{module}", f"--threads={args.threads}"]
-    return [*program, *(f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items())]
-
-
 def step_contenders(size: str, precision: str, args: argparse.Namespace, work: Path) -> list[interleave.Contender]:
     """Returns bert_tf and the selected peers that support this precision."""
     flags = {"size": size, "precision": precision}
-    commands = {OURS: command(sys.executable, "ours", args, output=work / "ours", **flags)}
+    commands = {OURS: interleave.command(sys.executable, "ours", args, output=work / "ours", **flags)}
     for peer in args.peers:
         if peer.startswith("huggingface"):
             stock = {"stock": True} if peer.endswith("stock") else {}
-            commands[peer] = command(args.torch_python.absolute(), "huggingface", args, **flags, **stock)
+            commands[peer] = interleave.command(args.torch_python.absolute(), "huggingface", args, **flags, **stock)
         elif peer.startswith("keras_hub"):
             xla = {"xla": True} if peer.endswith("xla") else {}
-            commands[peer] = command(sys.executable, "keras_hub", args, **flags, **xla)
+            commands[peer] = interleave.command(sys.executable, "keras_hub", args, **flags, **xla)
         elif precision == "float32":
             checkout = args.original.absolute()
-            commands[peer] = command(sys.executable, "original", args, checkout=checkout, **flags)
+            commands[peer] = interleave.command(sys.executable, "original", args, checkout=checkout, **flags)
     return [interleave.Contender(f"{name} {precision}", line, f"{OURS} {precision}") for name, line in commands.items()]
 
 
@@ -84,13 +77,13 @@ def step_part(args: argparse.Namespace, work: Path) -> None:
     for size, precision in itertools.product(args.sizes, args.precisions):
         folder = work / f"{size}-{precision}"
         folder.mkdir()
-        rows = _measured(step_contenders(size, precision, args, folder), args, folder)
-        _heading(f"Training step, {size}, {SEQUENCES} x {LENGTH} tokens, {PREDICTIONS} predictions", args)
+        rows = interleave.measure_all(step_contenders(size, precision, args, folder), args, folder)
+        interleave.heading(f"Training step, {size}, {SEQUENCES} x {LENGTH} tokens, {PREDICTIONS} predictions", args)
         for line in step_table(rows):
             print(line, flush=True)
         check_same(rows)
         results.append({"size": size, "precision": precision, "results": rows})
-    measure.save("Training step", _settings(args) | {"results": results}, args.output)
+    measure.save("Training step", interleave.settings(args) | {"results": results}, args.output)
 
 
 def step_table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -117,7 +110,7 @@ def padding_part(args: argparse.Namespace, work: Path) -> None:
         contenders = []
         for precision in args.precisions:
             for mode in args.paddings:
-                line = command(
+                line = interleave.command(
                     sys.executable, "ours", args, size=size, precision=precision, data=data,
                     output=folder / f"{mode}-{precision}",
                 )  # fmt: skip
@@ -126,13 +119,13 @@ def padding_part(args: argparse.Namespace, work: Path) -> None:
                 contenders.append(
                     interleave.Contender(f"{mode} {precision}", [*line, *overrides], f"{args.paddings[0]} {precision}")
                 )
-        rows = _measured(contenders, args, folder)
+        rows = interleave.measure_all(contenders, args, folder)
         length = read_manifest(data).config.max_seq_length
-        _heading(f"Padding, {size}, at most {length} tokens", args)
-        for line in rate_table(rows, "tokens/s"):
+        interleave.heading(f"Padding, {size}, at most {length} tokens", args)
+        for line in interleave.rate_table(rows, "tokens/s"):
             print(line, flush=True)
         results.append({"size": size, "max_seq_length": length, "results": rows})
-    measure.save("Padding", _settings(args) | {"results": results}, args.output)
+    measure.save("Padding", interleave.settings(args) | {"results": results}, args.output)
 
 
 def input_part(args: argparse.Namespace, work: Path) -> None:
@@ -142,66 +135,28 @@ def input_part(args: argparse.Namespace, work: Path) -> None:
         folder = work / str(number)
         folder.mkdir()
         training = f"training {args.sizes[0]}"
-        line = command(
+        line = interleave.command(
             sys.executable, "ours", args, size=args.sizes[0], data=data, count="examples", output=folder / "training"
         )
         contenders = [interleave.Contender(training, line, training)]
         for unit in MASK_UNITS:
-            line = command(sys.executable, "dataset", args, data=data, mask_unit=unit, output=folder / unit)
+            line = interleave.command(sys.executable, "dataset", args, data=data, mask_unit=unit, output=folder / unit)
             contenders.append(interleave.Contender(f"input, by {unit}", line, training))
-        rows = _measured(contenders, args, folder)
+        rows = interleave.measure_all(contenders, args, folder)
         length = read_manifest(data).config.max_seq_length
-        _heading(f"Input pipeline, {length} tokens", args)
-        for line in rate_table(rows, "examples/s"):
+        interleave.heading(f"Input pipeline, {length} tokens", args)
+        for line in interleave.rate_table(rows, "examples/s"):
             print(line, flush=True)
         results.append({"max_seq_length": length, "results": rows})
-    measure.save("Input pipeline", _settings(args) | {"results": results}, args.output)
-
-
-def rate_table(rows: Sequence[dict[str, Any]], unit: str) -> list[str]:
-    """Returns the lines of a table of rates."""
-    lines = [f"  {'':<30}{unit:>12}{'min - max':>22}{'ms/step':>11}   times"]
-    for row in rows:
-        low, high = row["rate_range"]
-        lines.append(
-            f"  {row['name']:<30}{row['rate']:>12,.0f}{f'{low:,.0f} - {high:,.0f}':>22}{row['milliseconds']:>11.1f}"
-            f"{row['times_rate']:>8.2f} x {row['reference']}"
-        )
-    return lines
+    measure.save("Input pipeline", interleave.settings(args) | {"results": results}, args.output)
 
 
 PARTS = {"step": step_part, "padding": padding_part, "input": input_part}
 _SIZES = {"step": ["L4_H256", "L2_H768"], "padding": ["L4_H256"], "input": ["tiny"]}
 
 
-def _measured(contenders: Sequence[interleave.Contender], args: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
-    return interleave.summary(
-        interleave.interleaved(contenders, args.rounds, args.seconds, args.settle, args.warmup, work)
-    )
-
-
-def _heading(title: str, args: argparse.Namespace) -> None:
-    measure.heading(f"{title} (medians of {args.rounds} rounds, {args.threads} threads, {' '.join(instructions())})")
-
-
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("rounds", "seconds", "settle", "warmup", "threads")} | {
-        "allocator": interleave.ALLOCATOR,
-        "instructions": instructions(),
-    }
-
-
-def instructions() -> list[str]:
-    """Returns the vector instructions of this processor that matter for the speed of matrix products."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    flags = next((line.split() for line in lines if line.startswith("flags")), [])
-    return [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--part", choices=PARTS, default="step")
     parser.add_argument("--sizes", nargs="+", help="model sizes; default: " + str(_SIZES))
     parser.add_argument("--precisions", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
@@ -212,22 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--paddings", nargs="+", default=list(PADDINGS), help="padding: modes, compared with the first; default: all"
     )
-    parser.add_argument(
-        "--rounds", type=int, default=measure.REPETITIONS, help="rounds per contender; default: %(default)s"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=7, help="duration of a round's timed steps; default: %(default)s"
-    )
-    parser.add_argument(
-        "--settle", type=int, default=3, help="untimed steps before the first round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--warmup", type=int, default=1, help="untimed steps at the start of a round; default: %(default)s"
-    )
-    parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads; default: one per core"
-    )
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
+    interleave.add_arguments(parser, seconds=7, settle=3)
     return parser
 
 
@@ -244,9 +184,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             parser.error(f"--peers {peer}: needs {'--original' if peer == 'original' else '--torch_python'}.")
     if args.part != "step" and not args.data:
         parser.error(f"--part {args.part}: needs --data.")
-    for name in ("rounds", "threads"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} must be at least 1. Received: {getattr(args, name)}")
+    interleave.check_arguments(parser, args)
     return args
 
 

@@ -9,7 +9,6 @@ of `--pages`, which are single files of wikitext, it is `--language`.
 
 from __future__ import annotations
 
-import argparse
 import html
 import re
 from collections import Counter
@@ -150,14 +149,11 @@ def pages_of_folder(folder: Path) -> Iterator[str]:
 
 def main() -> None:
     """Measures every dump of a folder, and the pages of another folder."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = measure.parser(__doc__)
     parser.add_argument("--dumps", type=Path, default=_RAW / "dumps", help="folder of MediaWiki XML dumps")
     parser.add_argument("--pages", type=Path, default=_RAW / "wikitext_pages", help="folder of .txt files of wikitext")
     parser.add_argument("--language", default="en", help="language code of the wiki of --pages; default: %(default)s")
     parser.add_argument("--every", type=int, default=1, help="interval of the measured articles; default: %(default)s")
-    parser.add_argument("--output", type=Path, default=Path("runs/benchmarks"), help="output directory of the JSON")
     args = parser.parse_args()
     if not args.dumps.is_dir():
         parser.error(f"--dumps must be a folder. Received: {args.dumps}")

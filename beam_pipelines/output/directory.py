@@ -20,7 +20,7 @@ from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig, to_dict
-from bert_tf.data.atomic_files import STAGING_PATTERN
+from bert_tf.config.files import STAGING_PATTERN
 from bert_tf.data.schema import (
     DATA_ALGORITHM_VERSION,
     MANIFEST_NAME,

@@ -14,7 +14,7 @@ from typing import TypeVar
 from beam_pipelines.errors import PipelineError
 from beam_pipelines.output import storage
 from bert_tf.config import ConfigError
-from bert_tf.data.atomic_files import only_writer, sync_directory
+from bert_tf.config.files import only_writer, sync_directory
 
 T = TypeVar("T")
 # Entries of the output directory during a run: a folder on a local path, a file on an object store.

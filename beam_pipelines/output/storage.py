@@ -12,7 +12,7 @@ from typing import BinaryIO, TypeVar
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 
 T = TypeVar("T")
 _PLAIN = CompressionTypes.UNCOMPRESSED
@@ -61,7 +61,7 @@ def _create(path: str, content: bytes) -> None:
 def _write_and_rename(path: str, content: bytes) -> None:
     """Writes a file to HDFS, where partial files are visible and neither create nor rename replaces a file."""
     folder, name = split(path)
-    staging = join(folder, f".{name}.{uuid.uuid4().hex[:12]}.tmp")  # matches `atomic_files.STAGING_PATTERN`
+    staging = join(folder, f".{name}.{uuid.uuid4().hex[:12]}.tmp")  # matches `files.STAGING_PATTERN`
     try:
         _create(staging, content)
         delete([path])

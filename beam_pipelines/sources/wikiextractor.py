@@ -177,7 +177,7 @@ def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> li
     """
     kept = []
     beginning = True
-    for line in map(plain, page_lines):
+    for line in map(without_markup, page_lines):
         if not line:
             continue
         what = "title" if beginning and line == title else not_a_passage(line)
@@ -189,7 +189,7 @@ def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> li
     return kept
 
 
-def plain(line: str) -> str:
+def without_markup(line: str) -> str:
     """Removes HTML tags, references, comments and empty parentheses from a line and decodes its entities."""
     if not any(mark in line for mark in _MARKS):
         return line

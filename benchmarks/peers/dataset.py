@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-import tensorflow as tf
-
 from benchmarks.peers import batches
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import read_manifest, write_manifest
 from bert_tf.data.schema import MANIFEST_NAME
@@ -48,8 +46,7 @@ def main() -> None:
     parser.add_argument("--mask_unit", default="piece", help="piece, whole_word or span; default: %(default)s")
     parser.add_argument("--output", type=Path, required=True, help="new folder that replaces --data")
     args = parser.parse_args()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     session = Session()
     data = with_mask_unit(args.data, args.mask_unit, args.output)
     for _ in pretraining_dataset(data, "train", batch_size=batches.SEQUENCES, seed=0):

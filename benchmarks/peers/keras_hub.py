@@ -7,7 +7,7 @@ import keras_hub
 import tensorflow as tf
 
 from benchmarks.peers import batches
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 from bert_tf.config import BertConfig
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
@@ -92,8 +92,7 @@ def main() -> None:
     parser = batches.arguments(__doc__)
     parser.add_argument("--xla", action="store_true", help="compilation with XLA, Keras's default")
     args = parser.parse_args()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     session = Session()
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(_POLICIES[args.precision])

@@ -13,7 +13,7 @@ import tensorflow as tf
 from benchmarks.peers import batches
 from benchmarks.peers.keras_hub import build_backbone
 from benchmarks.peers.rows import BATCH_SIZE, LEARNING_RATE, Rows, read_rows
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -60,8 +60,7 @@ def main() -> None:
     parser = batches.arguments(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="file of `rows.write_rows`")
     args = parser.parse_args()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     keras.config.set_dtype_policy(_POLICIES[args.precision])
     session, rows = Session(), read_rows(args.rows)
     inputs = padded(rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from benchmarks.peers import batches
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 from bert_tf.config import RunConfig, TrainingConfig, with_overrides
 from bert_tf.data.manifest import read_manifest
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
@@ -82,8 +82,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="output directory of the run, which never finishes")
     parser.add_argument("--set", dest="overrides", nargs="*", default=[], metavar="SECTION.FIELD=VALUE")
     args = parser.parse_args()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     listen(Session(), args.count)
     if args.data:
         run = configuration(args, read_manifest(args.data).vocabulary_size)

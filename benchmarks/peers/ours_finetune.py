@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from benchmarks.peers import batches
 from benchmarks.peers.ours import NEVER, listen
 from benchmarks.peers.rows import BATCH_SIZE, LEARNING_RATE, Rows, read_rows
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 from bert_tf.config import TrainingConfig
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.models import BertBackbone, BertSpanPredictor, BertTextClassifier
@@ -35,8 +34,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="output directory of the run, which never finishes")
     args = parser.parse_args()
     tune_allocator()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     listen(Session(), "tokens")
     rows = read_rows(args.rows)
     data, is_label = encoded(rows), "label" in rows.targets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.peers import requests
-from benchmarks.peers.session import Session
+from benchmarks.peers.session import Session, limit_threads
 from bert_tf.export.runtime import keep_packed_weights, prefer_onednn, register_text_operations
 
 prefer_onednn()
@@ -20,8 +20,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.packed_weights:
         keep_packed_weights()
-    tf.config.threading.set_intra_op_parallelism_threads(args.threads)
-    tf.config.threading.set_inter_op_parallelism_threads(args.threads)
+    limit_threads(args.threads)
     register_text_operations()
     session = Session()
     loaded = tf.saved_model.load(str(args.model))

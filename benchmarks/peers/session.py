@@ -72,3 +72,11 @@ class Session:
         self._warmup, self._steps = int(words[1]), int(words[2])
         self._left, self._units = self._steps, 0.0
         self._since = time.perf_counter()
+
+
+def limit_threads(count: int) -> None:
+    """Limits the threads of TensorFlow; must be called before its first operation."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(count)
+    tf.config.threading.set_inter_op_parallelism_threads(count)

@@ -7,20 +7,14 @@ exponential backoff; rejected requests are not retried.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from bert_tf.client.base import ModelClient, PredictError
+from bert_tf.client.base import URL_RULE, ClientOptions, ModelClient, PredictError
 from bert_tf.client.rest import RestClient
 
 __all__ = ["ModelClient", "PredictError", "connect", "predict"]
-
-_GRPC = re.compile(
-    r"grpcs?://(?P<server>[^/]+)/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
-)
 
 
 def connect(
@@ -49,24 +43,14 @@ def connect(
         ValueError: for an invalid URL.
         OSError: if the certificate cannot be read.
     """
+    options = ClientOptions(timeout, retries, token, certificate)
     if url.startswith(("http://", "https://")):
-        return RestClient(url, timeout, retries, token, certificate)
-    if (match := _GRPC.fullmatch(url)) is not None:
+        return RestClient(url, options)
+    if url.startswith(("grpc://", "grpcs://")):
         from bert_tf.client.grpc import GrpcClient
 
-        version, label = match["version"], match["label"]
-        return GrpcClient(
-            match["server"],
-            unquote(match["name"]),
-            int(version) if version else None,
-            unquote(label) if label else None,
-            timeout,
-            retries,
-            token,
-            certificate,
-            secure=url.startswith("grpcs://"),
-        )
-    raise ValueError(f"a model's URL must be http://HOST:PORT/v1/models/NAME or grpc://HOST:PORT/NAME. Received: {url}")
+        return GrpcClient(url, options)
+    raise ValueError(f"{URL_RULE}. Received: {url}")
 
 
 def predict(url: str, instances: Sequence[Any], signature_name: str | None = None, timeout: float = 60.0) -> list[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -22,8 +24,26 @@ _CODES = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+URL_RULE = "a model's URL must be http://HOST:PORT/v1/models/NAME or grpc://HOST:PORT/NAME"
 _UNAVAILABLE = "UNAVAILABLE"
 _FIRST_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class ClientOptions:
+    """Options of a client.
+
+    Args:
+        timeout: seconds to wait for a response.
+        retries: maximum number of retries if the server is unavailable.
+        token: access token.
+        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
+    """
+
+    timeout: float = 60.0
+    retries: int = 3
+    token: str | None = None
+    certificate: str | Path | None = None
 
 
 class PredictError(RuntimeError):
@@ -97,7 +117,7 @@ class ModelClient(Protocol):
         """Returns the model's signatures in the JSON format of TF Serving. Raises the errors of `predict`."""
 
 
-def again(ask: Callable[[], T], retries: int) -> T:
+def retry(ask: Callable[[], T], retries: int) -> T:
     """Calls `ask` and retries while the server is unavailable.
 
     Args:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 import tensorflow as tf
@@ -22,52 +24,48 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from bert_tf.client.base import PredictError, again
-from bert_tf.export.json_values import float32_digits, plain
+from bert_tf.client.base import URL_RULE, ClientOptions, PredictError, retry
+from bert_tf.export.json_values import float32_digits, nested_lists
 
 _SIGNATURE_DEF = "signature_def"
+_URL = re.compile(
+    r"grpc(?P<secure>s)?://(?P<server>[^/]+)/(?P<name>[^/:]+)"
+    r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+)
 
 
 class GrpcClient:
     """Client of a model served over gRPC.
 
     Args:
-        server: address as `HOST:PORT`.
-        name: model name.
-        version: model version; defaults to the highest one.
-        label: version label, used instead of a version.
-        timeout: seconds to wait for a response.
-        retries: maximum number of retries if the server is unavailable.
-        token: access token.
-        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
-        secure: whether to use TLS.
+        url: `grpc://HOST:PORT/NAME` or `grpcs://HOST:PORT/NAME`, optionally with `/versions/N` or `/labels/L`.
+        options: time-out, retries and access.
+
+    Raises:
+        ValueError: for another URL.
     """
 
-    def __init__(
-        self,
-        server: str,
-        name: str,
-        version: int | None = None,
-        label: str | None = None,
-        timeout: float = 60.0,
-        retries: int = 3,
-        token: str | None = None,
-        certificate: str | Path | None = None,
-        *,
-        secure: bool = False,
-    ) -> None:
+    def __init__(self, url: str, options: ClientOptions) -> None:
+        match = _URL.fullmatch(url)
+        if match is None:
+            raise ValueError(f"{URL_RULE}. Received: {url}")
+        self._server = match["server"]
+        self._model = model_pb2.ModelSpec(name=unquote(match["name"]))
+        if match["label"]:
+            self._model.version_label = unquote(match["label"])
+        elif match["version"]:
+            self._model.version.value = int(match["version"])
         # The server limits the size of responses.
-        options = [("grpc.max_receive_message_length", -1)]
-        if secure:
-            trusted = Path(certificate).read_bytes() if certificate is not None else None
-            channel = grpc.secure_channel(server, grpc.ssl_channel_credentials(trusted), options)
+        limits = [("grpc.max_receive_message_length", -1)]
+        if match["secure"]:
+            trusted = Path(options.certificate).read_bytes() if options.certificate is not None else None
+            channel = grpc.secure_channel(self._server, grpc.ssl_channel_credentials(trusted), limits)
         else:
-            channel = grpc.insecure_channel(server, options)
-        self._metadata = [("authorization", f"Bearer {token}")] if token is not None else []
+            channel = grpc.insecure_channel(self._server, limits)
+        self._metadata = [("authorization", f"Bearer {options.token}")] if options.token is not None else []
         self._prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         self._models = model_service_pb2_grpc.ModelServiceStub(channel)
-        self._server, self._name, self._version, self._label = server, name, version, label
-        self._timeout, self._retries = timeout, retries
+        self._options = options
         self._signatures: dict[str, meta_graph_pb2.SignatureDef] | None = None
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
@@ -76,7 +74,7 @@ class GrpcClient:
         for name, values in self._columns(instances, signature_name).items():
             request.inputs[name].CopyFrom(values)
         response = self._call(self._prediction.Predict, request)
-        columns = {name: plain(tf.make_ndarray(tensor)) for name, tensor in sorted(response.outputs.items())}
+        columns = {name: nested_lists(tf.make_ndarray(tensor)) for name, tensor in sorted(response.outputs.items())}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]
 
@@ -141,19 +139,16 @@ class GrpcClient:
         return dict(definitions.signature_def)
 
     def _spec(self, signature_name: str | None) -> model_pb2.ModelSpec:
-        spec = model_pb2.ModelSpec(name=self._name, signature_name=signature_name or "")
-        if self._label is not None:
-            spec.version_label = self._label
-        elif self._version is not None:
-            spec.version.value = self._version
+        spec = model_pb2.ModelSpec(signature_name=signature_name or "")
+        spec.MergeFrom(self._model)
         return spec
 
     def _call(self, method: Callable[..., Any], request: Message) -> Any:
-        return again(lambda: self._once(method, request), self._retries)
+        return retry(lambda: self._once(method, request), self._options.retries)
 
     def _once(self, method: Callable[..., Any], request: Message) -> Any:
         try:
-            return method(request, timeout=self._timeout, metadata=self._metadata)
+            return method(request, timeout=self._options.timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             code, details = error.code().name, error.details() or ""
             # Message of the gRPC client library if there is no connection.

@@ -8,11 +8,10 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from bert_tf.client.base import PredictError, again
+from bert_tf.client.base import ClientOptions, PredictError, retry
 
 _METHOD = ":predict"
 
@@ -22,27 +21,17 @@ class RestClient:
 
     Args:
         url: `http://HOST:PORT/v1/models/NAME`, optionally with `/versions/N` or `/labels/L`.
-        timeout: seconds to wait for a response.
-        retries: maximum number of retries if the server is unavailable.
-        token: access token.
-        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
+        options: time-out, retries and access.
     """
 
-    def __init__(
-        self,
-        url: str,
-        timeout: float = 60.0,
-        retries: int = 3,
-        token: str | None = None,
-        certificate: str | Path | None = None,
-    ) -> None:
+    def __init__(self, url: str, options: ClientOptions) -> None:
         self._url = quote(url.removesuffix(_METHOD), safe=":/%")
-        self._timeout = timeout
-        self._retries = retries
+        self._options = options
         self._headers = {"Content-Type": "application/json"}
-        if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
-        self._context = ssl.create_default_context(cafile=certificate) if url.startswith("https://") else None
+        if options.token is not None:
+            self._headers["Authorization"] = f"Bearer {options.token}"
+        is_secure = url.startswith("https://")
+        self._context = ssl.create_default_context(cafile=options.certificate) if is_secure else None
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
         """Requests predictions; see `ModelClient.predict`."""
@@ -77,12 +66,12 @@ class RestClient:
         return self._request(f":{verb}", json.dumps(body).encode(), key)
 
     def _request(self, suffix: str, body: bytes | None, key: str) -> Any:
-        return again(lambda: self._once(suffix, body, key), self._retries)
+        return retry(lambda: self._once(suffix, body, key), self._options.retries)
 
     def _once(self, suffix: str, body: bytes | None, key: str) -> Any:
         request = urllib.request.Request(self._url + suffix, body, self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout, context=self._context) as response:
+            with urllib.request.urlopen(request, timeout=self._options.timeout, context=self._context) as response:
                 status, content = response.status, response.read()
         except urllib.error.HTTPError as error:
             raise PredictError(_error_message(error.read()), error.code) from error

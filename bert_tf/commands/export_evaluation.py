@@ -54,7 +54,7 @@ class ExportEvaluation:
             `data`, `examples`, `metric` (name of the task's official metric), and for each of `preset` and `exported`
             its `metrics` and `milliseconds_per_row` of the model alone.
         """
-        from bert_tf.export.exported_model import IdsModel
+        from bert_tf.export.inference import IdsModel
 
         task = self._predictor.task
         return {

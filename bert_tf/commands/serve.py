@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -27,87 +28,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     models = parser.add_mutually_exclusive_group(required=True)
     models.add_argument("--model", type=Path, nargs="+", help="one or more directories saved_models/NAME")
     models.add_argument("--model_config_file", type=Path, help="TF Serving's models.config with names, paths, labels")
-    models.add_argument(
-        "--model_base_path", type=Path, help="TF Serving's flag: directory of one model, named by --model_name"
-    )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at; default: 127.0.0.1, this machine only"
-    )
-    parser.add_argument("--port", type=int, help="REST port, 0 for a free one; default: 8501")
-    parser.add_argument(
-        "--grpc_port", type=int, default=8500, help="gRPC port, 0 for a free one, -1 for none; default: 8500"
-    )
-    parser.add_argument(
-        "--workers", type=int, default=1, help="number of processes, each with all models loaded; default: 1"
-    )
+    one_model = "TF Serving's flag: directory of one model, named by --model_name"
+    models.add_argument("--model_base_path", type=Path, help=one_model)
+    this_machine = "address to listen at; default: 127.0.0.1, this machine only"
+    parser.add_argument("--host", default="127.0.0.1", help=this_machine)
+    number = functools.partial(parser.add_argument, type=int)
+    number("--port", help="REST port, 0 for a free one; default: 8501")
+    number("--grpc_port", default=8500, help="gRPC port, 0 for a free one, -1 for none; default: 8500")
+    number("--workers", default=1, help="number of processes, each with all models loaded; default: 1")
     batching = parser.add_mutually_exclusive_group()
     batching.add_argument("--batching_parameters_file", type=Path, help="TF Serving's batching.config")
     batching.add_argument("--no_batching", action="store_true", help="run each request separately")
-    parser.add_argument(
-        "--no_warmup",
-        action="store_true",
-        help="skip the warm-up requests: the server is ready sooner, the first request is slower",
-    )
-    parser.add_argument(
-        "--packed_weights",
-        action="store_true",
-        help="keep kernels packed by oneDNN: faster bfloat16 models, more memory",
-    )
-    _add_loading(parser)
-    _add_limits(parser)
-    _add_access(parser)
-    _add_tf_serving_names(parser)
+    switch = functools.partial(parser.add_argument, action="store_true")
+    switch("--no_warmup", help="skip the warm-up requests: the server is ready sooner, the first request is slower")
+    switch("--packed_weights", help="keep kernels packed by oneDNN: faster bfloat16 models, more memory")
+    _add_loading(parser.add_argument_group("models and versions at run time"))
+    _add_limits(parser.add_argument_group("limits"))
+    _add_access(parser.add_argument_group("access"))
+    _add_tf_serving_names(parser.add_argument_group("TF Serving's names", "its --port is --grpc_port here"))
 
 
-def _add_loading(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("models and versions at run time")
-    group.add_argument(
-        "--file_system_poll_wait_seconds",
-        type=float,
-        default=1.0,
-        metavar="SECONDS",
-        help="seconds between two checks for new versions, 0 for only at the start; default: 1",
-    )
-    group.add_argument(
-        "--model_config_file_poll_wait_seconds",
-        type=float,
-        default=0.0,
-        metavar="SECONDS",
-        help="seconds between two reads of --model_config_file, 0 for only at the start; default: 0",
-    )
+def _add_loading(group: argparse._ArgumentGroup) -> None:
+    seconds = functools.partial(group.add_argument, type=float, metavar="SECONDS")
+    checks = "seconds between two checks for new versions, 0 for only at the start; default: 1"
+    seconds("--file_system_poll_wait_seconds", default=1.0, help=checks)
+    reads = "seconds between two reads of --model_config_file, 0 for only at the start; default: 0"
+    seconds("--model_config_file_poll_wait_seconds", default=0.0, help=reads)
     group.add_argument(
         "--allow_reload_config",
         action="store_true",
         help="let HandleReloadConfigRequest (gRPC) change the models; any client of the port can then make the server "
         "read any directory of this machine",
     )
-    group.add_argument(
-        "--num_load_threads", type=int, default=4, metavar="N", help="versions loaded in parallel; default: 4"
-    )
+    loads = "versions loaded in parallel; default: 4"
+    group.add_argument("--num_load_threads", type=int, default=4, metavar="N", help=loads)
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("limits")
-    group.add_argument(
-        "--max_request_bytes", type=int, default=16 * 2**20, help="maximum size of a request; default: 16 MiB"
-    )
-    group.add_argument("--max_text_bytes", type=int, default=2**20, help="maximum size of a text; default: 1 MiB")
-    group.add_argument(
-        "--max_connections", type=int, default=1000, help="maximum open connections, REST and gRPC each; default: 1000"
-    )
-    group.add_argument("--max_waiting", type=int, help="maximum waiting rows; further rows are rejected")
-    group.add_argument(
-        "--drain_seconds",
-        type=float,
-        default=1.0,
-        metavar="SECONDS",
-        help="seconds to answer after SIGTERM while /readyz returns 503, for load balancers; default: 1",
-    )
+def _add_limits(group: argparse._ArgumentGroup) -> None:
+    number = functools.partial(group.add_argument, type=int)
+    number("--max_request_bytes", default=16 * 2**20, help="maximum size of a request; default: 16 MiB")
+    number("--max_text_bytes", default=2**20, help="maximum size of a text; default: 1 MiB")
+    number("--max_connections", default=1000, help="maximum open connections, REST and gRPC each; default: 1000")
+    number("--max_waiting", help="maximum waiting rows; further rows are rejected")
+    drain = "seconds to answer after SIGTERM while /readyz returns 503, for load balancers; default: 1"
+    group.add_argument("--drain_seconds", type=float, default=1.0, metavar="SECONDS", help=drain)
 
 
-def _add_access(parser: argparse.ArgumentParser) -> None:
-    access = parser.add_argument_group("access")
-    access.add_argument(
+def _add_access(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--allowed_hosts",
         nargs="+",
         default=[],
@@ -115,35 +83,25 @@ def _add_access(parser: argparse.ArgumentParser) -> None:
         help="host names that clients may use and whose web pages may send requests, `*` for any; "
         "default: names of this machine, or any if --host is reachable from other machines",
     )
-    access.add_argument("--tls_certificate", type=Path, help="PEM file, for HTTPS and gRPC; needs --tls_key")
-    access.add_argument("--tls_key", type=Path, help="PEM file of the certificate's private key")
-    access.add_argument(
+    file = functools.partial(group.add_argument, type=Path)
+    file("--tls_certificate", help="PEM file, for HTTPS and gRPC; needs --tls_key")
+    file("--tls_key", help="PEM file of the certificate's private key")
+    file(
         "--token_file",
-        type=Path,
         help="file with the token that requests need as `Authorization: Bearer TOKEN`; default: the environment "
         "variable BERT_TF_SERVE_TOKEN, if set",
     )
-    access.add_argument("--access_log", action="store_true", help="log each request to standard error")
+    group.add_argument("--access_log", action="store_true", help="log each request to standard error")
 
 
-def _add_tf_serving_names(parser: argparse.ArgumentParser) -> None:
+def _add_tf_serving_names(group: argparse._ArgumentGroup) -> None:
     """Adds TF Serving's flags that have another name here, or one possible value."""
-    group = parser.add_argument_group("TF Serving's names", "its --port is --grpc_port here")
     group.add_argument("--rest_api_port", type=int, metavar="PORT", help="same as --port")
-    group.add_argument(
-        "--rest_api_timeout_in_ms",
-        type=int,
-        default=30000,
-        metavar="MS",
-        help="time-out of a REST request in milliseconds; default: 30000",
-    )
+    timeout = "time-out of a REST request in milliseconds; default: 30000"
+    group.add_argument("--rest_api_timeout_in_ms", type=int, default=30000, metavar="MS", help=timeout)
     group.add_argument("--model_name", metavar="NAME", help="name of the model of --model_base_path; default: default")
-    group.add_argument(
-        "--monitoring_config_file",
-        type=Path,
-        metavar="FILE",
-        help="TF Serving's monitoring.config: metrics on or off, and their path",
-    )
+    monitoring = "TF Serving's monitoring.config: metrics on or off, and their path"
+    group.add_argument("--monitoring_config_file", type=Path, metavar="FILE", help=monitoring)
     switches = {
         "--enable_batching": "batching; default: true; false is the same as --no_batching",
         "--enable_model_warmup": "warm-up requests; default: true; false is the same as --no_warmup",
@@ -168,7 +126,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _models(args: argparse.Namespace) -> list[Any]:
-    from bert_tf.serving.configuration import ServedModel, read_model_config
+    from bert_tf.serving.configuration import read_model_config
+    from bert_tf.serving.models.versions import ServedModel
 
     if args.model_name and not args.model_base_path:
         raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
@@ -186,10 +145,10 @@ def _models(args: argparse.Namespace) -> list[Any]:
 
 def _options(args: argparse.Namespace) -> Any:
     from bert_tf.serving.access import AccessOptions, read_token
-    from bert_tf.serving.grpc_services import GrpcOptions
-    from bert_tf.serving.http_connection import ConnectionLimits
-    from bert_tf.serving.request_body import BodyLimits
-    from bert_tf.serving.rest import RestOptions
+    from bert_tf.serving.grpc.services import GrpcOptions
+    from bert_tf.serving.http.app import RestOptions
+    from bert_tf.serving.http.connection import ConnectionLimits
+    from bert_tf.serving.http.request_body import BodyLimits
     from bert_tf.serving.server import ServerOptions
 
     _check(args)
@@ -248,8 +207,8 @@ def _check(args: argparse.Namespace) -> None:
 def _batching(args: argparse.Namespace) -> Any:
     import dataclasses
 
-    from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
     from bert_tf.serving.configuration import read_batching_parameters
+    from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
 
     batching = ONE_BY_ONE if args.no_batching or args.enable_batching is False else BatchingOptions()
     if args.batching_parameters_file:
@@ -260,7 +219,7 @@ def _batching(args: argparse.Namespace) -> Any:
 
 
 def _tls(args: argparse.Namespace) -> Any:
-    from bert_tf.serving.tls import TlsFiles
+    from bert_tf.serving.access import TlsFiles
 
     files = {"--tls_certificate": args.tls_certificate, "--tls_key": args.tls_key}
     paths = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
@@ -291,7 +250,7 @@ def _check_tf_serving_names(args: argparse.Namespace) -> None:
 
 def _metrics_path(args: argparse.Namespace) -> str | None:
     from bert_tf.serving import metrics
-    from bert_tf.serving.monitoring import read_monitoring_config
+    from bert_tf.serving.configuration import read_monitoring_config
 
     if args.monitoring_config_file:
         return read_monitoring_config(existing(args.monitoring_config_file, "--monitoring_config_file"))

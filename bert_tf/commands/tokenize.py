@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bert_tf.commands.arguments import existing
+from bert_tf.config.files import staged_file
 
 _LINES_A_BATCH = 4096
 
@@ -32,17 +33,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     vocabulary = load_vocabulary(args.vocabulary)
     tokenizer = BertTokenizer(vocabulary, resolve_lowercase(vocabulary, args.cased, args.vocabulary))
     rows = _graph_rows(tokenizer) if args.graph else _python_rows(tokenizer)
-    staging = args.output.with_name(f".{args.output.name}.tmp")
     lines = tokens = 0
-    try:
-        with args.input.open(encoding="utf-8", newline="\n") as source, staging.open("w") as target:
-            for batch in _batches(source, args.input):
-                for ids in rows(batch):
-                    target.write(" ".join(map(str, ids)) + "\n")
-                    lines, tokens = lines + 1, tokens + len(ids)
-        staging.replace(args.output)
-    finally:
-        staging.unlink(missing_ok=True)
+    with args.input.open(encoding="utf-8", newline="\n") as source, staged_file(args.output) as target:
+        for batch in _batches(source, args.input):
+            for ids in rows(batch):
+                target.write(f"{' '.join(map(str, ids))}\n".encode())
+                lines, tokens = lines + 1, tokens + len(ids)
     return {"output": str(args.output), "lines": lines, "tokens": tokens}
 
 

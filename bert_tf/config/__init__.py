@@ -1,8 +1,9 @@
 """Run configuration as frozen dataclasses, stored as JSON and overridden with `--set a.b=c`."""
 
-from bert_tf.config.base import ConfigError, from_dict, load_json, save_json, to_dict, with_overrides
+from bert_tf.config.base import from_dict, load_json, save_json, to_dict, with_overrides
 from bert_tf.config.cleaning import CleaningConfig
 from bert_tf.config.data import DataConfig
+from bert_tf.config.errors import ConfigError
 from bert_tf.config.model import BertConfig
 from bert_tf.config.paths import local_path
 from bert_tf.config.training import RunConfig, TrainingConfig

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bert_tf.config.errors import ConfigError
+from bert_tf.config.files import staged_file
+
 T = TypeVar("T")
 # Maximum nesting of arrays and objects in a JSON text; model and task files have fewer than ten levels.
 MAX_NESTING = 100
-
-
-class ConfigError(ValueError):
-    """Raised for an invalid configuration; the message names the field, the rule and the value received."""
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -106,11 +105,9 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
 
 def save_json(config: Any, path: str | Path) -> None:
     """Writes a dataclass or dictionary to `path` as indented JSON (atomic write)."""
-    path = Path(path)
     mapping = config if isinstance(config, Mapping) else to_dict(config)
-    staging = path.with_name(f".{path.name}.tmp")
-    staging.write_text(json.dumps(mapping, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    staging.replace(path)
+    with staged_file(path) as file:
+        file.write(f"{json.dumps(mapping, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def with_overrides(config: T, overrides: Iterable[str]) -> T:

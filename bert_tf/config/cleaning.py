@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import check_fields
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,12 @@ class CleaningConfig:
     near_duplicates: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.min_words < 0:
-            raise ConfigError(f"`min_words` must be at least 0. Received: {self.min_words}")
-        for name in ("max_symbol_ratio", "max_repeated_lines"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"`{name}` must be in [0, 1]. Received: {getattr(self, name)}")
+        check_fields(self, ["min_words"], lambda value: value >= 0, "must be at least 0")
+        ratios = ("max_symbol_ratio", "max_repeated_lines")
+        check_fields(self, ratios, lambda value: 0.0 <= value <= 1.0, "must be in [0, 1]")
         # Below 0.5 most document pairs are compared; above 0.95 the resolution of 128 minimum hashes is too low.
-        if self.near_duplicates and not 0.5 <= self.near_duplicates <= 0.95:
-            raise ConfigError(f"`near_duplicates` must be 0 (off) or in [0.5, 0.95]. Received: {self.near_duplicates}")
+        rule = "must be 0 (off) or in [0.5, 0.95]"
+        check_fields(self, ["near_duplicates"], lambda value: not value or 0.5 <= value <= 0.95, rule)
 
     @property
     def filters(self) -> bool:

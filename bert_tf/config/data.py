@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bert_tf.config.base import ConfigError
 from bert_tf.config.cleaning import CleaningConfig
+from bert_tf.config.errors import ConfigError, check_fields
 
 # When the checksums of the data are verified against the manifest.
 VERIFY = ("never", "once", "always")
@@ -58,31 +58,24 @@ class DataConfig:
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
 
     def __post_init__(self) -> None:
-        if self.max_seq_length < 8:
-            raise ConfigError(f"`max_seq_length` must be at least 8. Received: {self.max_seq_length}")
-        if self.masking not in ("dynamic", "static"):
-            raise ConfigError(f"`masking` must be `dynamic` or `static`. Received: {self.masking!r}")
-        if self.mask_unit not in ("piece", "whole_word", "span"):
-            raise ConfigError(f"`mask_unit` must be `piece`, `whole_word` or `span`. Received: {self.mask_unit!r}")
-        for name in ("dupe_factor", "max_predictions_per_seq", "max_ngram"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
+        check_fields(self, ["max_seq_length"], lambda value: value >= 8, "must be at least 8")
+        check_fields(self, ["masking"], ("dynamic", "static").__contains__, "must be `dynamic` or `static`")
+        units = ("piece", "whole_word", "span")
+        check_fields(self, ["mask_unit"], units.__contains__, "must be `piece`, `whole_word` or `span`")
+        counts = ("dupe_factor", "max_predictions_per_seq", "max_ngram")
+        check_fields(self, counts, lambda value: value >= 1, "must be at least 1")
         for name in ("max_predictions_per_seq", "max_ngram"):
             if getattr(self, name) > self.max_seq_length:
                 raise ConfigError(
                     f"`{name}` must not exceed `max_seq_length`. "
                     f"Received: {getattr(self, name)} and {self.max_seq_length}"
                 )
-        for name in ("short_seq_prob", "random_next_prob", "masked_lm_prob", "mask_share", "random_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ConfigError(f"`{name}` must be in [0, 1]. Received: {getattr(self, name)}")
+        shares = ("short_seq_prob", "random_next_prob", "masked_lm_prob", "mask_share", "random_share")
+        check_fields(self, shares, lambda value: 0.0 <= value <= 1.0, "must be in [0, 1]")
         if self.mask_share + self.random_share > 1.0 + 1e-9:
             raise ConfigError(
                 f"`mask_share` + `random_share` must not exceed 1. Received: {self.mask_share + self.random_share}"
             )
-        if not 0.0 <= self.validation_fraction < 1.0:
-            raise ConfigError(f"`validation_fraction` must be in [0, 1). Received: {self.validation_fraction}")
-        if self.num_shards < 0:
-            raise ConfigError(f"`num_shards` must be 0 (derived) or more. Received: {self.num_shards}")
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"`seed` must be in [0, 2**63). Received: {self.seed}")
+        check_fields(self, ["validation_fraction"], lambda value: 0.0 <= value < 1.0, "must be in [0, 1)")
+        check_fields(self, ["num_shards"], lambda value: value >= 0, "must be 0 (derived) or more")
+        check_fields(self, ["seed"], lambda value: 0 <= value < 2**63, "must be in [0, 2**63)")

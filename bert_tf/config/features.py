@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import ConfigError
 
 # Layer name of the embeddings; the other layers are `layer_1` to `layer_L`.
 EMBEDDINGS = "embeddings"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config.base import ConfigError, from_dict, read_json_object
+from bert_tf.config.base import from_dict, read_json_object
+from bert_tf.config.errors import ConfigError, check_fields
 
 # (num_layers, hidden_dim) of the named sizes: base and large from arXiv 1810.04805, section 3, the smaller ones
 # from arXiv 1908.08962. The grid L{2..12} x H{128..768} has names such as `L4_H256`.
@@ -43,6 +44,10 @@ _ORIGINAL_NAMES = {
     "layer_norm_eps": "layer_norm_epsilon",
     "initializer_range": "initializer_range",
 }
+
+
+_SIZES = ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim", "max_sequence_length",
+          "num_segments")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,38 +94,31 @@ class BertConfig:
     mlm_layer_norm_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "hidden_dim", "num_layers", "num_heads", "intermediate_dim",
-                     "max_sequence_length", "num_segments"):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
-            if getattr(self, name) > MAX_PARAMETERS:
-                raise ConfigError(f"`{name}` must be at most {MAX_PARAMETERS:.0e}. Received: {getattr(self, name)}")
+        check_fields(self, _SIZES, lambda value: value >= 1, "must be at least 1")
+        check_fields(self, _SIZES, lambda value: value <= MAX_PARAMETERS, f"must be at most {MAX_PARAMETERS:.0e}")
         self._check_size()
         if self.hidden_dim % self.num_heads:
             raise ConfigError(
                 f"`hidden_dim` must be a multiple of `num_heads`. Received: {self.hidden_dim} and {self.num_heads}"
             )
-        for name in ("dropout", "attention_dropout"):
-            rate = getattr(self, name)
-            if rate is not None and not 0.0 <= rate < 1.0:
-                raise ConfigError(f"`{name}` must be in [0, 1). Received: {rate}")
-        for name in ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon"):
-            number = getattr(self, name)
-            if number is not None and not 0.0 < number <= _LARGEST_FLOAT32:
-                raise ConfigError(f"`{name}` must be a positive number in the range of float32. Received: {number}")
-        for name in ("activation", "mlm_activation"):
-            if getattr(self, name) not in (ACTIVATIONS if name == "activation" else (*ACTIVATIONS, None)):
-                raise ConfigError(f"`{name}` must be one of {ACTIVATIONS}. Received: {getattr(self, name)!r}")
-        if self.attention not in ("bidirectional", "left_to_right"):
-            raise ConfigError(f"`attention` must be `bidirectional` or `left_to_right`. Received: {self.attention!r}")
+        rates = ("dropout", "attention_dropout")
+        check_fields(self, rates, lambda value: value is None or 0.0 <= value < 1.0, "must be in [0, 1)")
+        check_fields(
+            self,
+            ("initializer_range", "layer_norm_epsilon", "mlm_layer_norm_epsilon"),
+            lambda value: value is None or 0.0 < value <= _LARGEST_FLOAT32,
+            "must be a positive number in the range of float32",
+        )
+        rule = f"must be one of {ACTIVATIONS}"
+        check_fields(self, ["activation"], ACTIVATIONS.__contains__, rule)
+        check_fields(self, ["mlm_activation"], (*ACTIVATIONS, None).__contains__, rule)
+        ways = ("bidirectional", "left_to_right")
+        check_fields(self, ["attention"], ways.__contains__, "must be `bidirectional` or `left_to_right`")
 
     def _check_size(self) -> None:
-        if self.num_layers > MAX_LAYERS:
-            raise ConfigError(f"`num_layers` must be at most {MAX_LAYERS}. Received: {self.num_layers}")
+        check_fields(self, ["num_layers"], lambda value: value <= MAX_LAYERS, f"must be at most {MAX_LAYERS}")
         if self.num_parameters > MAX_PARAMETERS:
-            sizes = ("vocabulary_size", "hidden_dim", "num_layers", "intermediate_dim", "max_sequence_length",
-                     "num_segments")  # fmt: skip
-            received = ", ".join(f"`{name}` {getattr(self, name)}" for name in sizes)
+            received = ", ".join(f"`{name}` {getattr(self, name)}" for name in _SIZES if name != "num_heads")
             raise ConfigError(
                 f"an encoder must have at most {MAX_PARAMETERS:.0e} parameters. "
                 f"Received: {self.num_parameters:.3e} for {received}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import ConfigError
 
 # `Path` collapses the two slashes of a URL; a single letter is a Windows drive.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from dataclasses import dataclass, field, fields
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config.errors import ConfigError, check_fields
 from bert_tf.config.model import BertConfig
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -18,6 +19,8 @@ PADDINGS = ("full", "bins", "pack")
 
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
+_NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
+                 "num_replicas", "seed", "peak_flops")  # fmt: skip
 _CHOICES = {
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
@@ -117,43 +120,18 @@ class TrainingConfig:
     peak_flops: float = 0.0
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            if isinstance(getattr(self, item.name), float) and not math.isfinite(getattr(self, item.name)):
-                raise ConfigError(
-                    f"`training.{item.name}` must be a finite number. Received: {getattr(self, item.name)}"
-                )
-        for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise ConfigError(f"`training.{name}` must be at least 1. Received: {getattr(self, name)}")
-        for name in (
-            "weight_decay",
-            "clip_norm",
-            "evaluate_every",
-            "evaluate_steps",
-            "patience",
-            "show_examples",
-            "num_replicas",
-            "seed",
-            "peak_flops",
-        ):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"`training.{name}` must not be negative. Received: {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ConfigError(f"`training.learning_rate` must be positive. Received: {self.learning_rate}")
-        if not self.worker_timeout > 0:
-            raise ConfigError(f"`training.worker_timeout` must be positive. Received: {self.worker_timeout}")
-        if not 0 < self.long_share < 1:
-            raise ConfigError(f"`training.long_share` must be in (0, 1). Received: {self.long_share}")
-        if not 0 <= self.average < 1:
-            raise ConfigError(f"`training.average` must be in [0, 1). Received: {self.average}")
-        if not 0 < self.layer_decay <= 1:
-            raise ConfigError(f"`training.layer_decay` must be in (0, 1]. Received: {self.layer_decay}")
+        check = functools.partial(check_fields, self, section="training.")
+        numbers = [item.name for item in fields(self) if isinstance(getattr(self, item.name), float)]
+        check(numbers, math.isfinite, "must be a finite number")
+        check(_COUNTS, lambda value: value >= 1, "must be at least 1")
+        check(_NOT_NEGATIVE, lambda value: value >= 0, "must not be negative")
+        check(["learning_rate", "worker_timeout"], lambda value: value > 0, "must be positive")
+        check(["long_share"], lambda value: 0 < value < 1, "must be in (0, 1)")
+        check(["average"], lambda value: 0 <= value < 1, "must be in [0, 1)")
+        check(["layer_decay"], lambda value: 0 < value <= 1, "must be in (0, 1]")
         len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(
-                    f"`training.{name}` must be one of {', '.join(known)}. Received: {getattr(self, name)!r}"
-                )
+            check([name], known.__contains__, f"must be one of {', '.join(known)}")
 
     @property
     def profiled_steps(self) -> range:

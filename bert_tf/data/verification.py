@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.data import VERIFY
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.data.manifest import Manifest, data_directories, read_manifest, verify_shard
 from bert_tf.data.schema import VERIFIED_NAME
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage

@@ -1,1 +1,1 @@
-"""Shared code of all programs: a quiet TensorFlow import and one-line error messages."""
+"""Shared code of all programs: a quiet TensorFlow import, one-line error messages, and progress lines."""

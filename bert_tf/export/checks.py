@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 
 # Rows of the model for one request: windows of long texts, choices. A few megabytes of text could take hours.
-MAX_ROWS = 4096
+MAX_MODEL_ROWS = 4096
 # Rows times predictions: with a vocabulary of 30,522 their logits take 1 GB. Without a limit, a few hundred bytes of
 # text could take any amount.
 MAX_PREDICTIONS = 8192
@@ -44,7 +44,7 @@ def checked_examples(examples: tf.Tensor) -> tf.Tensor:
 
 
 def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Checks texts [B] and their choices [B, N]: N must be at least 1 and B x N at most `MAX_ROWS`.
+    """Checks texts [B] and their choices [B, N]: N must be at least 1 and B x N at most `MAX_MODEL_ROWS`.
 
     Args:
         texts: string [B].
@@ -87,8 +87,9 @@ def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], 
 
 
 def checked_row_count(rows: tf.Tensor, name: str) -> tf.Operation:
-    """Returns the check that text input `name` makes at most `MAX_ROWS` rows."""
-    return _require(rows <= MAX_ROWS, f"{name} must make at most {MAX_ROWS} rows of the model's length.", [rows])
+    """Returns the check that text input `name` makes at most `MAX_MODEL_ROWS` rows."""
+    rule = f"{name} must make at most {MAX_MODEL_ROWS} rows of the model's length."
+    return _require(rows <= MAX_MODEL_ROWS, rule, [rows])
 
 
 def checked_ids(

@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.entry.errors import run_program
 
 SERVICES = (prediction_service_pb2, model_service_pb2)

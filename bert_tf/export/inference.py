@@ -1,14 +1,17 @@
-"""Predictions of a preset in Python, computed by its serving signature."""
+"""Predictions in Python: of a preset through its serving signature, and of an exported version through `ids`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 
 from bert_tf.config import ConfigError
+from bert_tf.data.schema import TOKEN_IDS
 from bert_tf.export.kinds.base import DEFAULT_SIGNATURE
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import load_preset
@@ -54,3 +57,30 @@ class Predictor:
         return [
             self._signatures.row({name: array[row] for name, array in arrays.items()}) for row in range(len(texts[0]))
         ]
+
+
+class IdsModel:
+    """Runs the `ids` signature of an exported version in place of the Keras model.
+
+    It is a function of NumPy arrays with the same outputs as `Backend.compile_predict` of a task's model.
+
+    Args:
+        folder: folder with saved_model.pb, exported from a fine-tuned preset.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._loaded = tf.saved_model.load(str(folder))
+        self._signature = self._loaded.signatures["ids"]
+        self._specs = self._signature.structured_input_signature[1]
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray | dict[str, np.ndarray]:
+        """Returns logits or numbers; a dictionary by name if the model has several outputs."""
+        *rows, length = inputs[TOKEN_IDS].shape
+        # Multiple choice has an axis for the choices, which the signature takes as further rows.
+        flat = {name: tf.constant(inputs[name].reshape(-1, length), spec.dtype) for name, spec in self._specs.items()}
+        outputs = {name: tensor.numpy() for name, tensor in self._signature(**flat).items()}
+        if "number" in outputs:
+            return outputs["number"][:, np.newaxis]
+        if "logits" in outputs:
+            return outputs["logits"].reshape(*rows, *outputs["logits"].shape[1:])
+        return outputs

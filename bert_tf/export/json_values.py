@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def plain(array: np.ndarray) -> Any:
+def nested_lists(array: np.ndarray) -> Any:
     """Returns an array as nested lists; floats have the shortest digits of their float32.
 
     Args:

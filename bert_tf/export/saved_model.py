@@ -19,7 +19,7 @@ import tensorflow as tf
 from keras.export import ExportArchive
 
 from bert_tf.config import save_json, to_dict
-from bert_tf.data.atomic_files import only_writer
+from bert_tf.config.files import only_writer
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.metadata import METHODS, MODEL_CARD, WARMUP, signature_shapes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree.ElementTree import Element, tostring
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.reports.data.page import table_card
 from bert_tf.reports.html import Content, element
 from bert_tf.reports.style import styled_page

@@ -1,35 +1,22 @@
-"""Access control of the HTTP server: host names, web page origins, bearer token, and unambiguous requests."""
+"""Access options of both interfaces: host names, the bearer token, and TLS."""
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import grpc
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bert_tf.config import ConfigError
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.responses import error_response
 
 TOKEN_VARIABLE = "BERT_TF_SERVE_TOKEN"
 _SCHEME = "bearer "
-# Probes have no token, and the page asks the user for it.
-_WITHOUT_TOKEN = ("/", "/livez", "/readyz")
-_ANY_HOST = "*"
-_SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "x-frame-options": "DENY",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-}
 
 
 @dataclass(frozen=True)
@@ -89,107 +76,32 @@ def check_token(authorization: str, token: str | None) -> None:
         raise ServingError(message, grpc.StatusCode.UNAUTHENTICATED)
 
 
-class AccessRules:
-    """Decides which HTTP requests are answered.
-
-    A web page of another site can send requests to a server on this machine from a user's browser. Such requests have
-    a foreign Origin. If the site's name resolves to this machine (DNS rebinding), they have a foreign Host.
+@dataclass(frozen=True)
+class TlsFiles:
+    """A certificate and its key.
 
     Args:
-        bound_host: address that the server listens on.
-        options: host names and token.
+        certificate: PEM file with the certificate, followed by those of the intermediate authorities.
+        key: PEM file with the private key, without a passphrase.
+
+    Raises:
+        ConfigError: if they are not PEM files, or the key does not match the certificate.
+        OSError: if they cannot be read.
     """
 
-    def __init__(self, bound_host: str, options: AccessOptions) -> None:
-        self._options = options
-        self._allowed = {host.lower() for host in options.allowed_hosts}
-        # A server that other machines can reach may have names that it does not know.
-        self._any_host = _ANY_HOST in self._allowed or not (is_loopback(bound_host) or self._allowed)
-        self._bound_host = bound_host
+    certificate: Path
+    key: Path
 
-    def check(self, method: str, path: str, headers: Headers) -> None:
-        """Checks a request.
-
-        Args:
-            method: HTTP method.
-            path: path without the query.
-            headers: headers of the request.
-
-        Raises:
-            ServingError: with status 403 for a host or origin that is not allowed, 401 for a wrong token.
-        """
-        host = headers.get("host", "")
-        # HTTP/1.0 clients may omit it; browsers never do.
-        if host and not self._any_host and not self._is_own(_name(host)):
-            raise ServingError(
-                f"the host name {host[:80]!r} is not allowed; start the server with `--allowed_hosts` and that name",
-                grpc.StatusCode.PERMISSION_DENIED,
-            )
-        origin = headers.get("origin")
-        cross_site = method != "GET" and headers.get("sec-fetch-site") == "cross-site"
-        if (origin is not None or cross_site) and not self._is_own_page(origin or "null", host):
-            raise ServingError(
-                f"requests from web pages of {(origin or 'another site')[:80]!r} are not allowed; "
-                "start the server with `--allowed_hosts` and the page's host name",
-                grpc.StatusCode.PERMISSION_DENIED,
-            )
-        if path not in _WITHOUT_TOKEN:
-            check_token(headers.get("authorization", ""), self._options.token)
-
-    def _is_own(self, name: str) -> bool:
-        return is_loopback(name) or name == self._bound_host or name in self._allowed
-
-    def _is_own_page(self, origin: str, host: str) -> bool:
-        if _ANY_HOST in self._allowed:
-            return True
-        authority = origin.lower().partition("://")[2]
-        return bool(authority) and (authority == host.lower() or _name(authority) in self._allowed)
-
-
-class AccessMiddleware:
-    """Rejects requests by `AccessRules` and requests with two lengths, and adds security headers to all responses.
-
-    Args:
-        app: application that answers the other requests.
-        rules: access rules.
-    """
-
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
-        self._app = app
-        self._rules = rules
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        headers = Headers(scope=scope)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy that uses the other length would see another request in the body (request smuggling).
-            error = ServingError("a request must have either Content-Length or Transfer-Encoding. Received: both")
-            response = error_response(error)
-            response.headers["connection"] = "close"
-            await response(scope, receive, send_with_headers)
-            return
+    def __post_init__(self) -> None:
         try:
-            self._rules.check(scope["method"], scope["path"], headers)
-        except ServingError as error:
-            await error_response(error)(scope, receive, send_with_headers)
-            return
-        await self._app(scope, receive, send_with_headers)
+            # An empty passphrase, because without one OpenSSL would prompt on the terminal.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+        except ssl.SSLError as error:
+            raise ConfigError(
+                f"{self.certificate} and {self.key} must be a certificate and its key without a passphrase, in PEM. "
+                f"Received: {error}"
+            ) from error
 
-
-def _name(host: str) -> str:
-    """Returns a host name in lower case, without port and IPv6 brackets."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    def grpc_credentials(self) -> grpc.ServerCredentials:
+        """Returns the credentials of a gRPC server."""
+        return grpc.ssl_server_credentials([(self.key.read_bytes(), self.certificate.read_bytes())])

@@ -1,68 +1,47 @@
-"""Reads TF Serving's configuration files.
-
-`models.config` is parsed as a ModelServerConfig. No Python package has the message of `batching.config`
-(BatchingParameters in servables/tensorflow/session_bundle_config.proto), so its few fields are parsed here.
-"""
+"""Reads TF Serving's configuration files."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import text_format
-from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig, ModelType
 
 from bert_tf.config import ConfigError, local_path
-from bert_tf.serving.batching import BatchingOptions
+from bert_tf.serving import metrics
+from bert_tf.serving.models.batching import BatchingOptions
+from bert_tf.serving.models.versions import ServedModel
 
 # TF Serving's name of the only supported platform.
 _PLATFORM = "tensorflow"
-_NAME = re.compile(r"[^/:\s]+")
-_WRAPPED = re.compile(r"(?P<name>[a-z_]+)\s*\{\s*value\s*:\s*(?P<value>-?[0-9]+)\s*\}")
-_BARE = re.compile(r"(?P<name>[a-z_]+)\s*:\s*(?P<value>-?[0-9]+|true|false)")
-_BATCHES = "max_enqueued_batches"
-# Fields for padding and splitting in TF Serving; here batches are neither padded nor split.
-_WITHOUT_EFFECT = ("allowed_batch_sizes", "enable_large_batch_splitting", "max_execution_batch_size")
-
-
-@dataclass(frozen=True)
-class ServedModel:
-    """Configuration of a served model.
-
-    Args:
-        name: name for clients.
-        base_path: folder of its versions.
-        labels: version numbers by label.
-        policy: policy that selects the versions; defaults to the highest version.
-    """
-
-    name: str
-    base_path: Path
-    labels: dict[str, int] = field(default_factory=dict)
-    policy: FileSystemStoragePathSourceConfig.ServableVersionPolicy | None = None
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ConfigError(f"a model's name must be without `/`, `:` and spaces. Received: {self.name!r}")
-
-    def wanted(self, versions: list[int]) -> list[int]:
-        """Returns the existing versions that the policy selects, ascending."""
-        policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
-        if policy.HasField("all"):
-            return versions
-        if policy.HasField("specific"):
-            return [version for version in versions if version in policy.specific.versions]
-        return versions[-max(1, policy.latest.num_versions) :]
-
-    def older(self, versions: list[int]) -> list[int]:
-        """Returns the older versions that `latest` does not select, ascending: the fallback if no newer one loads."""
-        policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
-        if policy.HasField("all") or policy.HasField("specific"):
-            return []
-        return versions[: -max(1, policy.latest.num_versions)]
+_METRICS_PATH = re.compile(r"/[^\s{}?#]*")
+# Messages that no Python package has, from TF Serving's config/monitoring_config.proto and
+# servables/tensorflow/session_bundle_config.proto.
+_MESSAGES = """
+name: "bert_tf.proto" package: "bert_tf" syntax: "proto3"
+message_type { name: "PrometheusConfig"
+  field { name: "enable" number: 1 type: TYPE_BOOL }
+  field { name: "path" number: 2 type: TYPE_STRING } }
+message_type { name: "MonitoringConfig"
+  field { name: "prometheus_config" number: 1 type: TYPE_MESSAGE type_name: ".bert_tf.PrometheusConfig" } }
+message_type { name: "Int64Value" field { name: "value" number: 1 type: TYPE_INT64 } }
+message_type { name: "BoolValue" field { name: "value" number: 1 type: TYPE_BOOL } }
+message_type { name: "BatchingParameters"
+  field { name: "max_batch_size" number: 1 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "batch_timeout_micros" number: 2 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "max_enqueued_batches" number: 3 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "num_batch_threads" number: 4 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" }
+  field { name: "allowed_batch_sizes" number: 6 type: TYPE_INT64 label: LABEL_REPEATED }
+  field { name: "pad_variable_length_inputs" number: 7 type: TYPE_BOOL }
+  field { name: "enable_large_batch_splitting" number: 8 type: TYPE_MESSAGE type_name: ".bert_tf.BoolValue" }
+  field { name: "max_execution_batch_size" number: 9 type: TYPE_MESSAGE type_name: ".bert_tf.Int64Value" } }
+"""
 
 
 def read_model_config(path: Path) -> list[ServedModel]:
@@ -75,12 +54,7 @@ def read_model_config(path: Path) -> list[ServedModel]:
         ConfigError: if it is not a ModelServerConfig, has no model or a duplicate name, or has an unsupported field.
         OSError: if it cannot be read.
     """
-    config = ModelServerConfig()
-    try:
-        text_format.Parse(path.read_text(encoding="utf-8"), config)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a ModelServerConfig: {error}") from error
-    return served_models(config, str(path), path.parent)
+    return served_models(_parsed(path, ModelServerConfig()), str(path), path.parent)
 
 
 def served_models(config: ModelServerConfig, source: str, folder: Path | None) -> list[ServedModel]:
@@ -132,6 +106,8 @@ def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> Serve
 def read_batching_parameters(path: Path) -> BatchingOptions:
     """Returns the options of a `--batching_parameters_file`.
 
+    The fields for splitting batches have no effect here.
+
     Args:
         path: BatchingParameters in text format. `max_enqueued_batches` counts batches of `max_batch_size` rows.
 
@@ -139,26 +115,49 @@ def read_batching_parameters(path: Path) -> BatchingOptions:
         ConfigError: for invalid BatchingParameters, or an unsupported field or value.
         OSError: if it cannot be read.
     """
-    text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
-    wrapped = {match["name"]: int(match["value"]) for match in _WRAPPED.finditer(text)}
-    bare = {match["name"]: match["value"] for match in _BARE.finditer(_WRAPPED.sub("", text))}
-    rest = _BARE.sub("", _WRAPPED.sub("", text)).strip()
-    if rest:
-        raise ConfigError(f"{path}: expected `name {{ value: number }}` or `name: value`. Received: {rest[:80]!r}")
-    if bare.pop("pad_variable_length_inputs", "false") != "false":
+    parameters = _parsed(path, _message("BatchingParameters"))
+    if parameters.pad_variable_length_inputs:
         raise ConfigError(f"{path}: pad_variable_length_inputs must be false, because it changes BERT's outputs")
-    batches = wrapped.pop(_BATCHES, None)
-    known = {option.name for option in dataclasses.fields(BatchingOptions)} - {"max_enqueued_rows"}
-    unknown = sorted((wrapped.keys() | bare.keys()) - known - set(_WITHOUT_EFFECT))
-    if unknown:
-        raise ConfigError(f"{path}: unknown fields: {', '.join(unknown)}")
-    values = {name: value for name, value in wrapped.items() if name in known}
+    names = ("max_batch_size", "batch_timeout_micros", "num_batch_threads")
     try:
-        options = BatchingOptions(**values)
-        return (
-            options
-            if batches is None
-            else dataclasses.replace(options, max_enqueued_rows=batches * options.max_batch_size)
-        )
+        options = BatchingOptions(**{n: getattr(parameters, n).value for n in names if parameters.HasField(n)})
+        if not parameters.HasField("max_enqueued_batches"):
+            return options
+        rows = parameters.max_enqueued_batches.value * options.max_batch_size
+        return dataclasses.replace(options, max_enqueued_rows=rows)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def read_monitoring_config(path: Path) -> str | None:
+    """Returns the metrics path of a `--monitoring_config_file`.
+
+    Args:
+        path: a MonitoringConfig in text format.
+
+    Returns:
+        The path, which defaults to that of TF Serving; None if the file does not enable metrics.
+
+    Raises:
+        ConfigError: if the file is not a MonitoringConfig, or its path is not a plain path.
+        OSError: if the file cannot be read.
+    """
+    prometheus = _parsed(path, _message("MonitoringConfig")).prometheus_config
+    if prometheus.path and not _METRICS_PATH.fullmatch(prometheus.path):
+        raise ConfigError(f"{path}: `path` must begin with `/` and be a plain path. Received: {prometheus.path!r}")
+    return (prometheus.path or metrics.PATH) if prometheus.enable else None
+
+
+def _message(name: str) -> Any:
+    """Returns an empty message of `_MESSAGES`."""
+    pool = DescriptorPool()
+    pool.Add(text_format.Parse(_MESSAGES, FileDescriptorProto()))
+    return GetMessageClass(pool.FindMessageTypeByName(f"bert_tf.{name}"))()
+
+
+def _parsed(path: Path, message: Any) -> Any:
+    """Returns a message that is read from a file in text format."""
+    try:
+        return text_format.Parse(path.read_text(encoding="utf-8"), message)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a {type(message).__name__}: {error}") from error

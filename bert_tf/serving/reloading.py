@@ -12,9 +12,10 @@ import grpc
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 
 from bert_tf.config import ConfigError
-from bert_tf.serving.configuration import ServedModel, read_model_config, served_models
+from bert_tf.serving.configuration import read_model_config, served_models
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.manager import ModelManager
+from bert_tf.serving.models.manager import ModelManager
+from bert_tf.serving.models.versions import ServedModel
 
 logger = logging.getLogger(__name__)
 

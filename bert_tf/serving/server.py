@@ -22,25 +22,24 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from bert_tf.config import local_path
+from bert_tf.config.errors import check_fields
 from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
-from bert_tf.serving.access import is_loopback
-from bert_tf.serving.access_log import start_access_log
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.batching import BatchingOptions
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.http_connection import BoundedConnection, ConnectionLimits, reserve_descriptors
-from bert_tf.serving.http_server import DrainingConfig, DrainingServer, DrainingWorkers
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.log_limits import limit_repeated_messages
-from bert_tf.serving.manager import LOAD_THREADS, ModelManager
+from bert_tf.serving.access import TlsFiles, is_loopback
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.connection import BoundedConnection, ConnectionLimits, reserve_descriptors
+from bert_tf.serving.http.server import DrainingConfig, DrainingServer, DrainingWorkers
+from bert_tf.serving.logs import limit_repeated_messages, start_access_log
 from bert_tf.serving.metrics import Metrics, shared_folder
+from bert_tf.serving.models.batching import BatchingOptions
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.manager import LOAD_THREADS, ModelManager
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.reloading import ModelConfigFile, why_not_ready
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.requests.admission import Admission
+from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES
 from bert_tf.serving.service import Service
-from bert_tf.serving.tensors import MAX_TEXT_BYTES
-from bert_tf.serving.tls import TlsFiles
 
 logger = logging.getLogger(__name__)
 
@@ -95,12 +94,8 @@ class ServerOptions:
     grpc: GrpcOptions = field(default_factory=GrpcOptions)
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ValueError(f"`workers` must be at least 1. Received: {self.workers}")
-        if self.poll_seconds < 0:
-            raise ValueError(f"`poll_seconds` must not be negative. Received: {self.poll_seconds}")
-        if self.load_threads < 1:
-            raise ValueError(f"`load_threads` must be at least 1. Received: {self.load_threads}")
+        check_fields(self, ["workers", "load_threads"], lambda value: value >= 1, "must be at least 1")
+        check_fields(self, ["poll_seconds"], lambda value: value >= 0, "must not be negative")
         if self.model_config_poll_seconds < 0 or (self.model_config_poll_seconds and self.model_config_file is None):
             raise ValueError(
                 "`model_config_poll_seconds` must not be negative, and needs a `model_config_file`. "

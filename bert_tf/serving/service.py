@@ -11,18 +11,18 @@ from typing import Any
 import grpc
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, regression_pb2
+from tensorflow_serving.apis import inference_pb2, input_pb2
 
-from bert_tf.export.metadata import CLASSIFY, METHODS, REGRESS
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.batching import Arrays
-from bert_tf.serving.cancellation import Cancellation
+from bert_tf.export.metadata import METHODS
 from bert_tf.serving.errors import ServingError, is_our_fault, serving_error
-from bert_tf.serving.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples
-from bert_tf.serving.loaded_version import LoadedVersion, Specs
-from bert_tf.serving.manager import ModelManager, VersionState
 from bert_tf.serving.metrics import Metrics
-from bert_tf.serving.tensors import MAX_TEXT_BYTES, check_arrays
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.manager import ModelManager
+from bert_tf.serving.models.versions import VersionState
+from bert_tf.serving.requests.admission import Admission
+from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.requests.examples import EXAMPLE_METHODS, check_signature, checked_tasks, serialized_examples
+from bert_tf.serving.requests.tensors import MAX_TEXT_BYTES, Arrays, Specs, check_arrays
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class Target:
         signature: name of the signature; empty for `serving_default`.
         timeout: time-out of the client in seconds; None for no time-out.
         cancellation: cancels the work if the client disconnects.
+        interface: `REST` or `GRPC`.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Target:
     signature: str = ""
     timeout: float | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
+    interface: str = GRPC
 
     @property
     def signature_name(self) -> str:
@@ -130,7 +132,6 @@ class Service:
         self,
         target: Target,
         inputs: Callable[[Specs], Arrays],
-        unknown: Callable[[str], ServingError],
         output_filter: Sequence[str] = (),
     ) -> Answer:
         """Runs a predict request.
@@ -138,7 +139,6 @@ class Service:
         Args:
             target: model, version and signature.
             inputs: converts the request to arrays, for the inputs of the signature.
-            unknown: returns the error for an unknown signature.
             output_filter: names of the outputs to return; empty for all.
 
         Returns:
@@ -151,43 +151,33 @@ class Service:
         name = target.signature_name
         with self._lease(target) as version:
             if name not in version.signatures:
-                raise unknown(name)
+                raise _unknown_signature(name, target.interface)
             _check_filter(version.signature_defs[name], output_filter)
             outputs = self._run(version, target, "Predict", name, inputs(version.specs(name)))
             wanted = output_filter or outputs
             return Answer(version.version, name, {output: outputs[output] for output in wanted})
 
-    def classify(
-        self, target: Target, examples: input_pb2.Input
-    ) -> tuple[int, classification_pb2.ClassificationResult]:
-        """Runs a classify request.
+    def run_examples(self, target: Target, verb: str, examples: input_pb2.Input) -> tuple[int, Any]:
+        """Runs a classify or regress request.
 
         Args:
             target: model, version and signature.
+            verb: `classify` or `regress`.
             examples: tf.Examples of the request.
 
         Returns:
-            The version, and the label and score of each class for each example.
+            The version, and the ClassificationResult or RegressionResult.
 
         Raises:
             ServingError, tf.errors.OpError: as in `predict`.
         """
-        return self._examples(target, examples, "Classify", METHODS[CLASSIFY])
-
-    def regress(self, target: Target, examples: input_pb2.Input) -> tuple[int, regression_pb2.RegressionResult]:
-        """Runs a regress request.
-
-        Args:
-            target: model, version and signature.
-            examples: tf.Examples of the request.
-
-        Returns:
-            The version, and a number for each example.
-
-        Raises:
-            ServingError, tf.errors.OpError: as in `predict`.
-        """
-        return self._examples(target, examples, "Regress", METHODS[REGRESS])
+        name, method = target.signature_name, EXAMPLE_METHODS[METHODS[verb]]
+        with self._lease(target) as version:
+            if name not in version.signatures:
+                raise ServingError(f"No signature was found with the name: {name}")
+            check_signature(version.signature_defs[name], method)
+            outputs = self._run(version, target, verb.capitalize(), name, serialized_examples(examples))
+            return version.version, method.result(outputs)
 
     def infer(
         self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
@@ -232,15 +222,6 @@ class Service:
         """Returns the states of a model's versions. Raises ServingError if there are none."""
         return self.manager.status(target.name, target.version, target.label)
 
-    def _examples(self, target: Target, examples: input_pb2.Input, api: str, method_name: str) -> tuple[int, Any]:
-        name, method = target.signature_name, EXAMPLE_METHODS[method_name]
-        with self._lease(target) as version:
-            if name not in version.signatures:
-                raise ServingError(f"No signature was found with the name: {name}")
-            check_signature(version.signature_defs[name], method)
-            outputs = self._run(version, target, api, name, serialized_examples(examples))
-            return version.version, method.result(outputs)
-
     def _run(self, version: LoadedVersion, target: Target, api: str, signature: str, inputs: Arrays) -> Arrays:
         check_arrays(inputs, self._max_text_bytes)
         target.cancellation.check()
@@ -253,14 +234,11 @@ class Service:
         return self.manager.lease(target.name, target.version, target.label)
 
 
-def unknown_signature(name: str) -> ServingError:
-    """Returns the error of gRPC's Predict for an unknown signature."""
+def _unknown_signature(name: str, interface: str) -> ServingError:
+    """Returns the error of Predict for an unknown signature; TF Serving's interfaces differ in it."""
+    if interface == REST:
+        return ServingError(f'Serving signature name: "{name}" not found in signature def')
     return ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
-
-
-def unknown_signature_of_rest(name: str) -> ServingError:
-    """Returns the error of REST's predict for an unknown signature."""
-    return ServingError(f'Serving signature name: "{name}" not found in signature def')
 
 
 def _check_filter(definition: meta_graph_pb2.SignatureDef, wanted: Sequence[str]) -> None:

@@ -6,8 +6,6 @@ Shape legend: N rows, T tokens of all rows.
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -21,31 +19,6 @@ from bert_tf.training.losses import SINGLE_OUTPUT
 # Larger batches are no faster on a CPU; smaller ones do not amortize the cost of a model call.
 _MOST_TOKENS, _LEAST_TOKENS = 8192, 512
 _SHARE_OF_MEMORY = 0.25
-_SECONDS_BETWEEN_LINES = 10.0
-
-
-class Progress:
-    """Reports count, throughput and remaining time on stderr.
-
-    Args:
-        what: name of the counted items, for example `rows`.
-        total: total number of items; None if unknown.
-    """
-
-    def __init__(self, what: str, total: int | None = None) -> None:
-        self._what, self._total, self._count = what, total, 0
-        self._began = self._shown = time.monotonic()
-
-    def add(self, count: int) -> None:
-        """Adds to the count and prints a line every few seconds."""
-        self._count += count
-        now = time.monotonic()
-        if now - self._shown < _SECONDS_BETWEEN_LINES:
-            return
-        self._shown = now
-        rate = self._count / (now - self._began)
-        of_all = f" of {self._total}, {(self._total - self._count) / rate:.0f} s left" if self._total else ""
-        print(f"{self._count} {self._what}{of_all}, {rate:.0f} a second", file=sys.stderr, flush=True)
 
 
 def outputs_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from bert_tf.config import local_path
+from bert_tf.entry.progress import Progress
 from bert_tf.models import load_preset
 from bert_tf.models.presets import TASK_NAME, preset_directory
-from bert_tf.tasks.inference import Progress, outputs_of
+from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer

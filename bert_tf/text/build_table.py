@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bert_tf.config.files import staged_file
+
 # Unicode version of Python 3.11. Released models were trained with older versions, which agree on every character
 # that they contain.
 UNICODE_VERSION = "14.0.0"
@@ -161,9 +163,8 @@ def main(argv: list[str] | None = None) -> None:
         "--output", type=Path, default=TABLE_PATH, help="output .npz file; default: the table of the package"
     )
     output = parser.parse_args(argv).output
-    staging = output.with_name(f".{output.stem}.tmp.npz")
-    np.savez_compressed(staging, **build_arrays())  # type: ignore[arg-type]
-    staging.replace(output)
+    with staged_file(output) as file:
+        np.savez_compressed(file, **build_arrays())  # type: ignore[arg-type]
     print(f"{output}: {output.stat().st_size} bytes", file=sys.stderr)
 
 

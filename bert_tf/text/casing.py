@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 
-from bert_tf.config.base import ConfigError
+from bert_tf.config import ConfigError
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 # Chinese releases contain `<S>` and `<T>`.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bert_tf.config.files import staged_file
+
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
 
@@ -145,7 +147,5 @@ def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
         vocabulary: vocabulary to write.
         path: output file.
     """
-    path = Path(path)
-    staging = path.with_name(f".{path.name}.tmp")
-    staging.write_bytes(vocabulary._text().encode("utf-8"))
-    staging.replace(path)
+    with staged_file(path) as file:
+        file.write(vocabulary._text().encode("utf-8"))

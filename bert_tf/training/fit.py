@@ -16,7 +16,7 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
-from bert_tf.data.atomic_files import only_writer
+from bert_tf.config.files import only_writer
 from bert_tf.data.input.batches import Dataset
 from bert_tf.training.backends import Backend, Model, current_backend, precision_scope
 from bert_tf.training.evaluation.context import Evaluation, EvaluationContext

@@ -20,7 +20,7 @@ from beam_pipelines.runners import worker_main
 from beam_pipelines.transforms.packed_documents import pack
 from beam_pipelines.transforms.spill import SpillToDisk
 from bert_tf.config import ConfigError
-from bert_tf.data.atomic_files import only_writer
+from bert_tf.config.files import only_writer
 from bert_tf.data.examples.build import TokenizedDocument
 
 PIPELINES = {

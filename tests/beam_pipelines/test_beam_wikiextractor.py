@@ -14,7 +14,7 @@ from source_samples import PACKERS, RAW, contents, needs_raw, read, texts
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources.documents import MALFORMED, OVER_LONG, UNDECODABLE
-from beam_pipelines.sources.wikiextractor import NO_PASSAGES, WikiExtractor, not_a_passage, passages, plain
+from beam_pipelines.sources.wikiextractor import NO_PASSAGES, WikiExtractor, not_a_passage, passages, without_markup
 
 PASSAGE = "This passage has more than five words in it."
 HEADERS = [
@@ -82,7 +82,7 @@ def test_both_forms_give_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_left_of_the_markup_is_taken_out(line: str, expected: str) -> None:
-    assert plain(line) == expected
+    assert without_markup(line) == expected
 
 
 @pytest.mark.parametrize(

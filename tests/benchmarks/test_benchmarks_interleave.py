@@ -107,7 +107,7 @@ def test_tables_show_what_was_measured() -> None:
     _, ours, peer = (line.split() for line in train_step.step_table(rows))
     assert ours == ["ours", "150.0", "100.0", "-", "200.0", "1.00", "11.019", "5.0", "11,267,900"]
     assert peer[:6] == ["peer", "225.0", "150.0", "-", "300.0", "1.50"]
-    _, ours, peer = (line.split() for line in train_step.rate_table(rows, "tokens/s"))
+    _, ours, peer = (line.split() for line in interleave.rate_table(rows, "tokens/s"))
     assert ours == ["ours", "15,360", "10,240", "-", "20,480", "150.0", "1.00", "x", "ours"]
     assert peer[-3:] == ["1.33", "x", "ours"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf.cli import main
 from bert_tf.commands.demo import run as demo
-from bert_tf.commands.progress import Steps
+from bert_tf.commands.demo.steps import Steps
 
 ACCURACIES = {False: (0.75, 0.5, 0.625), True: (0.25, 0.125, 0.375)}
 

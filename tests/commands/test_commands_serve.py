@@ -10,7 +10,7 @@ import yaml
 
 from bert_tf.cli import build_parser, main
 from bert_tf.serving import metrics, server
-from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
+from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
 

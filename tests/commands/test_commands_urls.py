@@ -60,7 +60,7 @@ def test_commands_refuse_urls(
 
 
 def _functions() -> dict[str, Callable[[str], Any]]:
-    from bert_tf.data.atomic_files import staged_file
+    from bert_tf.config.files import staged_file
     from bert_tf.pretraining.run import run_evaluation, run_pretraining
     from bert_tf.reports.tasks.attention import attention_view
     from bert_tf.tasks.features.cache import FeatureFolder

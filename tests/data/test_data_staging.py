@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from bert_tf.data.atomic_files import only_writer, staged_file
+from bert_tf.config.files import only_writer, staged_file
 
 
 def test_one_writer_at_a_time(tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bert_tf.client import PredictError, base, connect
-from bert_tf.client.base import again
+from bert_tf.client.base import retry
 from bert_tf.client.grpc import GrpcClient
 from bert_tf.client.rest import RestClient
 
@@ -37,7 +37,7 @@ GONE, BUSY, WRONG = ConnectionError("gone"), PredictError("busy", 503), PredictE
 
 @pytest.mark.parametrize("errors", [(), (GONE,), (BUSY,), (GONE, BUSY, GONE)])
 def test_what_the_server_could_not_take_is_sent_again(errors: tuple[Exception, ...], pauses: list[float]) -> None:
-    assert again(failing(*errors), 3) == "answer"
+    assert retry(failing(*errors), 3) == "answer"
     assert len(pauses) == len(errors)
     assert all(later > 0.6 * sooner for sooner, later in itertools.pairwise(pauses))
 
@@ -48,7 +48,7 @@ def test_what_the_server_could_not_take_is_sent_again(errors: tuple[Exception, .
 )
 def test_the_rest_is_not(errors: tuple[Exception, ...], raised: Exception, asked: int, pauses: list[float]) -> None:
     with pytest.raises(type(raised)) as found:
-        again(failing(*errors), 3)
+        retry(failing(*errors), 3)
     assert found.value is raised
     assert len(pauses) == asked - 1
 

@@ -12,8 +12,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from starlette.testclient import TestClient
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
 
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"

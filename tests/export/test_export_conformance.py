@@ -17,9 +17,9 @@ import pytest
 from export_presets import KINDS
 
 from bert_tf.export.conformance import suite as conformance
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 
 

@@ -14,7 +14,7 @@ from export_presets import LABELS, MAX_LENGTH, VOCABULARY, WORDS
 
 from bert_tf.cli import main
 from bert_tf.commands.export_evaluation import ExportEvaluation
-from bert_tf.export.exported_model import IdsModel
+from bert_tf.export.inference import IdsModel
 from bert_tf.export.metadata import MODEL_CARD
 from bert_tf.models.presets import TASK_NAME
 from bert_tf.tasks.input_errors import InputErrors

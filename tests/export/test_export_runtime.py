@@ -28,9 +28,9 @@ from only_extra import hide_others
 hide_others("serve")
 import uvicorn
 from bert_tf.client import connect
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.grpc_services import create_grpc_server
-from bert_tf.serving.rest import create_app
+from bert_tf.serving.models.versions import ServedModel
+from bert_tf.serving.grpc.services import create_grpc_server
+from bert_tf.serving.http.app import create_app
 from bert_tf.serving.server import ServerOptions, loaded_service
 options = ServerOptions(poll_seconds=0, warm_up=False)
 with loaded_service([ServedModel("m", Path(sys.argv[1]).parent)], options) as service:

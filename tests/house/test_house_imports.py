@@ -8,7 +8,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 
-BELOW_MODELS = {"config", "text", "data", "layers"}
+BELOW_MODELS = {"entry", "config", "text", "data", "layers"}
 BELOW_TASKS = BELOW_MODELS | {"models", "training"}
 # Package -> packages that it may import.
 ALLOWED = {
@@ -23,11 +23,11 @@ ALLOWED = {
     "beam_pipelines": {"entry", "config", "text", "data", "reports"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
-    "export": BELOW_MODELS | {"entry", "models"},
+    "export": BELOW_MODELS | {"models"},
     "client": {"export"},
     "serving": {"entry", "config", "export"},
     "conversion": BELOW_MODELS | {"models"},
-    "commands": BELOW_TASKS | {"client", "conversion", "entry", "export", "pretraining", "reports", "serving", "tasks"},
+    "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry"},
     "root": {"cli"},
 }
@@ -55,7 +55,10 @@ MODULES = {
     },
     ("client", "export"): {"bert_tf.export.json_values"},
 }
+# Rooms of the server; none imports a later one, and neither protocol imports the other.
+SERVING_ROOMS = {"requests": 0, "models": 1, "service": 2, "http": 3, "grpc": 3}
 NO_TENSORFLOW = {"config", "layers", "models"}
+NO_KERAS = {"client", "serving"}
 # Their input pipelines are TensorFlow graphs.
 NOT_FOR_BEAM = ("bert_tf.data.input.tf", "bert_tf.data.masking.tf", "bert_tf.data.verification")
 
@@ -92,6 +95,12 @@ def package_of(module: str) -> str:
     return parts[1] if len(parts) > 1 and parts[1] in ALLOWED else "root"
 
 
+def serving_room(module: str) -> str:
+    """Returns the room of a module of the server; empty for other modules."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["bert_tf", "serving"] and len(parts) > 2 and parts[2] in SERVING_ROOMS else ""
+
+
 def breaches(module: str, imports: set[str]) -> Iterator[str]:
     """Yields the forbidden imports of a module."""
     package = package_of(module)
@@ -102,11 +111,16 @@ def breaches(module: str, imports: set[str]) -> Iterator[str]:
             only = MODULES.get((package, target), {name})
             if target not in ALLOWED[package] or name not in only:
                 yield name
+        room, imported = serving_room(module), serving_room(name)
+        if room and imported not in ("", room) and SERVING_ROOMS[imported] >= SERVING_ROOMS[room]:
+            yield name
         if package == "beam_pipelines" and name.startswith(NOT_FOR_BEAM):
             yield name
         if top == "apache_beam" and package != "beam_pipelines":
             yield name
         if top in {"tensorflow", "tensorflow_text", "tf_keras"} and package in NO_TENSORFLOW:
+            yield name
+        if top in {"keras", "keras_hub", "tf_keras"} and package in NO_KERAS:
             yield name
 
 
@@ -150,6 +164,10 @@ def test_breaches_and_cycles_are_seen(tmp_path: Path) -> None:
         "bert_tf/text/tokenizer.py": "def late():\n    from bert_tf.text import casing\n",
         "bert_tf/text/casing.py": "import bert_tf.text.tokenizer\n",
         "bert_tf/reports/page.py": "from bert_tf.tasks.squad.task import Squad\n",
+        "bert_tf/serving/http/app.py": "import keras\nfrom bert_tf.models import BertBackbone\n",
+        "bert_tf/serving/models/late.py": "def load():\n    from bert_tf.export.saved_model import export_preset\n",
+        "bert_tf/serving/grpc/reader.py": "from bert_tf.serving.http import app\n",
+        "bert_tf/serving/service.py": "from bert_tf.serving.grpc.reader import RequestReader\n",
     }.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,4 +176,16 @@ def test_breaches_and_cycles_are_seen(tmp_path: Path) -> None:
     assert list(breaches("bert_tf.training.bad", imports["bert_tf.training.bad"])) == ["apache_beam", "bert_tf.models"]
     assert list(breaches("bert_tf.models", imports["bert_tf.models"])) == ["bert_tf.text.tokenizer", "tensorflow"]
     assert list(breaches("bert_tf.reports.page", imports["bert_tf.reports.page"])) == ["bert_tf.tasks.squad.task"]
+    assert list(breaches("bert_tf.serving.http.app", imports["bert_tf.serving.http.app"])) == [
+        "bert_tf.models",
+        "keras",
+    ]
+    late = "bert_tf.serving.models.late"
+    assert list(breaches(late, imports[late])) == ["bert_tf.export.saved_model"]
+    assert list(breaches("bert_tf.serving.grpc.reader", imports["bert_tf.serving.grpc.reader"])) == [
+        "bert_tf.serving.http.app"
+    ]
+    assert list(breaches("bert_tf.serving.service", imports["bert_tf.serving.service"])) == [
+        "bert_tf.serving.grpc.reader"
+    ]
     assert cycles(imports) == [{"bert_tf.text.tokenizer", "bert_tf.text.casing"}]

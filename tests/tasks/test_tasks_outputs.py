@@ -9,8 +9,10 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, TOKEN_IDS
+from bert_tf.entry import progress
+from bert_tf.entry.progress import Progress
 from bert_tf.tasks import inference
-from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens, outputs_of
+from bert_tf.tasks.inference import batches_by_length, most_tokens, outputs_of
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
@@ -75,8 +77,8 @@ def test_progress_says_count_rate_and_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 20.0])
-    monkeypatch.setattr(inference.time, "monotonic", lambda: next(clock))
-    progress = Progress("rows", 500)
-    progress.add(50)
-    progress.add(50)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    rows = Progress("rows", 500)
+    rows.add(50)
+    rows.add(50)
     assert capsys.readouterr().err == "100 rows of 500, 80 s left, 5 a second\n"

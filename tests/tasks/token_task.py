@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.models import BertTokenClassifier
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.rows import EncodedRows

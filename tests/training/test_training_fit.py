@@ -17,7 +17,7 @@ import training_tiny_run
 from training_tiny_run import CONFIG, build_model, dataset, run
 
 from bert_tf.config import ConfigError
-from bert_tf.data.atomic_files import only_writer
+from bert_tf.config.files import only_writer
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import finetune, pretrain, weights_sha256

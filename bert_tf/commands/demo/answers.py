@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bert_tf.commands.progress import Steps
+from bert_tf.commands.demo.steps import Steps
 
 _SENTENCES = 4
 _START_UP_SECONDS = 120

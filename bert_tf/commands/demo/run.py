@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from bert_tf.commands.demo.answers import export_and_ask, say_next_commands, show_filled_masks
+from bert_tf.commands.demo.steps import Steps
 from bert_tf.commands.pipelines import run_pipeline
-from bert_tf.commands.progress import Steps
 from bert_tf.config import BertConfig, RunConfig, TrainingConfig, local_path
 from bert_tf.entry.packages import require_all
 

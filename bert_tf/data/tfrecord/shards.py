@@ -15,7 +15,7 @@ import google_crc32c
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.data.examples.build import Pairs
 from bert_tf.data.masking.tokens import Masked
 from bert_tf.data.tfrecord.example_codec import Column, encode_examples

@@ -129,7 +129,7 @@ class Signatures(ABC):
         Args:
             outputs: outputs of the row, by name.
         """
-        return {name: plain(values) for name, values in outputs.items()}
+        return {name: python_values(values) for name, values in outputs.items()}
 
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
@@ -196,11 +196,11 @@ def once_traced(model: keras.Model) -> Callable[[Outputs], Any]:
     return tf.function(lambda tensors: model(tensors, training=False), input_signature=[inputs], autograph=False)
 
 
-def plain(values: np.ndarray | np.generic | bytes) -> Any:
+def python_values(values: np.ndarray | np.generic | bytes) -> Any:
     """Converts NumPy values to Python numbers and strings; bytes are decoded as UTF-8."""
     python_value = values.tolist() if isinstance(values, np.ndarray | np.generic) else values
     if isinstance(python_value, list):
-        return [plain(value) for value in python_value]
+        return [python_values(value) for value in python_value]
     return python_value.decode("utf-8", "replace") if isinstance(python_value, bytes) else python_value
 
 

@@ -15,7 +15,7 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_texts
 from bert_tf.export.kinds import words
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, never_empty, plain
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, never_empty, python_values
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
@@ -100,7 +100,7 @@ class EntitySignatures(Signatures):
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns `entities`, each with `entity`, `type`, `start`, `end` and `score`."""
         names = {"entities": "entity", "types": "type", "starts": "start", "ends": "end", "scores": "score"}
-        columns = zip(*(plain(outputs[name]) for name in names), strict=True)
+        columns = zip(*(python_values(outputs[name]) for name in names), strict=True)
         entities = [dict(zip(names.values(), values, strict=True)) for values in columns]
         return {"entities": [entity for entity in entities if entity["start"] >= 0]}
 

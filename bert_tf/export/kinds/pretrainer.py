@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_IDS
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, plain
+from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, python_values
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
 from bert_tf.export.verify.tolerances import close
 from bert_tf.models import Preset
@@ -91,7 +91,7 @@ class PretrainerSignatures(EncoderSignatures):
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns `masks`: the candidates for each [MASK], each with `token` and `score`."""
-        pairs = zip(plain(outputs["tokens"]), plain(outputs["scores"]), strict=True)
+        pairs = zip(python_values(outputs["tokens"]), python_values(outputs["scores"]), strict=True)
         # Texts with fewer masks are padded with empty tokens.
         return {"masks": [_candidates(tokens, scores) for tokens, scores in pairs if tokens[0]]}
 

@@ -15,7 +15,7 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.export.checks import checked_row_count, checked_texts
 from bert_tf.export.kinds import span_ties, span_windows
-from bert_tf.export.kinds.base import Outputs, Signatures, plain, task_field
+from bert_tf.export.kinds.base import Outputs, Signatures, python_values, task_field
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
 from bert_tf.models import Preset
 
@@ -143,7 +143,7 @@ class SpanSignatures(Signatures):
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns the best answer, and `n_best` with all candidates."""
         singular = {f"n_best_{plural}": name for name, plural in _PLURALS.items()}
-        values = {name: plain(value) for name, value in outputs.items()}
+        values = {name: python_values(value) for name, value in outputs.items()}
         columns = zip(*(values.pop(plural) for plural in singular), strict=True)
         n_best = [dict(zip(singular.values(), candidate, strict=True)) for candidate in columns]
         return values | {"n_best": [answer for answer in n_best if answer["answer"] or answer["probability"]]}

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.export.checks import checked_row_count, checked_texts
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, plain
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, python_values
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
@@ -95,8 +95,8 @@ class ClassifierSignatures(TextSignatures):
 
     def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Returns `label`, and `probabilities` by class name."""
-        named = dict(zip(self._names, plain(outputs["probabilities"]), strict=True))
-        return {"label": plain(outputs["label"]), "probabilities": named}
+        named = dict(zip(self._names, python_values(outputs["probabilities"]), strict=True))
+        return {"label": python_values(outputs["label"]), "probabilities": named}
 
     def open_values(
         self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float

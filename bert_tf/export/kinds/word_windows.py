@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.export.checks import MAX_ROWS, checked_row_count
+from bert_tf.export.checks import MAX_MODEL_ROWS, checked_row_count
 
 
 class WordRows(NamedTuple):
@@ -54,7 +54,7 @@ def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -
 
 
 def _cut(offsets: tf.Tensor, splits: tf.Tensor, capacity: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the text, the first word and the word after the last of each row, (N,); N is at most `MAX_ROWS` + 1."""
+    """Returns the text, the first word and the word after the last of each row, (N,), N <= `MAX_MODEL_ROWS` + 1."""
 
     def word_at(value: tf.Tensor, side: str) -> tf.Tensor:
         return tf.searchsorted(offsets, value[tf.newaxis], side=side, out_type=tf.int64)[0]
@@ -72,7 +72,7 @@ def _cut(offsets: tf.Tensor, splits: tf.Tensor, capacity: int) -> tuple[tf.Tenso
 
     def goes_on(text: tf.Tensor, start: tf.Tensor, number: tf.Tensor, *rows: tf.TensorArray) -> tf.Tensor:
         del start, rows
-        return (text < tf.size(splits, tf.int64) - 1) & (number <= MAX_ROWS)
+        return (text < tf.size(splits, tf.int64) - 1) & (number <= MAX_MODEL_ROWS)
 
     arrays = [tf.TensorArray(tf.int64, 0, dynamic_size=True, element_shape=[]) for _ in range(3)]
     state = (tf.constant(0, tf.int64), tf.constant(0, tf.int64), tf.constant(0), *arrays)

@@ -81,22 +81,22 @@ def read_recording(path: Path) -> tuple[list[Case], float]:
     return [Case(signature, **sides) for (_, signature), sides in cases.items()], relative_tolerance
 
 
-def compare_outputs(found: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
+def compare_outputs(actual: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
     """Compares outputs with a recorded case.
 
     Args:
-        found: outputs by name.
+        actual: outputs by name.
         case: the recorded case.
 
     Yields:
         Name, largest absolute difference and fault of each output, as returned by `compare`.
     """
-    for name in sorted(found.keys() | case.outputs.keys()):
-        yield name, *compare(found.get(name), case.outputs.get(name), case.tolerances.get(name))
+    for name in sorted(actual.keys() | case.outputs.keys()):
+        yield name, *compare(actual.get(name), case.outputs.get(name), case.tolerances.get(name))
 
 
 def compare(
-    found: np.ndarray | None, expected: np.ndarray | None, tolerance: np.ndarray | float | None = 0.0
+    actual: np.ndarray | None, expected: np.ndarray | None, tolerance: np.ndarray | float | None = 0.0
 ) -> tuple[float, str]:
     """Compares an output with the recorded one.
 
@@ -104,7 +104,7 @@ def compare(
     is padded.
 
     Args:
-        found: values of the output, strings as objects of bytes; None if the output is missing.
+        actual: values of the output, strings as objects of bytes; None if the output is missing.
         expected: recorded values; None if the output was not recorded.
         tolerance: as in `Case`. None counts as 0.
 
@@ -112,47 +112,48 @@ def compare(
         The largest absolute difference of the compared numbers, and a description of the fault; empty if there is
         none.
     """
-    if found is None or expected is None:
-        return 0.0, "missing from the SavedModel" if found is None else "was not recorded"
+    if actual is None or expected is None:
+        return 0.0, "missing from the SavedModel" if actual is None else "was not recorded"
     allowed = np.broadcast_to(np.asarray(0.0 if tolerance is None else tolerance), expected.shape)
-    if found.shape != expected.shape:
-        if not _differ_in_ties_only(found.shape, expected.shape, allowed):
-            return 0.0, f"shape {found.shape}, expected {expected.shape}"
-        found, expected, allowed = _padded_alike(found, expected, allowed)
-    if found.dtype == object or expected.dtype == object:
-        wrong = (found != expected) & (allowed == 0)
-        return 0.0, f"{np.sum(wrong)} of {found.size} strings differ" if wrong.any() else ""
-    difference = np.abs(found.astype(np.float64) - expected)
+    if actual.shape != expected.shape:
+        if not _differ_in_ties_only(actual.shape, expected.shape, allowed):
+            return 0.0, f"shape {actual.shape}, expected {expected.shape}"
+        actual, expected, allowed = _padded_alike(actual, expected, allowed)
+    if actual.dtype == object or expected.dtype == object:
+        wrong = (actual != expected) & (allowed == 0)
+        return 0.0, f"{np.sum(wrong)} of {actual.size} strings differ" if wrong.any() else ""
+    difference = np.abs(actual.astype(np.float64) - expected)
     compared = np.isfinite(difference) & ~np.isinf(allowed)
     largest = float(np.max(difference, initial=0.0, where=compared))
-    right = (difference <= allowed) | np.isinf(allowed) | (np.isnan(found) & np.isnan(expected))
+    right = (difference <= allowed) | np.isinf(allowed) | (np.isnan(actual) & np.isnan(expected))
     if right.all():
         return largest, ""
     worst = np.argmax(np.where(right, -1.0, np.nan_to_num(difference - allowed, nan=np.inf, posinf=np.inf)))
     return largest, f"differs by {difference.flat[worst]:.3g}, allowed is {allowed.flat[worst]:.3g}"
 
 
-def _differ_in_ties_only(found: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
+def _differ_in_ties_only(actual: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
     """Returns True if matrices differ only in the number of columns, and some row has a tie."""
-    same_rows = len(found) == len(expected) == 2 and found[0] == expected[0]
+    same_rows = len(actual) == len(expected) == 2 and actual[0] == expected[0]
     return same_rows and bool(np.isinf(allowed).any())
 
 
 def _padded_alike(
-    found: np.ndarray, expected: np.ndarray, allowed: np.ndarray
+    actual: np.ndarray, expected: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pads the arrays to the number of columns of the wider one.
 
     In rows without ties, the added columns may hold only padding values.
     """
-    columns = max(found.shape[1], expected.shape[1])
+    columns = max(actual.shape[1], expected.shape[1])
     row_is_open = np.isinf(allowed).any(axis=1)
     added = np.where(row_is_open, np.inf, 0.0)[:, np.newaxis].repeat(columns - allowed.shape[1], axis=1)
     filler = _FILLERS[expected.dtype.kind]
-    found, expected = (
-        np.pad(values, [(0, 0), (0, columns - values.shape[1])], constant_values=filler) for values in (found, expected)
+    actual, expected = (
+        np.pad(values, [(0, 0), (0, columns - values.shape[1])], constant_values=filler)
+        for values in (actual, expected)
     )
-    return found, expected, np.concatenate([allowed, added], axis=1)
+    return actual, expected, np.concatenate([allowed, added], axis=1)
 
 
 def _of_bytes(key: str, strings: np.ndarray) -> Tensors:

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.reports.data.facts import plural
 from bert_tf.reports.html import element, extended
 from bert_tf.reports.parts import heading, warning

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.reports.charts import WIDTH, px, svg_chart, svg_text
 from bert_tf.reports.curves import axis_of
 from bert_tf.reports.data.facts import plural

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.reports.curves import Level, Series, line_chart
 from bert_tf.reports.html import element, extended
 from bert_tf.reports.style import styled_page

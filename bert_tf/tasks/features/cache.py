@@ -28,8 +28,9 @@ import numpy as np
 
 from bert_tf.config import BertConfig, ConfigError, load_json, local_path, save_json, to_dict
 from bert_tf.config.base import read_json_object
-from bert_tf.data.atomic_files import only_writer, staged_file
-from bert_tf.tasks.inference import Progress, batches_by_length, most_tokens
+from bert_tf.config.files import only_writer, staged_file
+from bert_tf.entry.progress import Progress
+from bert_tf.tasks.inference import batches_by_length, most_tokens
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.backends import Model, current_backend
 

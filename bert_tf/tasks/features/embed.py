@@ -11,7 +11,7 @@ from typing import Any
 
 from bert_tf.config import local_path
 from bert_tf.config.features import combination
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.models import load_backbone
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract

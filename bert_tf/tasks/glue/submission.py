@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bert_tf.config import local_path
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.tasks.classify.files import lines_of
 from bert_tf.tasks.glue.files import read_predictions
 from bert_tf.tasks.glue.tasks import (

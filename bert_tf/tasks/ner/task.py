@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import keras
 import numpy as np
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.input_errors import InputErrors

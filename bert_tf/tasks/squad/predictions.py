@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.tasks.squad.answers import Candidate
 from bert_tf.tasks.squad.files import read_json_object
 

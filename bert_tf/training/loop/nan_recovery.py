@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bert_tf.config import ConfigError
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.data.input.batches import Dataset
 
 RECOVERY_NAME = "detours.json"

@@ -9,10 +9,10 @@ import grpc
 import pytest
 from starlette.testclient import TestClient
 
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.request_body import BodyLimits
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.request_body import BodyLimits
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 from bert_tf.serving.service import Service
 

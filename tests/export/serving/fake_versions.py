@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.export.metadata import SAVED_MODEL_NAME
-from bert_tf.serving.batching import ONE_BY_ONE, Batcher
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.manager import ModelManager
+from bert_tf.serving.models.batching import ONE_BY_ONE, Batcher
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.manager import ModelManager
+from bert_tf.serving.models.versions import ServedModel
 
 
 class Version(LoadedVersion):

@@ -13,8 +13,8 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from bert_tf.serving.http_connection import BoundedConnection, ConnectionLimits
-from bert_tf.serving.http_server import DrainingConfig, DrainingServer
+from bert_tf.serving.http.connection import BoundedConnection, ConnectionLimits
+from bert_tf.serving.http.server import DrainingConfig, DrainingServer
 
 # Time-out of a test whose condition never becomes true.
 PATIENCE_SECONDS = 60

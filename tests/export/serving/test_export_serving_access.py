@@ -15,13 +15,13 @@ from starlette.testclient import TestClient
 
 from bert_tf.client import PredictError, connect
 from bert_tf.config import ConfigError
-from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, AccessRules, is_loopback, read_token
+from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, TlsFiles, is_loopback, read_token
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.page import page
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.http.access import AccessRules
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.page import page
 from bert_tf.serving.service import Service
-from bert_tf.serving.tls import TlsFiles
 
 TOKEN = "correct-horse"
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from bert_tf.serving.admission import SMALL_BYTES, Admission
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.requests.admission import SMALL_BYTES, Admission
 
 LARGE = SMALL_BYTES + 1
 

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from bert_tf.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError, bin_of
+from bert_tf.serving.models.batching import Batcher, BatchingOptions, QueueFullError, bin_of
+from bert_tf.serving.requests.tensors import Arrays
 
 
 class Model:

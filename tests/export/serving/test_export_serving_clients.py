@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bert_tf.client import ModelClient, PredictError, connect
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.service import Service
 
 TEXTS = ["the cat sat", "a big red house", ""]

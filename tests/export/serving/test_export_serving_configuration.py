@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.serving.batching import BatchingOptions
-from bert_tf.serving.configuration import ServedModel, read_batching_parameters, read_model_config
+from bert_tf.serving.configuration import read_batching_parameters, read_model_config
+from bert_tf.serving.models.batching import BatchingOptions
+from bert_tf.serving.models.versions import ServedModel
 
 SAVED_MODELS = Path(__file__).parents[3] / "saved_models"
 
@@ -82,7 +83,8 @@ def test_batching_parameters(tmp_path: Path) -> None:
     path = tmp_path / "batching.config"
     path.write_text(
         "max_batch_size { value: 8 }  # rows\nbatch_timeout_micros{value:0}\nmax_enqueued_batches { value: 3 }\n"
-        "allowed_batch_sizes: 4\nallowed_batch_sizes: 8\npad_variable_length_inputs: false\n"
+        "allowed_batch_sizes: 4\nallowed_batch_sizes: 8\nenable_large_batch_splitting { value: true }\n"
+        "pad_variable_length_inputs: false\n"
     )
     expected = BatchingOptions(max_batch_size=8, batch_timeout_micros=0, max_enqueued_rows=24)
     assert read_batching_parameters(path) == expected
@@ -91,11 +93,11 @@ def test_batching_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_batch_size: ", "expected `name { value: number }`"),
-        ("max_batch_sise { value: 3 }", "unknown fields: max_batch_sise"),
+        ("max_batch_size: ", "batching.config: not a BatchingParameters"),
+        ("max_batch_sise { value: 3 }", 'no field named "max_batch_sise"'),
         ("max_batch_size { value: 0 }", "`max_batch_size` must be at least 1. Received: 0"),
         ("pad_variable_length_inputs: true", "pad_variable_length_inputs must be false"),
-        ("max_enqueued_rows { value: 3 }", "unknown fields: max_enqueued_rows"),
+        ("max_enqueued_rows { value: 3 }", 'no field named "max_enqueued_rows"'),
     ],
 )
 def test_slips_in_batching_parameters_are_said(text: str, message: str, tmp_path: Path) -> None:

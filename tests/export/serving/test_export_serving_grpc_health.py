@@ -10,9 +10,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
 from bert_tf.serving.metrics import Metrics
+from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.service import Service
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING

@@ -10,8 +10,8 @@ import pytest
 from garbage import nothing_left_in_cycles
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.service import Service
 
 STATUS = "/tensorflow.serving.ModelService/GetModelStatus"

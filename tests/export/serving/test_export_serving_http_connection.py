@@ -14,7 +14,7 @@ from http_servers import PATIENCE_SECONDS, read_all, serving, until
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bert_tf.serving.http_connection import ConnectionLimits, reserve_descriptors
+from bert_tf.serving.http.connection import ConnectionLimits, reserve_descriptors
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 SOON = ConnectionLimits(header_seconds=0.1)

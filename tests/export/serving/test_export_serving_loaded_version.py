@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 from export_presets import LABELS
 
-from bert_tf.serving.batching import ONE_BY_ONE, BatchingOptions
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.loaded_version import LoadedVersion
+from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
+from bert_tf.serving.models.loaded_version import LoadedVersion
 
 
 def texts(*values: bytes) -> dict[str, np.ndarray]:

@@ -10,8 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from bert_tf.serving import access_log
-from bert_tf.serving.log_limits import RepeatFilter
+from bert_tf.serving.logs import RepeatFilter, access_logger
 
 
 def test_a_repeated_message_is_logged_once_in_a_period() -> None:
@@ -35,7 +34,7 @@ def test_a_repeated_message_is_logged_once_in_a_period() -> None:
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     """Starts the access log and returns its lines."""
-    with caplog.at_level(logging.INFO, access_log.logger.name):
+    with caplog.at_level(logging.INFO, access_logger.name):
         yield caplog
 
 
@@ -50,7 +49,7 @@ def test_requests_of_both_surfaces_are_logged(
     request.model_spec.name = "nothing"
     with pytest.raises(grpc.RpcError):
         model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=60)
-    found = [record.getMessage() for record in lines.records if record.name == access_log.logger.name]
+    found = [record.getMessage() for record in lines.records if record.name == access_logger.name]
     ends = [line.split(" ", 1)[1].rsplit(" ", 2)[0] for line in found]
     assert ends == [
         '"GET /v1/models/classifier" 200',
@@ -63,4 +62,4 @@ def test_requests_of_both_surfaces_are_logged(
 
 def test_nothing_is_logged_unless_it_is_started(rest: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     rest.get("/models")
-    assert [record for record in caplog.records if record.name == access_log.logger.name] == []
+    assert [record for record in caplog.records if record.name == access_logger.name] == []

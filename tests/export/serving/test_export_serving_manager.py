@@ -11,10 +11,17 @@ import pytest
 from fake_versions import Models, write_version
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
-from bert_tf.serving.configuration import ServedModel
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.manager import AVAILABLE, END, START, UNLOADING, VersionState
-from bert_tf.serving.model_versions import MAX_RETRY_SECONDS, ModelVersions
+from bert_tf.serving.models.versions import (
+    AVAILABLE,
+    END,
+    MAX_RETRY_SECONDS,
+    START,
+    UNLOADING,
+    ModelVersions,
+    ServedModel,
+    VersionState,
+)
 
 
 def test_a_new_version_takes_over(tmp_path: Path) -> None:

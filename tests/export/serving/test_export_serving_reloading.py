@@ -15,11 +15,12 @@ from google.protobuf import text_format
 from tensorflow_serving.apis import model_service_pb2_grpc
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.configuration import ServedModel, read_model_config
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
+from bert_tf.serving.configuration import read_model_config
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
 from bert_tf.serving.metrics import Metrics
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.reloading import ModelConfigFile
+from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.server import ServerOptions
 from bert_tf.serving.service import Service
 

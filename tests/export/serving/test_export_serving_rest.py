@@ -16,11 +16,12 @@ from export_presets import LABELS
 from garbage import nothing_left_in_cycles
 from starlette.testclient import TestClient
 
-from bert_tf.serving import loaded_version, metrics
-from bert_tf.serving.admission import Admission
-from bert_tf.serving.cancellation import Cancellation
-from bert_tf.serving.request_body import BodyLimits
-from bert_tf.serving.rest import RestOptions, create_app
+from bert_tf.serving import metrics
+from bert_tf.serving.http.app import RestOptions, create_app
+from bert_tf.serving.http.request_body import BodyLimits
+from bert_tf.serving.models import loaded_version
+from bert_tf.serving.requests.admission import Admission
+from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.service import Service
 
 MODEL = "/v1/models/classifier"

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.rest_json import Request, answer_json
+from bert_tf.serving.http.json_bodies import Request, answer_json
 
 TEXT = {"text": tf.TensorSpec([None], tf.string)}
 PAIR = {"text": tf.TensorSpec([None], tf.string), "text_pair": tf.TensorSpec([None], tf.string)}

@@ -20,7 +20,7 @@ from server_process import running
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
 from bert_tf.client import PredictError, connect
-from bert_tf.serving.configuration import ServedModel
+from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, _stopped_by_signals, serve
 
 pytestmark = pytest.mark.slow

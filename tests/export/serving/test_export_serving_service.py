@@ -13,10 +13,9 @@ import tensorflow as tf
 from tensorflow_serving.apis import inference_pb2, input_pb2, prediction_service_pb2_grpc
 
 from bert_tf.export.metadata import METHODS
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.grpc_services import GrpcOptions, create_grpc_server
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.manager import AVAILABLE
+from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.versions import AVAILABLE, ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 from bert_tf.serving.service import Service, Target
 

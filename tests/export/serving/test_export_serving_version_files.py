@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_tf.serving.batching import ONE_BY_ONE
-from bert_tf.serving.loaded_version import LoadedVersion
-from bert_tf.serving.version_files import IncompleteVersionError, check_complete, folder_signature
+from bert_tf.serving.models.batching import ONE_BY_ONE
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.version_files import IncompleteVersionError, check_complete, folder_signature
 
 SHARD, INDEX = "variables/variables.data-00000-of-00001", "variables/variables.index"
 

@@ -24,15 +24,14 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
-from bert_tf.serving.batching import Arrays
-from bert_tf.serving.cancellation import Cancellation
+from bert_tf.export.metadata import CLASSIFY, REGRESS
 from bert_tf.serving.errors import ServingError, break_reference_cycles
-from bert_tf.serving.grpc_health import health_handler
-from bert_tf.serving.grpc_reader import RequestReader
-from bert_tf.serving.loaded_version import Specs
+from bert_tf.serving.grpc.health import health_handler
+from bert_tf.serving.grpc.reader import RequestReader
 from bert_tf.serving.reloading import reload_models
-from bert_tf.serving.service import GRPC, Service, Target, unknown_signature
-from bert_tf.serving.tensors import array_of, check_names, tensor_proto
+from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.requests.tensors import Arrays, Specs, array_of, check_names, tensor_proto
+from bert_tf.serving.service import GRPC, Service, Target
 
 # Time-outs for the first HTTP/2 frames and for a connection without calls; clients reconnect automatically.
 _HANDSHAKE_MILLISECONDS, _IDLE_MILLISECONDS = 5_000, 60_000
@@ -102,7 +101,7 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
             def inputs(specs: Specs) -> Arrays:
                 return _inputs(request, specs)
 
-            answer = self._service.predict(target, inputs, unknown_signature, list(request.output_filter))
+            answer = self._service.predict(target, inputs, list(request.output_filter))
             response = predict_pb2.PredictResponse(model_spec=_spec(target, answer.version, answer.signature))
             for name, array in answer.outputs.items():
                 response.outputs[name].CopyFrom(tensor_proto(array))
@@ -110,13 +109,13 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
         with _request(self._service, request, context, "Classify") as target:
-            version, result = self._service.classify(target, request.input)
+            version, result = self._service.run_examples(target, CLASSIFY, request.input)
             spec = _spec(target, version, target.signature_name)
             return classification_pb2.ClassificationResponse(model_spec=spec, result=result)
 
     def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
         with _request(self._service, request, context, "Regress") as target:
-            version, result = self._service.regress(target, request.input)
+            version, result = self._service.run_examples(target, REGRESS, request.input)
             spec = _spec(target, version, target.signature_name)
             return regression_pb2.RegressionResponse(model_spec=spec, result=result)
 

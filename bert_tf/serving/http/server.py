@@ -14,7 +14,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.supervisors import multiprocess
 
-from bert_tf.serving.http_connection import MAX_ACCEPTED, BoundedConnection
+from bert_tf.serving.http.connection import MAX_ACCEPTED, BoundedConnection
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,10 @@
-"""Atomic file writes and directory locks."""
+"""Atomic file writes, directory locks, and file hashes."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import logging
 import os
 import uuid
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bert_tf.config import local_path
+from bert_tf.config.paths import local_path
 
 logger = logging.getLogger(__name__)
 # Error codes of file systems that do not support locks, such as mounted object stores.
@@ -105,3 +106,9 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def file_sha256(path: Path) -> str:
+    """Returns the SHA-256 of a file's content as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

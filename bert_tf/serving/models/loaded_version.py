@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,15 +17,14 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
-from bert_tf.serving.batching import Arrays, Batcher, BatchingOptions, QueueFullError
-from bert_tf.serving.cancellation import Cancellation
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.tensors import check_rows
+from bert_tf.serving.models.batching import Batcher, BatchingOptions, QueueFullError
+from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.requests.tensors import Arrays, Specs, check_rows
 
 # Maximum number of values in a response; as Python objects and JSON they take about 60 bytes each.
 MAX_ANSWER_VALUES = 2**22
 
-Specs = Mapping[str, tf.TensorSpec]
 # Called with the number of rows of a batch.
 OnRun = Callable[[int], None]
 

@@ -20,24 +20,21 @@ from typing import Any
 import grpc
 
 from bert_tf.export.versions import version_folders
-from bert_tf.serving.configuration import ServedModel
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.loaded_version import LoadedVersion
 from bert_tf.serving.memory import release_memory
-from bert_tf.serving.model_versions import (
-    AVAILABLE,
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
+from bert_tf.serving.models.versions import (
     END,
     LOADING,
     START,
     UNLOADING,
     ModelVersions,
+    ServedModel,
     Serving,
     VersionState,
     close_version,
 )
-from bert_tf.serving.version_files import IncompleteVersionError, Signature, check_complete, folder_signature
-
-__all__ = ["AVAILABLE", "END", "LOADING", "START", "UNLOADING", "ModelManager", "VersionState"]
 
 logger = logging.getLogger(__name__)
 
@@ -346,10 +343,10 @@ class ModelManager:
 
     def _loading(self, model: ModelVersions, number: int, folder: Path) -> None:
         with self._lock:
-            again = folder in model.failed
+            is_retry = folder in model.failed
             if number not in model.serving:
                 model.states[number] = VersionState(number, LOADING)
-        logger.log(logging.DEBUG if again else logging.INFO, "loading version %d of %s", number, model.name)
+        logger.log(logging.DEBUG if is_retry else logging.INFO, "loading version %d of %s", number, model.name)
 
     def _failed(self, model: ModelVersions, state: VersionState, folder: Path, before: Signature) -> None:
         """Records a load that failed; logs it unless the last one failed likewise."""

@@ -1,27 +1,68 @@
-"""State of the versions of one model: serving, loading, failed, and the retries of failed loads."""
+"""A served model and the state of its versions: serving, loading, failed, and the retries of failed loads."""
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bert_tf.serving.configuration import ServedModel
-from bert_tf.serving.loaded_version import LoadedVersion
+from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
+
+from bert_tf.config import ConfigError
 from bert_tf.serving.memory import release_memory
-from bert_tf.serving.version_files import Signature, folder_signature
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from bert_tf.serving.models.version_files import Signature, folder_signature
 
 logger = logging.getLogger(__name__)
 
+_NAME = re.compile(r"[^/:\s]+")
 START, LOADING, AVAILABLE, UNLOADING, END = "START", "LOADING", "AVAILABLE", "UNLOADING", "END"
 
 # A failed version is retried after this pause. The pause doubles with each failure, up to five minutes, which is also
 # the limit of Kubernetes for a container that fails (kubernetes.io, "Pod Lifecycle", restart policy).
 RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """Configuration of a served model.
+
+    Args:
+        name: name for clients.
+        base_path: folder of its versions.
+        labels: version numbers by label.
+        policy: policy that selects the versions; defaults to the highest version.
+    """
+
+    name: str
+    base_path: Path
+    labels: dict[str, int] = field(default_factory=dict)
+    policy: FileSystemStoragePathSourceConfig.ServableVersionPolicy | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(f"a model's name must be without `/`, `:` and spaces. Received: {self.name!r}")
+
+    def wanted(self, versions: list[int]) -> list[int]:
+        """Returns the existing versions that the policy selects, ascending."""
+        policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
+        if policy.HasField("all"):
+            return versions
+        if policy.HasField("specific"):
+            return [version for version in versions if version in policy.specific.versions]
+        return versions[-max(1, policy.latest.num_versions) :]
+
+    def older(self, versions: list[int]) -> list[int]:
+        """Returns the older versions that `latest` does not select, ascending: the fallback if no newer one loads."""
+        policy = self.policy or FileSystemStoragePathSourceConfig.ServableVersionPolicy()
+        if policy.HasField("all") or policy.HasField("specific"):
+            return []
+        return versions[: -max(1, policy.latest.num_versions)]
 
 
 @dataclass(frozen=True)

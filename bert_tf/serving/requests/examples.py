@@ -16,9 +16,8 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import classification_pb2, inference_pb2, input_pb2, regression_pb2
 
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, METHODS, REGRESS
-from bert_tf.serving.batching import Arrays
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.tensors import check_rows
+from bert_tf.serving.requests.tensors import Arrays, check_rows
 
 CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
 

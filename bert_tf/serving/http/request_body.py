@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import grpc
 from starlette.requests import Request
 
-from bert_tf.serving.admission import Admitted
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.requests.admission import Admitted
 
 # Minimum bytes of a body in each period of `pause_seconds`, except the last: 1.6 KiB a second at the default of 5
 # seconds. This is about seven times the minimum of Kestrel and IIS (240 bytes a second), because bodies may have

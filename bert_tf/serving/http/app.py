@@ -21,17 +21,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bert_tf.export.json_values import float32_digits
-from bert_tf.serving import metrics, rest_json
-from bert_tf.serving.access import AccessMiddleware, AccessOptions, AccessRules
-from bert_tf.serving.access_log import AccessLogMiddleware
-from bert_tf.serving.admission import SMALL_BYTES, Admitted
-from bert_tf.serving.cancellation import Cancellation
+from bert_tf.serving import metrics
+from bert_tf.serving.access import AccessOptions
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.page import page, page_headers
-from bert_tf.serving.request_body import BodyLimits, decompressed, read_body
-from bert_tf.serving.responses import error_response, json_response
-from bert_tf.serving.service import REST, Service, Target, unknown_signature_of_rest
+from bert_tf.serving.http import json_bodies
+from bert_tf.serving.http.access import AccessMiddleware, AccessRules
+from bert_tf.serving.http.page import page, page_headers
+from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
+from bert_tf.serving.http.responses import error_response, json_response
+from bert_tf.serving.logs import AccessLogMiddleware
+from bert_tf.serving.requests.admission import SMALL_BYTES, Admitted
+from bert_tf.serving.requests.cancellation import Cancellation
+from bert_tf.serving.service import REST, Service, Target
 
 _METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
@@ -158,7 +159,17 @@ class _Surface:
     ) -> bytes:
         cancellation.check()
         body = decompressed(body, encoding, admitted, self._options.body)
-        return _run_model(self._service, match, body, self._options.answer_seconds, cancellation)
+        verb, timeout = match["verb"].lower(), self._options.answer_seconds
+        with self._service.request(match["name"], verb, REST):
+            if verb == "predict":
+                request = json_bodies.Request.from_json(body)
+                target = _target(match, request.signature, timeout, cancellation)
+                answer = self._service.predict(target, request.arrays)
+                return json_bodies.answer_json(answer.outputs, rows=request.rows)
+            signature, examples = json_bodies.examples_of(body)
+            target = _target(match, signature, timeout, cancellation)
+            _, result = self._service.run_examples(target, verb, examples)
+            return json_bodies.results_json(result)
 
     async def page(self, request: Request) -> Response:
         return Response(page(), headers=page_headers(), media_type="text/html")
@@ -202,28 +213,7 @@ def _target(
     version = int(digits[: _INT64_DIGITS + 1] or 0) if match["version"] else None
     if version is not None and version > _INT64_MAX:
         raise ServingError(f"Failed to convert version: {digits[:80]} to numeric.")
-    return Target(match["name"], version, match["label"], signature, timeout, cancellation or Cancellation())
-
-
-def _run_model(
-    service: Service, match: re.Match[str], body: bytes, timeout: float, cancellation: Cancellation
-) -> bytes:
-    verb = match["verb"].lower()
-    with service.request(match["name"], verb, REST):
-        if verb == "predict":
-            request = rest_json.Request.from_json(body)
-            target = _target(match, request.signature, timeout, cancellation)
-            answer = service.predict(target, request.arrays, unknown_signature_of_rest)
-            return rest_json.answer_json(answer.outputs, rows=request.rows)
-        signature, examples = rest_json.examples_of(body)
-        target = _target(match, signature, timeout, cancellation)
-        if verb == "regress":
-            _, numbers = service.regress(target, examples)
-            return rest_json.results_json([float32_digits(one.value) for one in numbers.regressions])
-        _, classes = service.classify(target, examples)
-        return rest_json.results_json(
-            [[[one.label, float32_digits(one.score)] for one in row.classes] for row in classes.classifications]
-        )
+    return Target(match["name"], version, match["label"], signature, timeout, cancellation or Cancellation(), REST)
 
 
 def _describe(service: Service, match: re.Match[str]) -> bytes:

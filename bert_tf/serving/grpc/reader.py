@@ -11,9 +11,9 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from bert_tf.serving.access import check_token
-from bert_tf.serving.access_log import logged_call
-from bert_tf.serving.admission import Admission, Admitted
 from bert_tf.serving.errors import ServingError
+from bert_tf.serving.logs import logged_call
+from bert_tf.serving.requests.admission import Admission, Admitted
 
 # Delay of a cancellation after the deadline, as a fraction of the time-out.
 _LATE = 0.1
@@ -115,7 +115,7 @@ class DeadlineWatcher:
             if self._watched:
                 return
             self._watched = True
-        threading.Thread(target=self._watch, name="patience", daemon=True).start()
+        threading.Thread(target=self._watch, name="deadlines", daemon=True).start()
 
     def end(self, call: Any) -> None:
         """Stops the deadline of a call."""

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
+from bert_tf.config.errors import check_fields
+from bert_tf.serving.requests.tensors import Arrays
+
 # Maximum bytes of a text in the first bin, and the ratio from one bin to the next.
 _SHORTEST, _RATIO = 64, 1.5
 # Maximum bytes of all texts in a batch of several requests: the tokenizer uses about 50 bytes of memory for each byte
@@ -48,11 +50,9 @@ class BatchingOptions:
     num_batch_threads: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("max_batch_size", "max_enqueued_rows", "num_batch_threads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
-        if self.batch_timeout_micros < 0:
-            raise ValueError(f"`batch_timeout_micros` must not be negative. Received: {self.batch_timeout_micros}")
+        counts = ("max_batch_size", "max_enqueued_rows", "num_batch_threads")
+        check_fields(self, counts, lambda value: value >= 1, "must be at least 1")
+        check_fields(self, ["batch_timeout_micros"], lambda value: value >= 0, "must not be negative")
 
 
 # Runs each request by itself, as soon as a thread is free.

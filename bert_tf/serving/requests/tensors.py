@@ -11,11 +11,13 @@ from tensorflow.core.framework import tensor_pb2
 
 from bert_tf.serving.errors import ServingError
 
+Arrays = dict[str, np.ndarray]
+Specs = Mapping[str, tf.TensorSpec]
 # Maximum number of values of a tensor; a message of a few bytes may declare any shape.
 MAX_VALUES = 2**22
 # Maximum number of rows of a request. Memory grows with rows, and a request of the largest size could hold millions.
-MAX_ROWS = 128
-# Values that a message may declare without containing them: those of `MAX_ROWS` rows with 1,024 tokens.
+MAX_REQUEST_ROWS = 128
+# Values that a message may declare without containing them: those of `MAX_REQUEST_ROWS` rows with 1,024 tokens.
 MAX_REPEATED = 2**17
 # Maximum rank of inputs; signatures use at most three. TensorFlow 2.21 aborts for string arrays of rank 33 or more.
 MAX_RANK = 8
@@ -108,8 +110,8 @@ def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
 
 def check_rows(rows: int = 0) -> None:
     """Raises ServingError for a request with too many rows."""
-    if rows > MAX_ROWS:
-        raise ServingError(f"a request must have at most {MAX_ROWS} rows. Received: {rows}")
+    if rows > MAX_REQUEST_ROWS:
+        raise ServingError(f"a request must have at most {MAX_REQUEST_ROWS} rows. Received: {rows}")
 
 
 def check_names(received: Collection[str], expected: Collection[str]) -> None:

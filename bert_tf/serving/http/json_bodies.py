@@ -10,18 +10,18 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import input_pb2
+from tensorflow_serving.apis import classification_pb2, input_pb2, regression_pb2
 
-from bert_tf.export.json_values import plain
+from bert_tf.export.json_values import float32_digits, nested_lists
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.tensors import MAX_RANK, check_names, check_rank, check_rows
+from bert_tf.serving.requests.tensors import MAX_RANK, Specs, check_names, check_rank, check_rows
 
 ROW_KEY, COLUMN_KEY, SIGNATURE_KEY, BYTES_KEY = "instances", "inputs", "signature_name", "b64"
 EXAMPLES_KEY, CONTEXT_KEY, RESULTS_KEY = "examples", "context", "results"
@@ -36,8 +36,6 @@ _MAX_FEATURES = 256
 # Number of response values that are converted at once, in about 20 ms.
 _PART_VALUES = 2**14
 _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
-
-Specs = Mapping[str, tf.TensorSpec]
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def _bare_json(values: dict[str, str]) -> str:
 def _array_json(array: np.ndarray) -> str:
     """Returns the JSON of an array, converted in parts, because no other thread runs during a conversion."""
     if array.size <= _PART_VALUES or array.ndim < 2:
-        return json.dumps(plain(array))
+        return json.dumps(nested_lists(array))
     return f"[{', '.join(map(_array_json, array))}]"
 
 
@@ -163,9 +161,13 @@ def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
     return signature, message
 
 
-def results_json(results: Sequence[Any]) -> bytes:
-    """Returns the response to a classify request (`[label, score]` for each class of each row) or of numbers."""
-    return json.dumps({RESULTS_KEY: list(results)}).encode()
+def results_json(result: classification_pb2.ClassificationResult | regression_pb2.RegressionResult) -> bytes:
+    """Returns the response to a classify request (`[label, score]` for each class of each row) or regress request."""
+    if isinstance(result, regression_pb2.RegressionResult):
+        results: list[Any] = [float32_digits(one.value) for one in result.regressions]
+    else:
+        results = [[[one.label, float32_digits(one.score)] for one in row.classes] for row in result.classifications]
+    return json.dumps({RESULTS_KEY: results}).encode()
 
 
 def _document(body: bytes) -> tuple[dict[str, Any], str]:

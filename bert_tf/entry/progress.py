@@ -1,0 +1,32 @@
+"""Progress lines of long work on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Reports count, throughput and remaining time on stderr.
+
+    Args:
+        what: name of the counted items, for example `rows`.
+        total: total number of items; None if unknown.
+    """
+
+    def __init__(self, what: str, total: int | None = None) -> None:
+        self._what, self._total, self._count = what, total, 0
+        self._began = self._shown = time.monotonic()
+
+    def add(self, count: int) -> None:
+        """Adds to the count and prints a line every few seconds."""
+        self._count += count
+        now = time.monotonic()
+        if now - self._shown < _SECONDS_BETWEEN_LINES:
+            return
+        self._shown = now
+        rate = self._count / (now - self._began)
+        of_all = f" of {self._total}, {(self._total - self._count) / rate:.0f} s left" if self._total else ""
+        print(f"{self._count} {self._what}{of_all}, {rate:.0f} a second", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""The gRPC interface: TF Serving's services and the standard health check."""

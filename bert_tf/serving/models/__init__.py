@@ -1,0 +1,1 @@
+"""The served models: their configuration, loaded versions, and batching."""

@@ -1,0 +1,1 @@
+"""Requests of both interfaces: tensors, examples, limits, and cancellation."""
