@@ -14,7 +14,6 @@ from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset
 from bert_tf.models.presets import WEIGHTS_NAME, PresetHeader, encoder_of, preset_directory, read_header
 from bert_tf.models.weights import copy_weights
-from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +28,11 @@ class InitialWeights:
 
     Args:
         directory: directory of the preset.
-        header: contents of its config.json.
-        vocabulary: its vocabulary.
+        header: its contents without the weights.
     """
 
     directory: Path
     header: PresetHeader
-    vocabulary: Vocabulary
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
@@ -47,13 +44,12 @@ class InitialWeights:
         Raises:
             ConfigError: if there is no preset.
         """
-        header, vocabulary, *_ = read_header(preset_directory(directory))
-        return cls(preset_directory(directory), header, vocabulary)
+        return cls(preset_directory(directory), read_header(preset_directory(directory)))
 
     @property
     def config(self) -> BertConfig:
         """Architecture of continued pre-training: the preset's, with a pooler."""
-        return replace(self.header.model, pooler=True)
+        return replace(self.header.config, pooler=True)
 
     def identity(self) -> dict[str, str]:
         """Returns the identity of the weights for checkpoints and presets of the run."""
@@ -79,10 +75,11 @@ class InitialWeights:
                 )
         for folder, manifest in data:
             text = manifest.vocabulary_sha256, manifest.config.lowercase
-            if text != (self.vocabulary.fingerprint, self.header.lowercase):
+            expected = self.header.vocabulary.fingerprint, self.header.lowercase
+            if text != expected:
                 raise ValueError(
                     f"{folder}: vocabulary and `lowercase` must be those of the preset {self.directory}, "
-                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {text[0]} and {text[1]}"
+                    f"{expected[0]} and {expected[1]}. Received: {text[0]} and {text[1]}"
                 )
 
     def model(self, config: BertConfig, next_sentence: bool = True) -> BertPretrainer:
@@ -101,7 +98,7 @@ class InitialWeights:
         model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
         source = load_preset(self.directory, "float32").model
         heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
-        has = {"pooler": self.header.model.pooler, **heads}
+        has = {"pooler": self.header.config.pooler, **heads}
         wants = {"pooler": config.pooler, "masked_lm": True, "next_sentence": next_sentence}
         if any(heads.values()):
             copy_weights(source, model, repeated=_POSITIONS, optional=("pooler", NSP_LOGITS))
