@@ -108,8 +108,8 @@ def _preset(directory: Path) -> dict[str, Any]:
     from bert_tf.conversion.formats.preset import only_ours
     from bert_tf.models.presets import read_header
 
-    header = read_header(directory)
-    summary = {"kind": f"preset of a {header.kind}", "task": header.task or {}, "info": header.info}
+    header, _, task, info = read_header(directory)
+    summary = {"kind": f"preset of a {header.kind}", "task": task or {}, "info": info}
     return summary | ({"model": to_dict(header.config), "only_here": only_ours(header)} if only_ours(header) else {})
 
 

@@ -83,7 +83,7 @@ def _is_of_task(path: Path, preset: Path) -> bool:
     from bert_tf.models.presets import preset_directory, read_header
     from bert_tf.tasks.registry import TASKS
 
-    task = (read_header(preset_directory(preset)).task or {}).get("task")
+    task = (read_header(preset_directory(preset))[2] or {}).get("task")
     return task in TASKS and (path.suffix != PLAIN_TEXT or task == "ner")
 
 

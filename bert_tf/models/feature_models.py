@@ -14,7 +14,8 @@ import keras
 from keras import ops
 
 from bert_tf.config import ConfigError
-from bert_tf.config.features import CONCATENATED, WEIGHTED, Combination, combination
+from bert_tf.config.features import CONCATENATED, WEIGHTED, Combination
+from bert_tf.config.features import combination as combined
 from bert_tf.data.schema import FEATURES, PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
@@ -63,7 +64,7 @@ class BertFeatureTagger(TaskModel):
         name: str = "bert_feature_tagger",
         **kwargs: Any,
     ) -> None:
-        chosen = _chosen(combination, backbone)
+        chosen = combined(combination, backbone.config.num_layers)
         tagger = BiLSTMTagger(
             num_classes,
             len(chosen.layers),
@@ -122,7 +123,8 @@ class BertProbe(TaskModel):
         **kwargs: Any,
     ) -> None:
         check_at_least_one("num_classes", num_classes)
-        features = list(pooled_features(backbone, _chosen(combination, backbone), pooling).values())
+        chosen = combined(combination, backbone.config.num_layers)
+        features = list(pooled_features(backbone, chosen, pooling).values())
         vector = features[0] if len(features) == 1 else ops.concatenate(features, axis=-1)
         outputs = keras.layers.Dense(num_classes, dtype="float32", name="logits")(vector)
         arguments = {"num_classes": num_classes, "combination": combination, "pooling": pooling}
@@ -165,7 +167,3 @@ def pooled_features(backbone: BertBackbone, chosen: Combination, pooling: str) -
         return TokenPooling(pooling, dtype="float32", name=f"{name}_pooling")(outputs[name], mask)
 
     return {f"{name}.{pooling}": ops.cast(pool(name), "float16") for name in chosen.layers}
-
-
-def _chosen(name: str, backbone: BertBackbone) -> Combination:
-    return combination(name, backbone.config.num_layers)

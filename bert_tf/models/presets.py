@@ -66,53 +66,10 @@ class Preset:
 
 @dataclass(frozen=True)
 class PresetHeader:
-    """Content of a preset without its weights.
+    """Content of config.json; field names are the same as in the file.
 
-    Args:
-        model: serialized model (see `serialization`).
-        vocabulary: vocabulary of the same size as the model's token embedding.
-        lowercase: whether the tokenizer lower-cases text and strips accents.
-        task: content of task.json; None if the file does not exist.
-        info: additional information (steps, data, metrics).
+    `model` is a serialized model (see `serialization`).
     """
-
-    model: Mapping[str, Any]
-    vocabulary: Vocabulary
-    lowercase: bool
-    task: dict[str, Any] | None
-    info: dict[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """Class name of the model."""
-        return self.model["class_name"]
-
-    @property
-    def config(self) -> BertConfig:
-        """Architecture of the encoder."""
-        return BertConfig(**self._configs[-1]["config"])
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Constructor arguments of the model and of a BiLSTM below it, without the encoder's."""
-        return {name: value for config in self._configs[:-1] for name, value in config.items() if name != "backbone"}
-
-    @property
-    def least_parameters(self) -> int:
-        """Lower bound of the number of parameters in encoder and head."""
-        hidden, bilstm = self.config.hidden_dim, self.arguments.get("bilstm_dim", 0)
-        width = min(hidden, 2 * bilstm) if bilstm else hidden
-        # The recurrent kernels of a BiLSTM contain eight square matrices.
-        return self.config.num_parameters + 8 * bilstm * bilstm + self.arguments.get("num_classes", 0) * width
-
-    @property
-    def _configs(self) -> list[dict[str, Any]]:
-        return list(configs_of(self.model))
-
-
-@dataclass(frozen=True)
-class _ConfigFile:
-    """Content of config.json; field names are the same as in the file."""
 
     format_version: int
     model: dict[str, Any]
@@ -123,6 +80,30 @@ class _ConfigFile:
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:
             raise ConfigError(f"`format_version` must be 1 or {FORMAT_VERSION}. Received: {self.format_version}")
+
+    @property
+    def kind(self) -> str:
+        """Class name of the model."""
+        return self.model["class_name"]
+
+    @property
+    def config(self) -> BertConfig:
+        """Architecture of the encoder."""
+        return BertConfig(**configs_of(self.model)[-1]["config"])
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Constructor arguments of the model and of a BiLSTM below it, without the encoder's."""
+        configs = configs_of(self.model)[:-1]
+        return {name: value for config in configs for name, value in config.items() if name != "backbone"}
+
+    @property
+    def least_parameters(self) -> int:
+        """Lower bound of the number of parameters in encoder and head."""
+        hidden, bilstm = self.config.hidden_dim, self.arguments.get("bilstm_dim", 0)
+        width = min(hidden, 2 * bilstm) if bilstm else hidden
+        # The recurrent kernels of a BiLSTM contain eight square matrices.
+        return self.config.num_parameters + 8 * bilstm * bilstm + self.arguments.get("num_classes", 0) * width
 
 
 def save_preset(
@@ -155,13 +136,13 @@ def save_preset(
     if kind is None or not isinstance(model, kind.model):
         raise ConfigError(f"`model` must be one of {', '.join(MODEL_KINDS)}. Received: {type(model)}")
     _check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
-    content = _ConfigFile(
+    header = PresetHeader(
         FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
     )
     check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
-        save_json(content, staging / CONFIG_NAME)
+        save_json(header, staging / CONFIG_NAME)
         save_vocabulary(vocabulary, staging / VOCABULARY_NAME)
         if task is not None:
             save_json(task, staging / TASK_NAME)
@@ -186,13 +167,13 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
             model; the message names the file and the field.
     """
     directory = preset_directory(directory)
-    header = read_header(directory)
+    header, vocabulary, task, info = read_header(directory)
     try:
         model = deserialize_model(header.model, dtype)
     except ConfigError as error:
         raise ConfigError(f"{directory / CONFIG_NAME}: {error}") from error
     read_weights(model, directory / WEIGHTS_NAME)
-    return Preset(model, header.config, header.vocabulary, header.lowercase, header.kind, header.task, header.info)
+    return Preset(model, header.config, vocabulary, header.lowercase, header.kind, task, info)
 
 
 def preset_directory(directory: str | Path) -> Path:
@@ -228,14 +209,14 @@ def encoder_of(model: keras.Model) -> Any:
     return model
 
 
-def read_header(directory: Path) -> PresetHeader:
+def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
     """Reads everything but the weights of a preset.
 
     Args:
         directory: preset directory.
 
     Returns:
-        The header.
+        The header, the vocabulary, the content of task.json and the `info` of config.json.
 
     Raises:
         ConfigError: see `load_preset`.
@@ -246,27 +227,19 @@ def read_header(directory: Path) -> PresetHeader:
             hint = f" (a save was interrupted; the previous preset is in {aside})" if aside.is_dir() else ""
             raise ConfigError(f"{directory}: not a preset: `{name}` is missing{hint}.")
     path = directory / CONFIG_NAME
-    mapping = read_json_object(path)
-    version = mapping.get("format_version")
-    is_version_1 = type(version) is int and version == 1
-    content = from_dict(_ConfigFile, upgraded(mapping) if is_version_1 else mapping, str(path))
+    header = from_dict(PresetHeader, upgraded(read_json_object(path)), str(path))
     kinds = [kind.model for kind in MODEL_KINDS.values()]
-    task = read_json_object(directory / TASK_NAME) if (directory / TASK_NAME).exists() else None
-    header = PresetHeader(
-        model=checked_model(content.model, kinds, f"{path}: `model`"),
-        vocabulary=load_vocabulary(directory / VOCABULARY_NAME),
-        lowercase=content.lowercase,
-        task=task,
-        info=content.info,
-    )
+    header = replace(header, model=checked_model(header.model, kinds, f"{path}: `model`"))
     _check_size(header, directory)
-    _check_vocabulary(header.vocabulary, header.config, str(directory / VOCABULARY_NAME))
-    if header.vocabulary.fingerprint != content.vocabulary_sha256:
+    vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
+    _check_vocabulary(vocabulary, header.config, str(directory / VOCABULARY_NAME))
+    if vocabulary.fingerprint != header.vocabulary_sha256:
         raise ConfigError(
             f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
-            f"{content.vocabulary_sha256}. Received: {header.vocabulary.fingerprint}"
+            f"{header.vocabulary_sha256}. Received: {vocabulary.fingerprint}"
         )
-    return header
+    task_path = directory / TASK_NAME
+    return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, header.info
 
 
 def _check_size(header: PresetHeader, directory: Path) -> None:

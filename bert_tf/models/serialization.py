@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -17,16 +17,9 @@ from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.config.base import checked_value, unknown_key
 
 _LEFT_OUT = ("dtype", "name", "trainable")
-# Constructor arguments by their names in version 1.
-_VERSION_1 = {
-    "num_classes": "num_classes",
-    "classifier_dropout": "dropout",
-    "pooling": "pooling",
-    "masked_lm": "masked_lm",
-    "next_sentence": "next_sentence",
-    "combination": "combination",
-    "bilstm_dim": "bilstm_dim",
-}
+_ARGUMENTS_OF_VERSION_1 = (
+    "num_classes", "classifier_dropout", "pooling", "masked_lm", "next_sentence", "combination", "bilstm_dim"
+)  # fmt: skip
 
 
 def serialized(class_name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,41 +71,44 @@ def checked_model(model: Any, classes: Iterable[type[Any]], where: str) -> dict[
     name = model.get("class_name")
     if not isinstance(name, str) or name not in by_name:
         raise ConfigError(f"{where}: `class_name` must be one of {', '.join(by_name)}. Received: {name!r}")
-    expected = serialized(name, {})
+    checked = serialized(name, _checked_arguments(model["config"], by_name[name], where))
     for key, value in model.items():
-        if key not in expected:
-            raise unknown_key(where, key, expected)
-        if key == "registered_name" and value != expected[key]:
-            raise ConfigError(f"{where}: `{key}` must be {expected[key]}. Received: {value!r}")
-    return serialized(name, _checked_arguments(model["config"], by_name[name], where))
+        if key not in checked:
+            raise unknown_key(where, key, checked)
+        if key == "registered_name" and value != checked[key]:
+            raise ConfigError(f"{where}: `{key}` must be {checked[key]}. Received: {value!r}")
+    return checked
 
 
-def upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the content of a config.json of version 1 in version 2, unchecked.
+def upgraded(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the content of a config.json of version 1 in version 2, unchecked; that of other versions unchanged.
 
     Version 1 has the arguments of all kinds of models beside one another, most of them null.
     """
-    content = dict(content)
-    kind, encoder = content.pop("kind", None), {"config": content.pop("model", None)}
-    values = {new: content.pop(old, None) for old, new in _VERSION_1.items()}
-    arguments = {name: value for name, value in values.items() if value is not None}
-    if kind != "BertPretrainer":
-        arguments = {name: value for name, value in arguments.items() if name not in ("masked_lm", "next_sentence")}
+    version = content.get("format_version")
+    if type(version) is not int or version != 1:
+        return content
+    rest = {"kind": None, "model": None, **content}
+    kind, encoder = rest.pop("kind"), {"config": rest.pop("model")}
+    arguments = {name: rest.pop(name) for name in _ARGUMENTS_OF_VERSION_1 if name in rest}
+    arguments["dropout"] = arguments.pop("classifier_dropout", None)
+    of_others = () if kind == "BertPretrainer" else ("masked_lm", "next_sentence")
+    arguments = {name: value for name, value in arguments.items() if value is not None and name not in of_others}
     if kind == "BertBackbone":
-        return content | {"format_version": 2, "model": serialized(kind, encoder | arguments)}
-    backbone = serialized("BertBackbone", encoder)
-    if kind != "BertFeatureTagger" and "bilstm_dim" in arguments:
-        bilstm = {"backbone": backbone, "bilstm_dim": arguments.pop("bilstm_dim")}
-        backbone = serialized("BertBiLSTMEncoder", bilstm)
-    return content | {"format_version": 2, "model": serialized(str(kind), {"backbone": backbone} | arguments)}
+        model = serialized(kind, encoder | arguments)
+    else:
+        backbone = serialized("BertBackbone", encoder)
+        if kind != "BertFeatureTagger" and "bilstm_dim" in arguments:
+            width = arguments.pop("bilstm_dim")
+            backbone = serialized("BertBiLSTMEncoder", {"backbone": backbone, "bilstm_dim": width})
+        model = serialized(str(kind), {"backbone": backbone} | arguments)
+    return rest | {"format_version": 2, "model": model}
 
 
-def configs_of(model: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the `config` of a serialized model and of the models nested in it; the encoder's is the last."""
+def configs_of(model: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the `config` of a serialized model and of the models nested in it, that of the encoder last."""
     config = model["config"]
-    yield config
-    if "backbone" in config:
-        yield from configs_of(config["backbone"])
+    return [config, *(configs_of(config["backbone"]) if "backbone" in config else ())]
 
 
 def _checked_arguments(arguments: Mapping[str, Any], cls: type[Any], where: str) -> dict[str, Any]:

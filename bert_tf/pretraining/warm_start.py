@@ -14,6 +14,7 @@ from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset
 from bert_tf.models.presets import WEIGHTS_NAME, PresetHeader, encoder_of, preset_directory, read_header
 from bert_tf.models.weights import copy_weights
+from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +29,13 @@ class InitialWeights:
 
     Args:
         directory: directory of the preset.
-        header: its contents without the weights.
+        header: contents of its config.json.
+        vocabulary: its vocabulary.
     """
 
     directory: Path
     header: PresetHeader
+    vocabulary: Vocabulary
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
@@ -44,7 +47,8 @@ class InitialWeights:
         Raises:
             ConfigError: if there is no preset.
         """
-        return cls(preset_directory(directory), read_header(preset_directory(directory)))
+        header, vocabulary, *_ = read_header(preset_directory(directory))
+        return cls(preset_directory(directory), header, vocabulary)
 
     @property
     def config(self) -> BertConfig:
@@ -75,11 +79,10 @@ class InitialWeights:
                 )
         for folder, manifest in data:
             text = manifest.vocabulary_sha256, manifest.config.lowercase
-            expected = self.header.vocabulary.fingerprint, self.header.lowercase
-            if text != expected:
+            if text != (self.vocabulary.fingerprint, self.header.lowercase):
                 raise ValueError(
                     f"{folder}: vocabulary and `lowercase` must be those of the preset {self.directory}, "
-                    f"{expected[0]} and {expected[1]}. Received: {text[0]} and {text[1]}"
+                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {text[0]} and {text[1]}"
                 )
 
     def model(self, config: BertConfig, next_sentence: bool = True) -> BertPretrainer:

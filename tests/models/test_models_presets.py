@@ -197,7 +197,7 @@ def test_from_preset_and_save_to_preset(tmp_path):
 
 def test_config_file(tmp_path):
     encoder = BertBiLSTMEncoder(BertBackbone(TINY, dtype="mixed_bfloat16", name="mine"), 3)
-    model = BertTextClassifier(encoder, np.int64(2), pooling="max", name="my_classifier", trainable=False)
+    model = BertTextClassifier(encoder, 2, pooling="max", name="my_classifier", trainable=False)
     model.compile("adam", loss=lambda expected, received: received)
     save_preset(model, tmp_path / "preset", VOCABULARY, True, info={"step": 3})
     backbone = {

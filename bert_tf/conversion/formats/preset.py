@@ -94,13 +94,13 @@ def read(path: Path, options: Options) -> Checkpoint:
     """
     directory = preset_directory(path)
     try:
-        header = read_header(directory)
+        header, vocabulary, task, info = read_header(directory)
     except ConfigError as error:
         raise ConversionError(str(error)) from error
     if only_ours(header):
         raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
-    task, source = header.task, header.info.get("conversion", {})
+    source = info.get("conversion", {})
     tensors = dict(_tensors(directory / WEIGHTS_NAME, header.config, heads))
     check_tensors(tensors, header.config, heads, directory / WEIGHTS_NAME)
     return Checkpoint(
@@ -109,11 +109,11 @@ def read(path: Path, options: Options) -> Checkpoint:
         config=header.config,
         heads=heads,
         tensors=tensors,
-        vocabulary=header.vocabulary,
+        vocabulary=vocabulary,
         lowercase=header.lowercase,
         dtype=source.get("dtype", "float32"),
         labels=tuple(task["labels"]) if task and task.get("labels") else None,
-        step=header.info.get("step", source.get("step")),
+        step=info.get("step", source.get("step")),
         classifier_dropout=header.arguments.get("dropout"),
         info=source.get("info", {}),
     )
