@@ -110,7 +110,7 @@ def _preset(directory: Path) -> dict[str, Any]:
 
     header, _, task, info = read_header(directory)
     summary = {"kind": f"preset of a {header.kind}", "task": task or {}, "info": info}
-    return summary | ({"model": to_dict(header.model), "only_here": only_ours(header)} if only_ours(header) else {})
+    return summary | ({"model": to_dict(header.config), "only_here": only_ours(header)} if only_ours(header) else {})
 
 
 def _saved_model(path: Path) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configura
     values = {}
     for key, value in mapping.items():
         if key not in fields:
-            raise ConfigError(f"{source}: unknown key `{key}`{_suggest(key, fields)}.")
-        values[key] = _convert(value, fields[key], f"{source}: `{key}`")
+            raise unknown_key(source, key, fields)
+        values[key] = checked_value(value, fields[key], f"{source}: `{key}`")
     try:
         return cls(**values)
     except (TypeError, ConfigError) as error:
@@ -144,7 +144,7 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
         return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
     if dataclasses.is_dataclass(current):
         raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")
-    return dataclasses.replace(config, **{name: _convert(_parse(text), fields[name], f"{source}: `{name}`")})
+    return dataclasses.replace(config, **{name: checked_value(_parse(text), fields[name], f"{source}: `{name}`")})
 
 
 def _parse(text: str) -> Any:
@@ -154,7 +154,25 @@ def _parse(text: str) -> Any:
         return {"True": True, "False": False, "None": None}.get(text, text)
 
 
-def _convert(value: Any, hint: Any, where: str) -> Any:
+def unknown_key(source: str, key: str, known: Iterable[str]) -> ConfigError:
+    """Returns the error for an unknown key of `source`; it suggests the closest known key."""
+    return ConfigError(f"{source}: unknown key `{key}`{_suggest(key, known)}.")
+
+
+def checked_value(value: Any, hint: Any, where: str) -> Any:
+    """Checks a value that was read from JSON.
+
+    Args:
+        value: the value.
+        hint: type annotation: a dataclass, a basic type, a tuple, a dictionary, or a union of these.
+        where: origin of the value, used in error messages.
+
+    Returns:
+        The value as an instance of `hint`.
+
+    Raises:
+        ConfigError: for a value of another type, or a number that is not finite.
+    """
     if dataclasses.is_dataclass(hint):
         return from_dict(typing.cast(type, hint), value, where)
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
-from bert_tf.models.preset_files import check_finite
+from bert_tf.models.weights import check_finite
 from bert_tf.text.vocabulary import Vocabulary
 
 # Dtypes that a checkpoint may be stored in, widest first.

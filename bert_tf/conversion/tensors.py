@@ -11,24 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from bert_tf.config import BertConfig
+from bert_tf.models import MODEL_KINDS
 
-# Heads by the kind of a task's preset.
-TASK_HEADS = {
-    "BertTextClassifier": "sequence_classification",
-    "BertTokenClassifier": "token_classification",
-    "BertSpanPredictor": "question_answering",
-    "BertMultipleChoice": "multiple_choice",
-}
-# Name prefix of the output weights of each head. The original has the first and the third prefix; it leaves the other
-# heads to its users and ignores unknown tensors.
-TASK_PREFIXES = {
-    "sequence_classification": "",
-    "token_classification": "cls/token/",
-    "question_answering": "cls/squad/",
-    "multiple_choice": "cls/choice/",
-}
+_HEADS = [kind.head for kind in MODEL_KINDS.values() if kind.head]
+# Name prefix of the output weights of each head. The original has the prefixes of sequence classification and question
+# answering; it leaves the other heads to its users and ignores unknown tensors.
+TASK_PREFIXES = {head.name: head.prefix for head in _HEADS}
 # Number of outputs of heads with a fixed number: start and end; one score.
-FIXED_OUTPUTS = {"question_answering": 2, "multiple_choice": 1}
+FIXED_OUTPUTS = {head.name: head.outputs for head in _HEADS if head.outputs}
 MLM_BIAS = "cls/predictions/output_bias"
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
@@ -59,7 +49,7 @@ class Heads:
     Args:
         masked_lm: whether there is a head for the masked language model.
         next_sentence: whether there is a head for next sentence prediction.
-        task: head of a task, a value of `TASK_HEADS`; None if absent.
+        task: head of a task, a key of `TASK_PREFIXES`; None if absent.
         num_labels: number of outputs C of the task's head.
     """
 

@@ -16,25 +16,13 @@ serialized tf.Examples. The modules of `bert_tf.export.kinds` describe the outpu
 
 from __future__ import annotations
 
+import importlib
+
 import keras
 
 from bert_tf.config import ConfigError
 from bert_tf.export.kinds.base import Signatures
-from bert_tf.export.kinds.choices import ChoiceSignatures
-from bert_tf.export.kinds.encoder import EncoderSignatures
-from bert_tf.export.kinds.entities import EntitySignatures
-from bert_tf.export.kinds.pretrainer import PretrainerSignatures
-from bert_tf.export.kinds.spans import SpanSignatures
-from bert_tf.export.kinds.texts import ClassifierSignatures, RegressionSignatures
-from bert_tf.models import Preset
-
-_OF_KIND: dict[str, type[Signatures]] = {
-    "BertBackbone": EncoderSignatures,
-    "BertMultipleChoice": ChoiceSignatures,
-    "BertSpanPredictor": SpanSignatures,
-    "BertTextClassifier": ClassifierSignatures,
-    "BertTokenClassifier": EntitySignatures,
-}
+from bert_tf.models import MODEL_KINDS, Preset
 
 
 def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top_k: int = 5) -> Signatures:
@@ -58,11 +46,9 @@ def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top
             f"signatures are TensorFlow graphs and need the Keras backend tensorflow. "
             f"Received: {keras.backend.backend()}. Set KERAS_BACKEND=tensorflow."
         )
-    if preset.kind == "BertPretrainer":
-        return PretrainerSignatures(preset, max_sequence_length, top_k)
-    if preset.kind not in _OF_KIND:
-        served = ", ".join(sorted([*_OF_KIND, "BertPretrainer"]))
+    path = MODEL_KINDS[preset.kind].signatures
+    if path is None:
+        served = ", ".join(sorted(name for name, kind in MODEL_KINDS.items() if kind.signatures))
         raise ConfigError(f"the preset must be one of {served} to have signatures. Received: {preset.kind}")
-    if preset.kind == "BertTextClassifier" and preset.model.num_classes == 1 and not (preset.task or {}).get("labels"):
-        return RegressionSignatures(preset, max_sequence_length)
-    return _OF_KIND[preset.kind](preset, max_sequence_length)
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name).of(preset, max_sequence_length, top_k)

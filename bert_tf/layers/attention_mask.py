@@ -10,12 +10,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.layers.base import ConfiguredLayer
+
 # Large enough that adding it rounds every score away: a fully masked row has equal, finite weights.
 _NEVER = -1e9
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class AttentionMask(keras.layers.Layer):
+class AttentionMask(ConfiguredLayer):
     """Converts a padding mask to an additive attention mask: 0 for visible positions, -1e9 for masked ones.
 
     Padding is never attended to; outputs at padding positions are undefined.
@@ -59,7 +61,3 @@ class AttentionMask(keras.layers.Layer):
         """Returns the symbolic output; float32, not the layer's compute dtype."""
         shape = self.compute_output_shape(padding_mask.shape, None if example_ids is None else example_ids.shape)
         return keras.KerasTensor(shape, dtype="float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {"left_to_right": self.left_to_right}

@@ -10,9 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.layers.base import ConfiguredLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class BiLSTM(keras.layers.Layer):
+class BiLSTM(ConfiguredLayer):
     """Stacked bidirectional LSTMs that skip padding.
 
     Args:
@@ -61,19 +63,6 @@ class BiLSTM(keras.layers.Layer):
         """Returns (B, S, 2 D) and (B, 2 D)."""
         batch, length = padding_mask_shape
         return (batch, length, 2 * self.units), (batch, 2 * self.units)
-
-    def compute_output_spec(self, sequence, padding_mask, training=None):
-        """Returns the symbolic outputs and states."""
-        shapes = self.compute_output_shape(sequence.shape, padding_mask.shape)
-        return tuple(keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {
-            "units": self.units,
-            "num_layers": self.num_layers,
-            "dropout": self.dropout,
-        }
 
     def _bidirectional(self, number: int) -> keras.layers.Bidirectional:
         lstm = keras.layers.LSTM(

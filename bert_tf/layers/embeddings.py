@@ -10,11 +10,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.layers.base import ConfiguredLayer
 from bert_tf.layers.normalization import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class BertEmbeddings(keras.layers.Layer):
+class BertEmbeddings(ConfiguredLayer):
     """Sums token, position and segment embeddings, with normalization and dropout (arXiv 1810.04805, figure 2).
 
     Lookup, sum and normalization use the variable dtype: under `mixed_*` policies that is float32, so that the gradient
@@ -107,18 +108,6 @@ class BertEmbeddings(keras.layers.Layer):
         """Returns (B, S, H)."""
         self._check_length(token_ids_shape[1])
         return (*token_ids_shape, self.hidden_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {
-            "vocabulary_size": self.vocabulary_size,
-            "hidden_dim": self.hidden_dim,
-            "max_sequence_length": self.max_sequence_length,
-            "num_segments": self.num_segments,
-            "dropout": self.dropout,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-        }
 
     def _add_table(self, name: str, rows: int) -> keras.Variable:
         return self.add_weight(

@@ -10,9 +10,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from bert_tf.layers.base import ConfiguredLayer
+
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class TokenPooling(keras.layers.Layer):
+class TokenPooling(ConfiguredLayer):
     """Computes the mean or maximum over the tokens of a row, or selects the last token.
 
     [CLS] and [SEP] are included, padding is excluded.
@@ -58,7 +60,3 @@ class TokenPooling(keras.layers.Layer):
     def compute_output_shape(self, sequence_shape, padding_mask_shape):
         """Returns (B, H)."""
         return (sequence_shape[0], sequence_shape[-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {"kind": self.kind}

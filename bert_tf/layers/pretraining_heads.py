@@ -11,12 +11,13 @@ import keras
 from keras import ops
 
 from bert_tf.layers.activations import activation_function
+from bert_tf.layers.base import ConfiguredLayer
 from bert_tf.layers.normalization import LayerNormalization
 from bert_tf.layers.positions import rows_at
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class MaskedLMHead(keras.layers.Layer):
+class MaskedLMHead(ConfiguredLayer):
     """Computes logits over the vocabulary at the masked positions.
 
     The masked positions are gathered first, so that the vocabulary projection, the most expensive operation of the
@@ -101,12 +102,7 @@ class MaskedLMHead(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments; Keras restores the shared embedding as the same object."""
-        return super().get_config() | {
-            "token_embedding": keras.saving.serialize_keras_object(self.token_embedding),
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-        }
+        return super().get_config() | {"token_embedding": keras.saving.serialize_keras_object(self.token_embedding)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> MaskedLMHead:
@@ -132,7 +128,7 @@ def _products(rows, table):
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class NextSentenceHead(keras.layers.Layer):
+class NextSentenceHead(ConfiguredLayer):
     """Computes logits for "is the next sentence" (0) and "is a random sentence" (1), numbered as in the original.
 
     For packed rows (`data.input.packing`) it computes two logits per example.
@@ -174,7 +170,3 @@ class NextSentenceHead(keras.layers.Layer):
     def compute_output_spec(self, pooled_output):
         """Returns the symbolic output; float32, not the layer's compute dtype."""
         return keras.KerasTensor(self.compute_output_shape(pooled_output.shape), dtype="float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {"initializer_range": self.initializer_range}

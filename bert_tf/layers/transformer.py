@@ -12,11 +12,12 @@ import keras
 from keras import ops
 
 from bert_tf.layers.activations import activation_function
+from bert_tf.layers.base import ConfiguredLayer
 from bert_tf.layers.normalization import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class HeadProjection(keras.layers.Layer):
+class HeadProjection(ConfiguredLayer):
     """Projects all tokens to or from the attention heads, with a separate kernel axis for the heads.
 
     The projection is a single matrix product; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, which
@@ -89,17 +90,9 @@ class HeadProjection(keras.layers.Layer):
         """Returns (T, H)."""
         return (rows_shape[0], math.prod(self.kernel_shape[self.inputs :]))
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {
-            "kernel_shape": self.kernel_shape,
-            "inputs": self.inputs,
-            "initializer_range": self.initializer_range,
-        }
-
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(ConfiguredLayer):
     """Multi-head scaled dot-product attention (arXiv 1706.03762, 3.2), with the softmax in float32.
 
     Args:
@@ -172,17 +165,9 @@ class SelfAttention(keras.layers.Layer):
         """Returns (B, S, H)."""
         return hidden_shape
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "initializer_range": self.initializer_range,
-        }
-
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class TransformerLayer(keras.layers.Layer):
+class TransformerLayer(ConfiguredLayer):
     """Self-attention and a feed-forward network, each followed by dropout, a residual connection and normalization.
 
     The weights have the names and shapes of `keras_hub.layers.TransformerEncoder`; this layer is faster.
@@ -265,18 +250,6 @@ class TransformerLayer(keras.layers.Layer):
     def compute_output_shape(self, hidden_shape, attention_mask_shape=None):
         """Returns (B, S, H)."""
         return hidden_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        return super().get_config() | {
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "activation": self.activation,
-            "layer_norm_epsilon": self.layer_norm_epsilon,
-            "initializer_range": self.initializer_range,
-            "attention_dropout": self.attention_dropout,
-        }
 
     def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
         return keras.layers.Dense(

@@ -4,6 +4,7 @@ from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.bilstm_encoder import BertBiLSTMEncoder
 from bert_tf.models.bilstm_tagger import BiLSTMTagger
 from bert_tf.models.feature_models import BertFeatureTagger, BertProbe
+from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.multiple_choice import BertMultipleChoice
 from bert_tf.models.presets import Preset, load_backbone, load_preset, save_preset
 from bert_tf.models.pretrainer import BertPretrainer
@@ -12,6 +13,7 @@ from bert_tf.models.text_classifier import BertTextClassifier
 from bert_tf.models.token_classifier import BertTokenClassifier
 
 __all__ = [
+    "MODEL_KINDS",
     "BertBackbone",
     "BertBiLSTMEncoder",
     "BertFeatureTagger",

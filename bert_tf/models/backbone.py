@@ -17,10 +17,11 @@ from bert_tf.layers.attention_mask import AttentionMask
 from bert_tf.layers.embeddings import BertEmbeddings
 from bert_tf.layers.positions import RowsAt
 from bert_tf.layers.transformer import AttentionWeights, TransformerLayer
-from bert_tf.models.preset_model import PresetModel
+from bert_tf.models.base import PresetModel
+from bert_tf.models.kinds import register_model
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model(signatures="bert_tf.export.kinds.encoder:EncoderSignatures", convertible=True)
 class BertBackbone(PresetModel):
     """The transformer encoder of BERT (arXiv 1810.04805, section 3).
 

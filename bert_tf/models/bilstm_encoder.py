@@ -13,11 +13,12 @@ from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.layers.bilstm import BiLSTM
 from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.bilstm_tagger import BILSTM_DIM, check_bilstm
+from bert_tf.models.base import TaskModel, check_at_least_one
+from bert_tf.models.bilstm_tagger import BILSTM_DIM
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class BertBiLSTMEncoder(keras.Model):
+class BertBiLSTMEncoder(TaskModel):
     """BERT encoder and a BiLSTM, trained together: "+ BiLSTM" in Table 5 of arXiv 1810.04805.
 
     It is intended for `left_to_right` encoders, in which tokens do not attend to later tokens. The paper does not
@@ -41,34 +42,22 @@ class BertBiLSTMEncoder(keras.Model):
         ConfigError: for fewer than one unit.
     """
 
+    bilstm_dim: int
+
     def __init__(
         self, backbone: BertBackbone, bilstm_dim: int = BILSTM_DIM, name: str = "bert_bilstm_encoder", **kwargs: Any
     ) -> None:
-        check_bilstm(bilstm_dim, 0.0)
+        check_at_least_one("bilstm_dim", bilstm_dim)
         encoded = backbone(backbone.input)["sequence_output"]
         bilstm = BiLSTM(bilstm_dim, dtype=backbone.dtype_policy, name="encoder_bilstm")
         hidden, states = bilstm(encoded, backbone.input[PADDING_MASK])
         outputs = {"sequence_output": hidden, "pooled_output": states}
-        super().__init__(inputs=backbone.input, outputs=outputs, name=name, **kwargs)
-        self.dtype_policy = backbone.dtype_policy
-        self.backbone = backbone
-        self.bilstm_dim = bilstm_dim
+        super().__init__(backbone, backbone.input, outputs, {"bilstm_dim": bilstm_dim}, name, **kwargs)
 
     @property
     def config(self) -> BertConfig:
         """Architecture of the encoder."""
         return self.backbone.config
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, with the encoder serialized."""
-        return {
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
-            "bilstm_dim": self.bilstm_dim,
-            "name": self.name,
-            "trainable": self.trainable,
-        }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertBiLSTMEncoder:
-        """Builds the model from the result of `get_config`."""
-        return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+Encoder = BertBackbone | BertBiLSTMEncoder

@@ -9,12 +9,11 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import ConfigError
 from bert_tf.config.features import CONCATENATED, WEIGHTED
 from bert_tf.data.schema import FEATURES, PADDING_MASK
 from bert_tf.layers.bilstm import BiLSTM
 from bert_tf.layers.weighted_sum import WeightedSum
-from bert_tf.models.task_model import check_classes
+from bert_tf.models.base import check_at_least_one, check_dropout
 
 # arXiv 1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional BiLSTM".
 BILSTM_DIM, BILSTM_LAYERS = 768, 2
@@ -58,8 +57,9 @@ class BiLSTMTagger(keras.Model):
         name: str = "bilstm_tagger",
         **kwargs: Any,
     ) -> None:
-        check_classes(num_classes)
-        check_bilstm(bilstm_dim, dropout)
+        check_at_least_one("num_classes", num_classes)
+        check_at_least_one("bilstm_dim", bilstm_dim)
+        check_dropout(dropout)
         policy = keras.dtype_policies.get(dtype)
         inputs = {
             FEATURES: keras.Input(shape=(None, num_features, feature_dim), dtype="float16", name=FEATURES),
@@ -98,11 +98,3 @@ class BiLSTMTagger(keras.Model):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BiLSTMTagger:
         """Builds the model from the result of `get_config`."""
         return cls(**config)
-
-
-def check_bilstm(bilstm_dim: int, dropout: float) -> None:
-    """Raises ConfigError for fewer than one unit or a dropout rate outside [0, 1)."""
-    if bilstm_dim < 1:
-        raise ConfigError(f"`bilstm_dim` must be at least 1. Received: {bilstm_dim}")
-    if not 0.0 <= dropout < 1.0:
-        raise ConfigError(f"`dropout` must be in [0, 1). Received: {dropout}")

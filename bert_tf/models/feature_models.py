@@ -14,18 +14,19 @@ import keras
 from keras import ops
 
 from bert_tf.config import ConfigError
-from bert_tf.config.features import CONCATENATED, WEIGHTED, Combination, combination
+from bert_tf.config.features import CONCATENATED, WEIGHTED, Combination
+from bert_tf.config.features import combination as combined
 from bert_tf.data.schema import FEATURES, PADDING_MASK
+from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
+from bert_tf.models.base import TaskModel, check_at_least_one
 from bert_tf.models.bilstm_tagger import BILSTM_DIM, BiLSTMTagger
-from bert_tf.models.task_model import TaskModel, check_classes
+from bert_tf.models.kinds import register_model
 
 POOLINGS = ("first", "mean", "max")
-# Value of padding in max pooling, lower than any feature.
-_LOWEST = -65504.0
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model()
 class BertFeatureTagger(TaskModel):
     """A `BiLSTMTagger` on a frozen encoder.
 
@@ -63,7 +64,7 @@ class BertFeatureTagger(TaskModel):
         name: str = "bert_feature_tagger",
         **kwargs: Any,
     ) -> None:
-        chosen = _chosen(combination, backbone)
+        chosen = combined(combination, backbone.config.num_layers)
         tagger = BiLSTMTagger(
             num_classes,
             len(chosen.layers),
@@ -86,7 +87,7 @@ class BertFeatureTagger(TaskModel):
         self.tagger = tagger
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model()
 class BertProbe(TaskModel):
     """A linear text classifier on a frozen encoder.
 
@@ -121,8 +122,9 @@ class BertProbe(TaskModel):
         name: str = "bert_probe",
         **kwargs: Any,
     ) -> None:
-        check_classes(num_classes)
-        features = list(pooled_features(backbone, _chosen(combination, backbone), pooling).values())
+        check_at_least_one("num_classes", num_classes)
+        chosen = combined(combination, backbone.config.num_layers)
+        features = list(pooled_features(backbone, chosen, pooling).values())
         vector = features[0] if len(features) == 1 else ops.concatenate(features, axis=-1)
         outputs = keras.layers.Dense(num_classes, dtype="float32", name="logits")(vector)
         arguments = {"num_classes": num_classes, "combination": combination, "pooling": pooling}
@@ -157,21 +159,11 @@ def pooled_features(backbone: BertBackbone, chosen: Combination, pooling: str) -
             f"a linear classifier supports a single layer or concatenated layers ({CONCATENATED}), not a learned "
             f"weighted sum. Received: {chosen.name}"
         )
-    outputs = backbone.features(chosen.layers)(backbone.input)
-    is_token = ops.expand_dims(ops.not_equal(backbone.input[PADDING_MASK], 0), axis=-1)
-    return {
-        f"{name}.{pooling}": ops.cast(_pooled(ops.cast(outputs[name], "float32"), is_token, pooling), "float16")
-        for name in chosen.layers
-    }
+    outputs, mask = backbone.features(chosen.layers)(backbone.input), backbone.input[PADDING_MASK]
 
+    def pool(name: str) -> keras.KerasTensor:
+        if pooling == "first":
+            return outputs[name][:, 0]
+        return TokenPooling(pooling, dtype="float32", name=f"{name}_pooling")(outputs[name], mask)
 
-def _pooled(hidden: Any, is_token: Any, pooling: str) -> Any:
-    if pooling == "first":
-        return hidden[:, 0]
-    if pooling == "max":
-        return ops.max(ops.where(is_token, hidden, _LOWEST), axis=1)
-    return ops.sum(ops.where(is_token, hidden, 0.0), axis=1) / ops.sum(ops.cast(is_token, "float32"), axis=1)
-
-
-def _chosen(name: str, backbone: BertBackbone) -> Combination:
-    return combination(name, backbone.config.num_layers)
+    return {f"{name}.{pooling}": ops.cast(pool(name), "float16") for name in chosen.layers}

@@ -10,11 +10,15 @@ from typing import Any
 import keras
 
 from bert_tf.layers.choices import FoldChoices, UnfoldChoices
-from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.task_model import TaskModel, logits, pooled
+from bert_tf.models.base import TaskModel, logits, pooled
+from bert_tf.models.bilstm_encoder import Encoder
+from bert_tf.models.kinds import Head, register_model
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model(
+    signatures="bert_tf.export.kinds.choices:ChoiceSignatures",
+    head=Head("multiple_choice", prefix="cls/choice/", outputs=1),
+)
 class BertMultipleChoice(TaskModel):
     """Multiple choice model (arXiv 1810.04805, section 4.4), which scores each pair of text and choice separately.
 
@@ -37,7 +41,7 @@ class BertMultipleChoice(TaskModel):
     dropout: float
 
     def __init__(
-        self, backbone: BertBackbone, dropout: float = 0.1, name: str = "bert_multiple_choice", **kwargs: Any
+        self, backbone: Encoder, dropout: float = 0.1, name: str = "bert_multiple_choice", **kwargs: Any
     ) -> None:
         inputs = {key: keras.Input(shape=(None, None), dtype="int32", name=key) for key in backbone.input}
         fold = FoldChoices(name="fold_choices")

@@ -1,6 +1,7 @@
 """Presets: a model, its vocabulary and its task settings in one directory.
 
-    config.json        kind of model, architecture, `lowercase`, fingerprint of the vocabulary, `info`
+    config.json        `format_version`, serialized `model` (see `serialization`), `lowercase`, fingerprint of the
+                       vocabulary, `info`
     vocab.txt          one word piece per line
     model.weights.h5   one dataset per weight, named by the variable's path
     task.json          for fine-tuned models: labels, text columns, lengths; any JSON object
@@ -12,23 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json, to_dict
+from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json
 from bert_tf.config.base import read_json_object
 from bert_tf.data.schema import VOCABULARY_NAME
-from bert_tf.models.preset_files import (
-    check_replaceable,
-    read_weights,
-    replace_directory,
-    set_aside,
-    stored_shapes,
-    write_weights,
-)
+from bert_tf.models.kinds import MODEL_KINDS
+from bert_tf.models.preset_files import check_replaceable, replace_directory, set_aside
+from bert_tf.models.serialization import checked_model, configs_of, deserialize_model, serialize_model, upgraded
+from bert_tf.models.weights import read_weights, stored_shapes, write_weights
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 CONFIG_NAME = "config.json"
@@ -38,25 +35,10 @@ TASK_NAME = "task.json"
 PARITY_NAME = "parity.json"
 # Name of the preset in a run's output directory, next to checkpoints and logs.
 RUN_PRESET_NAME = "preset"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # Larger models are built only after a check that the file contains enough numbers. Smaller models cost little memory,
 # and building them lets the error name the missing weight.
 _LARGE = 10**8
-# Constructor arguments of each kind of model, other than the encoder.
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "BertBackbone": (),
-    "BertPretrainer": ("masked_lm", "next_sentence"),
-    "BertTextClassifier": ("num_classes", "dropout", "pooling"),
-    "BertTokenClassifier": ("num_classes", "dropout"),
-    "BertSpanPredictor": (),
-    "BertMultipleChoice": ("dropout",),
-    "BertFeatureTagger": ("num_classes", "combination", "bilstm_dim", "dropout"),
-    "BertProbe": ("num_classes", "combination", "pooling"),
-}
-KINDS = tuple(ARGUMENTS)
-# Kinds that may have a BiLSTM between encoder and head.
-_WITH_BILSTM = ("BertTextClassifier", "BertTokenClassifier", "BertSpanPredictor", "BertMultipleChoice")
-_CLASSIFIERS = tuple(kind for kind, arguments in ARGUMENTS.items() if "num_classes" in arguments)
 
 
 @dataclass(frozen=True)
@@ -68,7 +50,7 @@ class Preset:
         config: architecture of the encoder.
         vocabulary: vocabulary of the same size as the model's token embedding.
         lowercase: whether the tokenizer lower-cases text and strips accents.
-        kind: one of `KINDS`.
+        kind: name in `MODEL_KINDS`.
         task: content of task.json; None if the file does not exist.
         info: additional information (steps, data, metrics).
     """
@@ -84,73 +66,44 @@ class Preset:
 
 @dataclass(frozen=True)
 class PresetHeader:
-    """Content of config.json without `info`; field names are the same as in the file.
+    """Content of config.json; field names are the same as in the file.
 
-    `bilstm_dim` is the number of units per direction in the BiLSTM of a BertFeatureTagger, or in the BiLSTM between
-    encoder and head of other models.
+    `model` is a serialized model (see `serialization`).
     """
 
     format_version: int
-    kind: str
-    model: BertConfig
+    model: dict[str, Any]
     lowercase: bool
     vocabulary_sha256: str
-    num_classes: int | None = None
-    classifier_dropout: float | None = None
-    pooling: str | None = None
-    masked_lm: bool = True
-    next_sentence: bool = True
-    combination: str | None = None
-    bilstm_dim: int | None = None
+    info: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.format_version != FORMAT_VERSION:
-            raise ConfigError(f"`format_version` must be {FORMAT_VERSION}. Received: {self.format_version}")
-        if self.kind not in KINDS:
-            raise ConfigError(f"`kind` must be one of {', '.join(KINDS)}. Received: {self.kind!r}")
-        if (self.kind in _CLASSIFIERS) != (self.num_classes is not None):
-            raise ConfigError(
-                f"`num_classes` is required for kind {' or '.join(_CLASSIFIERS)} and must not be set for other kinds. "
-                f"Received: {self.num_classes} with kind {self.kind}"
-            )
-        may_have = {name: self._kinds_with(name) for name in ("combination", "pooling")}
-        may_have["bilstm_dim"] = (*self._kinds_with("bilstm_dim"), *_WITH_BILSTM)
-        for name, kinds in may_have.items():
-            if getattr(self, name) is not None and self.kind not in kinds:
-                raise ConfigError(
-                    f"`{name}` must only be set for kind {' or '.join(kinds)}. Received: kind {self.kind}"
-                )
+            raise ConfigError(f"`format_version` must be 1 or {FORMAT_VERSION}. Received: {self.format_version}")
 
-    def build(self, dtype: Any) -> keras.Model:
-        """Builds a new model of this kind."""
-        backbone = _class("BertBackbone")(self.model, dtype=dtype)
-        if self.kind == "BertBackbone":
-            return backbone
-        if self.bilstm_dim is not None and self.kind in _WITH_BILSTM:
-            backbone = _class("BertBiLSTMEncoder")(backbone, self.bilstm_dim)
-        values = {
-            "num_classes": self.num_classes,
-            "dropout": self.classifier_dropout,
-            "pooling": self.pooling,
-            "masked_lm": self.masked_lm,
-            "next_sentence": self.next_sentence,
-            "combination": self.combination,
-            "bilstm_dim": self.bilstm_dim,
-        }
-        arguments = {name: values[name] for name in ARGUMENTS[self.kind] if values[name] is not None}
-        return _class(self.kind)(backbone, **arguments)
+    @property
+    def kind(self) -> str:
+        """Class name of the model."""
+        return self.model["class_name"]
+
+    @property
+    def config(self) -> BertConfig:
+        """Architecture of the encoder."""
+        return BertConfig(**configs_of(self.model)[-1]["config"])
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Constructor arguments of the model and of a BiLSTM below it, without the encoder's."""
+        configs = configs_of(self.model)[:-1]
+        return {name: value for config in configs for name, value in config.items() if name != "backbone"}
 
     @property
     def least_parameters(self) -> int:
         """Lower bound of the number of parameters in encoder and head."""
-        bilstm = self.bilstm_dim or 0
-        width = min(self.model.hidden_dim, 2 * bilstm) if bilstm else self.model.hidden_dim
+        hidden, bilstm = self.config.hidden_dim, self.arguments.get("bilstm_dim", 0)
+        width = min(hidden, 2 * bilstm) if bilstm else hidden
         # The recurrent kernels of a BiLSTM contain eight square matrices.
-        return self.model.num_parameters + 8 * bilstm * bilstm + (self.num_classes or 0) * width
-
-    @staticmethod
-    def _kinds_with(argument: str) -> tuple[str, ...]:
-        return tuple(kind for kind, arguments in ARGUMENTS.items() if argument in arguments)
+        return self.config.num_parameters + 8 * bilstm * bilstm + self.arguments.get("num_classes", 0) * width
 
 
 def save_preset(
@@ -167,7 +120,7 @@ def save_preset(
     aside first and deleted last.
 
     Args:
-        model: model of one of `KINDS`; its optimizer is not saved.
+        model: model of one of `MODEL_KINDS`; its optimizer is not saved.
         directory: output directory, which must be missing, empty or a preset.
         vocabulary: vocabulary of the same size as the model's token embedding.
         lowercase: whether the tokenizer lower-cases.
@@ -179,11 +132,17 @@ def save_preset(
             contains other files.
     """
     directory = local_path(directory)
-    header = _header(model, vocabulary, lowercase)
+    kind = MODEL_KINDS.get(type(model).__name__)
+    if kind is None or not isinstance(model, kind.model):
+        raise ConfigError(f"`model` must be one of {', '.join(MODEL_KINDS)}. Received: {type(model)}")
+    _check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
+    header = PresetHeader(
+        FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
+    )
     check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
-        save_json(to_dict(header) | {"info": dict(info or {})}, staging / CONFIG_NAME)
+        save_json(header, staging / CONFIG_NAME)
         save_vocabulary(vocabulary, staging / VOCABULARY_NAME)
         if task is not None:
             save_json(task, staging / TASK_NAME)
@@ -210,11 +169,11 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
     try:
-        model = header.build(dtype)
+        model = deserialize_model(header.model, dtype)
     except ConfigError as error:
         raise ConfigError(f"{directory / CONFIG_NAME}: {error}") from error
     read_weights(model, directory / WEIGHTS_NAME)
-    return Preset(model, header.model, vocabulary, header.lowercase, header.kind, task, info)
+    return Preset(model, header.config, vocabulary, header.lowercase, header.kind, task, info)
 
 
 def preset_directory(directory: str | Path) -> Path:
@@ -240,9 +199,7 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
     preset = load_preset(directory, dtype)
     backbone = encoder_of(preset.model)
     backbone.trainable = True
-    return Preset(
-        backbone, preset.config, preset.vocabulary, preset.lowercase, "BertBackbone", preset.task, preset.info
-    )
+    return replace(preset, model=backbone, kind="BertBackbone")
 
 
 def encoder_of(model: keras.Model) -> Any:
@@ -250,53 +207,6 @@ def encoder_of(model: keras.Model) -> Any:
     while hasattr(model, "backbone"):
         model = model.backbone
     return model
-
-
-def load_model(directory: str | Path, kind: str, dtype: Any = None) -> Any:
-    """Loads a model of class `kind` from a preset.
-
-    Args:
-        directory: preset directory, or the output directory of a run that contains `preset`.
-        kind: class name of the model; `BertBackbone` loads the encoder of a preset of any kind.
-        dtype: Keras dtype policy of the model or its name; defaults to the global policy.
-
-    Returns:
-        The model.
-
-    Raises:
-        ConfigError: see `load_preset`; also if the preset is of another kind.
-    """
-    preset = load_backbone(directory, dtype) if kind == "BertBackbone" else load_preset(directory, dtype)
-    if preset.kind != kind:
-        raise ConfigError(f"{directory}: expected a preset of a {kind}. Received: {preset.kind}")
-    return preset.model
-
-
-def _class(kind: str) -> Any:
-    # Models import this module, so it looks them up by their registered names to avoid an import cycle.
-    return keras.saving.get_registered_object(f"bert_tf>{kind}")
-
-
-def _header(model: keras.Model, vocabulary: Vocabulary, lowercase: bool) -> PresetHeader:
-    kind = type(model).__name__
-    if kind not in KINDS or not isinstance(model, _class(kind)):
-        raise ConfigError(f"`model` must be one of {', '.join(KINDS)}. Received: {type(model)}")
-    config = encoder_of(model).config
-    _check_vocabulary(vocabulary, config, "`vocabulary`")
-    return PresetHeader(
-        format_version=FORMAT_VERSION,
-        kind=kind,
-        model=config,
-        lowercase=lowercase,
-        vocabulary_sha256=vocabulary.fingerprint,
-        num_classes=getattr(model, "num_classes", None),
-        classifier_dropout=getattr(model, "dropout", None),
-        pooling=getattr(model, "pooling", None),
-        masked_lm=getattr(model, "masked_lm", True),
-        next_sentence=getattr(model, "next_sentence", True),
-        combination=getattr(model, "combination", None),
-        bilstm_dim=getattr(model, "bilstm_dim", getattr(getattr(model, "backbone", None), "bilstm_dim", None)),
-    )
 
 
 def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
@@ -317,21 +227,19 @@ def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, An
             hint = f" (a save was interrupted; the previous preset is in {aside})" if aside.is_dir() else ""
             raise ConfigError(f"{directory}: not a preset: `{name}` is missing{hint}.")
     path = directory / CONFIG_NAME
-    mapping = read_json_object(path)
-    info = mapping.pop("info", {})
-    if not isinstance(info, dict):
-        raise ConfigError(f"{path}: `info` must be a JSON object. Received: {info!r}")
-    header = from_dict(PresetHeader, mapping, str(path))
+    header = from_dict(PresetHeader, upgraded(read_json_object(path)), str(path))
+    kinds = [kind.model for kind in MODEL_KINDS.values()]
+    header = replace(header, model=checked_model(header.model, kinds, f"{path}: `model`"))
     _check_size(header, directory)
     vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
-    _check_vocabulary(vocabulary, header.model, str(directory / VOCABULARY_NAME))
+    _check_vocabulary(vocabulary, header.config, str(directory / VOCABULARY_NAME))
     if vocabulary.fingerprint != header.vocabulary_sha256:
         raise ConfigError(
             f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
             f"{header.vocabulary_sha256}. Received: {vocabulary.fingerprint}"
         )
     task_path = directory / TASK_NAME
-    return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, info
+    return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, header.info
 
 
 def _check_size(header: PresetHeader, directory: Path) -> None:

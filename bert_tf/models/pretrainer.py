@@ -14,11 +14,12 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS
 from bert_tf.layers.pretraining_heads import MaskedLMHead, NextSentenceHead
 from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.preset_model import PresetModel
+from bert_tf.models.base import TaskModel
+from bert_tf.models.kinds import register_model
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
-class BertPretrainer(PresetModel):
+@register_model(signatures="bert_tf.export.kinds.pretrainer:PretrainerSignatures", convertible=True)
+class BertPretrainer(TaskModel):
     """Masked language model and next sentence prediction (arXiv 1810.04805, section 3.1).
 
     Args:
@@ -39,6 +40,9 @@ class BertPretrainer(PresetModel):
         ConfigError: if there is no head, or for next sentence prediction with an encoder without pooler.
     """
 
+    masked_lm: bool
+    next_sentence: bool
+
     def __init__(
         self,
         backbone: BertBackbone,
@@ -57,11 +61,8 @@ class BertPretrainer(PresetModel):
                 backbone.config.initializer_range, dtype=backbone.dtype_policy, name=NSP_LOGITS
             )
         inputs, outputs = _attach_heads(backbone, heads)
-        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
-        self.dtype_policy = backbone.dtype_policy
-        self.backbone = backbone
-        self.masked_lm = masked_lm
-        self.next_sentence = next_sentence
+        arguments = {"masked_lm": masked_lm, "next_sentence": next_sentence}
+        super().__init__(backbone, inputs, outputs, arguments, name, **kwargs)
         self._heads = heads
 
     def packed(self) -> keras.Model:
@@ -72,21 +73,6 @@ class BertPretrainer(PresetModel):
             (R, P, V) and `nsp_logits` (R, M, 2), both float32.
         """
         return keras.Model(*_attach_heads(self.backbone.packed(), self._heads), name="packed_pretrainer")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments, with the encoder serialized."""
-        return {
-            "backbone": keras.saving.serialize_keras_object(self.backbone),
-            "masked_lm": self.masked_lm,
-            "next_sentence": self.next_sentence,
-            "name": self.name,
-            "trainable": self.trainable,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> BertPretrainer:
-        """Builds the model from the result of `get_config`."""
-        return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
 
 
 def _masked_lm(backbone: BertBackbone) -> MaskedLMHead:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
-from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.task_model import TaskModel, logits
+from bert_tf.models.base import TaskModel, logits
+from bert_tf.models.bilstm_encoder import Encoder
+from bert_tf.models.kinds import Head, register_model
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model(
+    signatures="bert_tf.export.kinds.spans:SpanSignatures",
+    head=Head("question_answering", prefix="cls/squad/", outputs=2),
+)
 class BertSpanPredictor(TaskModel):
     """Predicts the start and end of an answer span (arXiv 1810.04805, section 4.2).
 
@@ -31,7 +33,7 @@ class BertSpanPredictor(TaskModel):
         Logits at padding positions are undefined.
     """
 
-    def __init__(self, backbone: BertBackbone, name: str = "bert_span_predictor", **kwargs: Any) -> None:
+    def __init__(self, backbone: Encoder, name: str = "bert_span_predictor", **kwargs: Any) -> None:
         scores = logits(backbone, backbone(backbone.input)["sequence_output"], 2, dropout=0.0)
         outputs = {START_LOGITS: scores[..., 0], END_LOGITS: scores[..., 1]}
         super().__init__(backbone, backbone.input, outputs, {}, name, **kwargs)

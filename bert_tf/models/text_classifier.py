@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
-from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.task_model import TaskModel, check_classes, logits, pooled
+from bert_tf.models.base import TaskModel, check_at_least_one, logits, pooled
+from bert_tf.models.bilstm_encoder import Encoder
+from bert_tf.models.kinds import Head, register_model
 
 # How the outputs of a row are pooled to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model(signatures="bert_tf.export.kinds.texts:TextSignatures", head=Head("sequence_classification", prefix=""))
 class BertTextClassifier(TaskModel):
     """Classifies single texts or text pairs (arXiv 1810.04805, section 4.1).
 
@@ -48,21 +47,21 @@ class BertTextClassifier(TaskModel):
 
     def __init__(
         self,
-        backbone: BertBackbone,
+        backbone: Encoder,
         num_classes: int,
         dropout: float = 0.1,
         pooling: str = "first",
         name: str = "bert_text_classifier",
         **kwargs: Any,
     ) -> None:
-        check_classes(num_classes)
+        check_at_least_one("num_classes", num_classes)
         features = _features(backbone, pooling)
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout, "pooling": pooling}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
 
 
-def _features(backbone: BertBackbone, pooling: str) -> Any:
+def _features(backbone: Encoder, pooling: str) -> Any:
     if pooling not in POOLINGS:
         raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
     encoded = backbone(backbone.input)

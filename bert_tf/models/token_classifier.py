@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
+from bert_tf.models.base import TaskModel, check_at_least_one, logits
+from bert_tf.models.bilstm_encoder import Encoder
+from bert_tf.models.kinds import Head, register_model
 
-from bert_tf.models.backbone import BertBackbone
-from bert_tf.models.task_model import TaskModel, check_classes, logits
 
-
-@keras.saving.register_keras_serializable(package="bert_tf")
+@register_model(
+    signatures="bert_tf.export.kinds.entities:EntitySignatures", head=Head("token_classification", prefix="cls/token/")
+)
 class BertTokenClassifier(TaskModel):
     """Classifies every token, for example for named entities (arXiv 1810.04805, section 5.3).
 
@@ -39,13 +40,13 @@ class BertTokenClassifier(TaskModel):
 
     def __init__(
         self,
-        backbone: BertBackbone,
+        backbone: Encoder,
         num_classes: int,
         dropout: float = 0.1,
         name: str = "bert_token_classifier",
         **kwargs: Any,
     ) -> None:
-        check_classes(num_classes)
+        check_at_least_one("num_classes", num_classes)
         features = backbone(backbone.input)["sequence_output"]
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout}

@@ -53,7 +53,7 @@ class InitialWeights:
     @property
     def config(self) -> BertConfig:
         """Architecture of continued pre-training: the preset's, with a pooler."""
-        return replace(self.header.model, pooler=True)
+        return replace(self.header.config, pooler=True)
 
     def identity(self) -> dict[str, str]:
         """Returns the identity of the weights for checkpoints and presets of the run."""
@@ -100,7 +100,7 @@ class InitialWeights:
         model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
         source = load_preset(self.directory, "float32").model
         heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
-        has = {"pooler": self.header.model.pooler, **heads}
+        has = {"pooler": self.header.config.pooler, **heads}
         wants = {"pooler": config.pooler, "masked_lm": True, "next_sentence": next_sentence}
         if any(heads.values()):
             copy_weights(source, model, repeated=_POSITIONS, optional=("pooler", NSP_LOGITS))

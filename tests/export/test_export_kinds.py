@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from export_presets import VOCABULARY, WORDS, make_preset
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.export.inference import Predictor
+from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.saved_model import export_preset
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import (
+    MODEL_KINDS,
     BertBackbone,
     BertPretrainer,
     BertProbe,
@@ -108,6 +111,13 @@ def test_other_presets_are_refused_by_name(build, message: str, tmp_path: Path) 
         with pytest.raises(ConfigError, match=message):
             use(preset)
     assert not (tmp_path / "model").exists()
+
+
+def test_every_kind_names_its_signatures() -> None:
+    for kind in MODEL_KINDS.values():
+        if kind.signatures:
+            module, name = kind.signatures.split(":")
+            assert issubclass(getattr(importlib.import_module(module), name), Signatures)
 
 
 def test_a_whole_preset_keeps_its_signatures(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from bert_tf.layers import (
     WeightedSum,
 )
 from bert_tf.models import (
+    MODEL_KINDS,
     BertBackbone,
     BertBiLSTMEncoder,
     BertFeatureTagger,
@@ -244,6 +245,10 @@ def test_every_public_layer_and_model_has_a_contract(package):
     layers = {name for name, item in public.items() if isinstance(item, type) and issubclass(item, keras.layers.Layer)}
     assert layers <= set(CONTRACTS)
     assert layers, "the package has no public layer at all"
+
+
+def test_every_kind_of_model_is_public_and_has_a_contract():
+    assert set(MODEL_KINDS) <= set(CONTRACTS) & set(bert_tf.models.__all__)
 
 
 @pytest.mark.parametrize("name", CONTRACTS)

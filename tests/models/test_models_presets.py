@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import keras
@@ -11,9 +13,11 @@ import numpy as np
 import pytest
 from reference_bert import TINY, random_inputs, randomize
 
-from bert_tf.config import ConfigError
+from bert_tf.config import ConfigError, to_dict
 from bert_tf.models import (
+    MODEL_KINDS,
     BertBackbone,
+    BertBiLSTMEncoder,
     BertMultipleChoice,
     BertPretrainer,
     BertSpanPredictor,
@@ -25,6 +29,8 @@ from bert_tf.models import (
     presets,
     save_preset,
 )
+from bert_tf.models.base import TaskModel, logits
+from bert_tf.models.kinds import register_model
 from bert_tf.text.vocabulary import Vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -112,12 +118,6 @@ def test_pooling_is_kept(pooling, tmp_path):
     assert_same(kept, model)
 
 
-def test_presets_from_before_pooling_was_named_take_the_first_token(tmp_path):
-    model, directory = saved(tmp_path, "BertTextClassifier")
-    edit(directory / "config.json", lambda c: c.pop("pooling"))
-    assert_same(load_preset(directory).model, model)
-
-
 @pytest.mark.parametrize("heads", [{"masked_lm": True}, {"next_sentence": True}])
 def test_round_trip_with_one_head(heads, tmp_path):
     heads = {"masked_lm": False, "next_sentence": False} | heads
@@ -193,6 +193,57 @@ def test_from_preset_and_save_to_preset(tmp_path):
     assert load_preset(tmp_path / "new" / "preset").lowercase is False
     with pytest.raises(ConfigError, match="a preset of a BertTextClassifier. Received: BertPretrainer"):
         BertTextClassifier.from_preset(tmp_path / "new" / "preset")
+
+
+def test_config_file(tmp_path):
+    encoder = BertBiLSTMEncoder(BertBackbone(TINY, dtype="mixed_bfloat16", name="mine"), 3)
+    model = BertTextClassifier(encoder, 2, pooling="max", name="my_classifier", trainable=False)
+    model.compile("adam", loss=lambda expected, received: received)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True, info={"step": 3})
+    backbone = {
+        "class_name": "BertBackbone",
+        "registered_name": "bert_tf>BertBackbone",
+        "config": {"config": to_dict(TINY)},
+    }
+    bilstm = {
+        "class_name": "BertBiLSTMEncoder",
+        "registered_name": "bert_tf>BertBiLSTMEncoder",
+        "config": {"backbone": backbone, "bilstm_dim": 3},
+    }
+    assert json.loads((tmp_path / "preset" / "config.json").read_text()) == {
+        "format_version": 2,
+        "model": {
+            "class_name": "BertTextClassifier",
+            "registered_name": "bert_tf>BertTextClassifier",
+            "config": {"backbone": bilstm, "num_classes": 2, "dropout": 0.1, "pooling": "max"},
+        },
+        "lowercase": True,
+        "vocabulary_sha256": VOCABULARY.fingerprint,
+        "info": {"step": 3},
+    }
+    model = load_preset(tmp_path / "preset", "float32").model
+    assert model.trainable and model.backbone.backbone.dtype_policy.name == "float32"
+
+
+def test_a_new_kind_of_model_registers_itself(tmp_path):
+    @register_model()
+    class BertLength(TaskModel):
+        def __init__(self, backbone: BertBackbone, scale: float = 1.0, name: str = "bert_length", **kwargs: Any):
+            outputs = scale * logits(backbone, backbone(backbone.input)["pooled_output"], 1, 0.0)
+            super().__init__(backbone, backbone.input, outputs, {"scale": scale}, name, **kwargs)
+
+    try:
+        model = BertLength(BertBackbone(TINY), 0.5)
+        randomize(model)
+        model.save_to_preset(tmp_path / "preset", VOCABULARY)
+        kept = BertLength.from_preset(tmp_path / "preset")
+        assert kept.scale == 0.5
+        assert_same(kept, model)
+        edit(tmp_path / "preset" / "config.json", lambda c: arguments(c).update(scale="1"))
+        with pytest.raises(ConfigError, match="`scale` must be float. Received: '1'"):
+            load_preset(tmp_path / "preset")
+    finally:
+        del MODEL_KINDS["BertLength"]
 
 
 def test_dtype_of_the_loaded_model(tmp_path):
@@ -308,36 +359,89 @@ def edit(path, change):
     path.write_text(json.dumps(mapping))
 
 
+def arguments(config):
+    """Returns the arguments of the pretrainer in a config.json."""
+    return config["model"]["config"]
+
+
+def fields(config):
+    """Returns the fields of the encoder's `BertConfig` in a config.json."""
+    return arguments(config)["backbone"]["config"]["config"]
+
+
+def with_bilstm(config):
+    below = {"backbone": arguments(config)["backbone"], "bilstm_dim": 4}
+    name = "BertBiLSTMEncoder"
+    arguments(config)["backbone"] = {"class_name": name, "registered_name": f"bert_tf>{name}", "config": below}
+
+
+LAMBDA = {"class_name": "__lambda__", "config": {"value": "x"}}
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
         (lambda c: c.update(heads=3), "unknown key `heads`"),
-        (lambda c: c["model"].update(num_head=3), r"unknown key `num_head`.*num_heads"),
-        (lambda c: c["model"].update(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
-        (lambda c: c["model"].update(num_layers="2"), "`num_layers` must be int"),
-        (lambda c: c.update(kind="BertSomething"), "`kind` must be one of"),
-        (lambda c: c.update(kind="BertTextClassifier"), "`num_classes` is required for"),
-        (lambda c: c.update(kind="BertTokenClassifier"), "`num_classes` is required for"),
-        (lambda c: c.update(num_classes=2), "`num_classes` .*must not be set .*Received: 2"),
-        (lambda c: c.update(pooling="mean"), "`pooling` .* BertTextClassifier or BertProbe. Received: kind"),
-        (lambda c: c["model"].update(pooler=False), "`next_sentence` needs an encoder with `pooler`"),
-        (lambda c: c["model"].update(mlm_activation="swish"), "`mlm_activation` must be one of"),
-        (lambda c: c.update(next_sentence=False), "has no weight `nsp_logits/"),
-        (lambda c: c.update(masked_lm=False), "has no weight `mlm_logits/"),
-        (lambda c: c.update(format_version=2), "`format_version` must be 1. Received: 2"),
-        (lambda c: c.update(info=[]), "`info` must be a JSON object"),
+        (lambda c: c.update(kind="BertPretrainer"), "unknown key `kind`"),
+        (lambda c: c.update(model="BertPretrainer"), "`model` must be dict"),
+        (lambda c: c.pop("model"), "missing .* 'model'"),
+        (lambda c: c["model"].pop("config"), "`model` must be a serialized model with a `config`"),
+        (lambda c: c["model"].update(config=[]), "`model` must be a serialized model with a `config`"),
+        (lambda c: c["model"].update(module="os"), "unknown key `module`"),
+        (lambda c: c["model"].update(build_config={}), "unknown key `build_config`"),
+        (lambda c: c["model"].update(class_name="BertSomething"), "`class_name` must be one of"),
+        (lambda c: c["model"].update(class_name="Functional"), "`class_name` must be one of"),
+        (lambda c: c["model"].update(class_name="MaskedLMHead"), "`class_name` must be one of"),
+        (lambda c: c["model"].update(class_name="BertBiLSTMEncoder"), "`class_name` must be one of"),
+        (lambda c: c["model"].update(class_name=["BertPretrainer"]), "`class_name` must be one of"),
+        (lambda c: c["model"].update(LAMBDA), "`class_name` must be one of .* Received: '__lambda__'"),
+        (lambda c: c["model"].update(registered_name="keras>Lambda"), "`registered_name` must be bert_tf>BertPretrain"),
+        (lambda c: c["model"].update(class_name="BertTextClassifier", registered_name="bert_tf>BertTextClassifier"),
+         "BertTextClassifier: unknown key `masked_lm`"),
+        (lambda c: c["model"].update(class_name="BertTokenClassifier", registered_name="bert_tf>BertTokenClassifier",
+                                     config={"backbone": arguments(c)["backbone"]}),
+         "`num_classes` is required for BertTokenClassifier"),
+        (lambda c: arguments(c).update(num_classes=2), "unknown key `num_classes`"),
+        (lambda c: arguments(c).update(pooling="mean"), "unknown key `pooling`"),
+        (lambda c: arguments(c).update(name="x"), "unknown key `name`"),
+        (lambda c: arguments(c).update(kwargs={}), "unknown key `kwargs`"),
+        (lambda c: arguments(c).update(self=1), "unknown key `self`"),
+        (lambda c: arguments(c).update(masked_lm="yes"), "`masked_lm` must be bool. Received: 'yes'"),
+        (lambda c: arguments(c).update(masked_lm=LAMBDA), "`masked_lm` must be bool"),
+        (lambda c: arguments(c).pop("backbone"), "`backbone` is required for BertPretrainer"),
+        (lambda c: arguments(c).update(backbone=LAMBDA), "`backbone`: `class_name` must be one of BertBackbone"),
+        (lambda c: arguments(c).update(backbone=deepcopy(c["model"])), "must be one of BertBackbone. Received"),
+        (with_bilstm, "`class_name` must be one of BertBackbone. Received: 'BertBiLSTMEncoder'"),
+        (lambda c: arguments(c)["backbone"]["config"].update(dtype="float64"), "BertBackbone: unknown key `dtype`"),
+        (lambda c: arguments(c)["backbone"].update(config={}), "`config` is required for BertBackbone"),
+        (lambda c: arguments(c)["backbone"]["config"].update(config=3), "`config`: expected a JSON object"),
+        (lambda c: fields(c).update(num_head=3), r"unknown key `num_head`.*num_heads"),
+        (lambda c: fields(c).update(num_heads=3), "`hidden_dim` must be a multiple of `num_heads`"),
+        (lambda c: fields(c).update(num_layers="2"), "`num_layers` must be int"),
+        (lambda c: fields(c).update(num_layers=10**9), "`num_layers` must be at most 1000. Received: 1000000000"),
+        (lambda c: fields(c).update(vocabulary_size=10**12), "`vocabulary_size` must be at most"),
+        (lambda c: fields(c).update(dropout=float("nan")), "`dropout` must be a finite number. Received: nan"),
+        (lambda c: fields(c).update(layer_norm_epsilon=10**400), "`layer_norm_epsilon` must be a finite number"),
+        (lambda c: fields(c).update(pooler=False), "`next_sentence` needs an encoder with `pooler`"),
+        (lambda c: fields(c).update(mlm_activation="swish"), "`mlm_activation` must be one of"),
+        (lambda c: arguments(c).update(next_sentence=False), "has no weight `nsp_logits/"),
+        (lambda c: arguments(c).update(masked_lm=False), "has no weight `mlm_logits/"),
+        (lambda c: c.update(format_version=3), "`format_version` must be 1 or 2. Received: 3"),
+        (lambda c: c.update(format_version=True), "`format_version` must be int. Received: True"),
+        (lambda c: c.update(info=[]), "`info` must be dict"),
         (lambda c: c.pop("lowercase"), "lowercase"),
+        (lambda c: c.update(lowercase=1), "`lowercase` must be bool"),
         (lambda c: c.update(vocabulary_sha256="0"), "vocab.txt: not the vocabulary of config.json"),
-        (lambda c: c["model"].update(vocabulary_size=51), "as many tokens as .* 51. Received: 50"),
-        (lambda c: c["model"].update(num_layers=3), r"weight `layer_3/.*is missing"),
-        (lambda c: c["model"].update(num_layers=1), "has no weight `layer_2/"),
+        (lambda c: fields(c).update(vocabulary_size=51), "as many tokens as .* 51. Received: 50"),
+        (lambda c: fields(c).update(num_layers=3), r"weight `layer_3/.*is missing"),
+        (lambda c: fields(c).update(num_layers=1), "has no weight `layer_2/"),
         (
-            lambda c: c["model"].update(intermediate_dim=41),
+            lambda c: fields(c).update(intermediate_dim=41),
             r"`layer_1/feedforward_intermediate_dense/kernel` must have shape \(16, 41\). Received: \(16, 40\)",
         ),
-        (lambda c: c.update(kind="BertBackbone"), "has no weight `mlm_logits/"),
+        (lambda c: c.update(model=arguments(c)["backbone"]), "has no weight `mlm_logits/"),
     ],
-)
+)  # fmt: skip
 def test_a_config_that_does_not_fit(change, message, tmp_path):
     _, directory = saved(tmp_path)
     edit(directory / "config.json", change)

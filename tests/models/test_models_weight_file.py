@@ -13,8 +13,8 @@ import pytest
 from reference_bert import TINY
 
 from bert_tf.config import ConfigError
-from bert_tf.models import BertBackbone, BertTextClassifier, load_preset, save_preset
-from bert_tf.models.weight_file import read_array, stored_arrays
+from bert_tf.models import BertBackbone, BertBiLSTMEncoder, BertTextClassifier, load_preset, save_preset
+from bert_tf.models.weights import read_array, stored_arrays
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 NAME = "embeddings/position_embedding"
@@ -145,21 +145,25 @@ def test_weights_are_float32(preset: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "model"),
+    ("head", "bilstm", "encoder"),
     [
-        ({}, {"num_layers": 900, "intermediate_dim": 10**6}),
-        ({}, {"max_sequence_length": 10**8}),
-        ({"num_classes": 10**9}, {}),
-        ({"bilstm_dim": 10**5}, {}),
+        ({}, {}, {"num_layers": 900, "intermediate_dim": 10**6}),
+        ({}, {}, {"max_sequence_length": 10**8}),
+        ({"num_classes": 10**9}, {}, {}),
+        ({}, {"bilstm_dim": 10**5}, {}),
     ],
 )
 def test_a_size_that_the_file_does_not_have_is_refused_before_it_is_built(
-    fields: dict[str, int], model: dict[str, int], tmp_path: Path
+    head: dict[str, int], bilstm: dict[str, int], encoder: dict[str, int], tmp_path: Path
 ) -> None:
-    save_preset(BertTextClassifier(BertBackbone(TINY), 2), tmp_path / "preset", VOCABULARY, True)
+    model = BertTextClassifier(BertBiLSTMEncoder(BertBackbone(TINY), 2), 2)
+    save_preset(model, tmp_path / "preset", VOCABULARY, True)
     path = tmp_path / "preset" / "config.json"
     config = json.loads(path.read_text())
-    config["model"] |= model
-    path.write_text(json.dumps(config | fields))
+    below = config["model"]["config"]["backbone"]["config"]
+    config["model"]["config"] |= head
+    below |= bilstm
+    below["backbone"]["config"]["config"] |= encoder
+    path.write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=r"model.weights.h5: .* at least \d+ numbers .*config.json"):
         load_preset(tmp_path / "preset")

@@ -20,7 +20,6 @@ from bert_tf.conversion.options import Options
 from bert_tf.conversion.tensors import (
     FIXED_OUTPUTS,
     MLM_BIAS,
-    TASK_HEADS,
     TASK_PREFIXES,
     WORD_EMBEDDINGS,
     ConversionError,
@@ -29,18 +28,9 @@ from bert_tf.conversion.tensors import (
     check_tensors,
     expected_shapes,
 )
-from bert_tf.models import (
-    BertBackbone,
-    BertMultipleChoice,
-    BertPretrainer,
-    BertSpanPredictor,
-    BertTextClassifier,
-    BertTokenClassifier,
-    save_preset,
-)
-from bert_tf.models.preset_files import stored_shapes
+from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
 from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
-from bert_tf.models.weight_file import read_array
+from bert_tf.models.weights import read_array, stored_shapes
 
 _EMBEDDINGS = {
     WORD_EMBEDDINGS: "embeddings/token_embedding/embeddings",
@@ -111,12 +101,12 @@ def read(path: Path, options: Options) -> Checkpoint:
         raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
     source = info.get("conversion", {})
-    tensors = dict(_tensors(directory / WEIGHTS_NAME, header.model, heads))
-    check_tensors(tensors, header.model, heads, directory / WEIGHTS_NAME)
+    tensors = dict(_tensors(directory / WEIGHTS_NAME, header.config, heads))
+    check_tensors(tensors, header.config, heads, directory / WEIGHTS_NAME)
     return Checkpoint(
         form="preset",
         path=directory,
-        config=header.model,
+        config=header.config,
         heads=heads,
         tensors=tensors,
         vocabulary=vocabulary,
@@ -124,18 +114,19 @@ def read(path: Path, options: Options) -> Checkpoint:
         dtype=source.get("dtype", "float32"),
         labels=tuple(task["labels"]) if task and task.get("labels") else None,
         step=info.get("step", source.get("step")),
-        classifier_dropout=header.classifier_dropout,
+        classifier_dropout=header.arguments.get("dropout"),
         info=source.get("info", {}),
     )
 
 
 def only_ours(header: PresetHeader) -> str:
     """Returns a description of the part of a preset that no other format supports; "" if absent."""
-    if header.kind in ("BertFeatureTagger", "BertProbe"):
+    if not MODEL_KINDS[header.kind].convertible:
         return f"a {header.kind}"
-    if header.pooling not in (None, "first"):
-        return f"a classifier with `pooling` = {header.pooling!r}"
-    return "" if header.bilstm_dim is None else "a BiLSTM between the encoder and its head"
+    pooling = header.arguments.get("pooling", "first")
+    if pooling != "first":
+        return f"a classifier with `pooling` = {pooling!r}"
+    return "a BiLSTM between the encoder and its head" if "bilstm_dim" in header.arguments else ""
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
@@ -174,14 +165,11 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
         raise ConversionError(
             f"{checkpoint.path}: a preset has heads of pre-training or of a task. Received: {', '.join(heads.names())}"
         )
-    dropout = 0.1 if checkpoint.classifier_dropout is None else checkpoint.classifier_dropout
-    if heads.task in ("sequence_classification", "token_classification"):
-        kind = BertTextClassifier if heads.task == "sequence_classification" else BertTokenClassifier
-        model = kind(backbone, num_classes=heads.num_labels or 0, dropout=dropout)
-    elif heads.task == "question_answering":
-        model = BertSpanPredictor(backbone)
-    elif heads.task == "multiple_choice":
-        model = BertMultipleChoice(backbone, dropout=dropout)
+    if heads.task:
+        kind = next(kind for kind in MODEL_KINDS.values() if kind.head and kind.head.name == heads.task)
+        dropout = 0.1 if checkpoint.classifier_dropout is None else checkpoint.classifier_dropout
+        values = {"num_classes": heads.num_labels or 0, "dropout": dropout}
+        model = kind.model(backbone, **{name: value for name, value in values.items() if name in kind.arguments})
     elif heads.names():
         model = BertPretrainer(backbone, masked_lm=heads.masked_lm, next_sentence=heads.next_sentence)
     weights = {weight.path: weight for weight in model.weights}
@@ -201,9 +189,13 @@ def _keys(directory: Path) -> bool:
 
 
 def _heads(header: PresetHeader) -> Heads:
-    if header.kind == "BertPretrainer":
-        return Heads(masked_lm=header.masked_lm, next_sentence=header.next_sentence)
-    return Heads(task=TASK_HEADS.get(header.kind), num_labels=header.num_classes)
+    head, arguments = MODEL_KINDS[header.kind].head, header.arguments
+    return Heads(
+        masked_lm=arguments.get("masked_lm", False),
+        next_sentence=arguments.get("next_sentence", False),
+        task=head.name if head else None,
+        num_labels=arguments.get("num_classes"),
+    )
 
 
 def _tensors(path: Path, config: BertConfig, heads: Heads) -> Iterator[tuple[str, Tensor]]:

@@ -91,6 +91,12 @@ class Signatures(ABC):
         self.vocabulary = preset.vocabulary
         self.tokenizer = BertTokenizer(preset.vocabulary, lowercase=preset.lowercase)
 
+    @classmethod
+    def of(cls, preset: Preset, max_sequence_length: int | None, top_k: int) -> Signatures:
+        """Returns the signatures of a preset; see `bert_tf.export.signatures.signatures_of`."""
+        del top_k
+        return cls(preset, max_sequence_length)
+
     @abstractmethod
     def answer(self, *inputs: tf.Tensor) -> Outputs:
         """Computes the outputs of `serving_default` from unchecked inputs."""

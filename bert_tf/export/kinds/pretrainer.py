@@ -46,6 +46,11 @@ class PretrainerSignatures(EncoderSignatures):
             raise ConfigError(f"`top_k` must lie in 1..{len(preset.vocabulary)}. Received: {top_k}")
         self.top_k = self._count = top_k
 
+    @classmethod
+    def of(cls, preset: Preset, max_sequence_length: int | None, top_k: int) -> PretrainerSignatures:
+        """Returns the signatures of a preset."""
+        return cls(preset, max_sequence_length, top_k)
+
     @property
     def ids_inputs(self) -> tuple[tf.TensorSpec, ...]:
         """The model's inputs, mask_positions [B, P] last."""

@@ -46,6 +46,12 @@ class TextSignatures(Signatures):
         self.texts = (TEXT, TEXT_PAIR)[:columns]
         self._reads_windows = bool(task.get("windows"))
 
+    @classmethod
+    def of(cls, preset: Preset, max_sequence_length: int | None, top_k: int) -> Signatures:
+        """Returns the signatures of regression for one output without label, else those of classification."""
+        is_regression = preset.model.num_classes == 1 and not (preset.task or {}).get("labels")
+        return (RegressionSignatures if is_regression else ClassifierSignatures)(preset, max_sequence_length)
+
     @abstractmethod
     def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
         """Returns the values that are averaged over windows, (N, C) float32."""

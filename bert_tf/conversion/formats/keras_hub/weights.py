@@ -27,7 +27,7 @@ from bert_tf.conversion.tensors import (
     Tensor,
     expected_shapes,
 )
-from bert_tf.models.weight_file import StoredArray, read_array, stored_arrays
+from bert_tf.models.weights import StoredArray, read_array, stored_arrays
 
 WEIGHTS_NAME, INDEX_NAME, TASK_WEIGHTS_NAME = "model.weights.h5", "model.weights.json", "task.weights.h5"
 OPTIMIZER = "optimizer/"

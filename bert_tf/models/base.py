@@ -1,0 +1,148 @@
+"""Base classes of models, and the parts that task models share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+
+from bert_tf.config import ConfigError
+from bert_tf.models import presets
+from bert_tf.text.vocabulary import Vocabulary
+
+
+class PresetModel(keras.Model):
+    """A functional model that is saved to and loaded from a preset directory (see `presets`)."""
+
+    @classmethod
+    def from_preset(cls, directory: str | Path, dtype: Any = None) -> Self:
+        """Loads a model of this class.
+
+        Args:
+            directory: preset directory. A `BertBackbone` can be loaded from a preset of any kind; other models require
+                a preset of their own kind.
+            dtype: Keras dtype policy or its name; defaults to the global policy.
+
+        Returns:
+            The model.
+
+        Raises:
+            ConfigError: if the directory is not a preset, or a preset of another kind.
+        """
+        load = presets.load_backbone if cls.__name__ == "BertBackbone" else presets.load_preset
+        preset = load(directory, dtype)
+        if preset.kind != cls.__name__:
+            raise ConfigError(f"{directory}: expected a preset of a {cls.__name__}. Received: {preset.kind}")
+        return preset.model
+
+    def save_to_preset(
+        self,
+        directory: str | Path,
+        vocabulary: Vocabulary,
+        lowercase: bool = True,
+        task: Mapping[str, Any] | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Saves the model as a preset; see `presets.save_preset`.
+
+        Args:
+            directory: output directory, which must be missing, empty or a preset.
+            vocabulary: vocabulary of the same size as the model's token embedding.
+            lowercase: whether the tokenizer lower-cases.
+            task: content of task.json; no file is written if None.
+            info: additional information that JSON can represent.
+
+        Raises:
+            ConfigError: if the vocabulary does not match the model, or `directory` contains other files.
+        """
+        presets.save_preset(self, directory, vocabulary, lowercase, task, info)
+
+
+class TaskModel(PresetModel):
+    """A functional model on an encoder.
+
+    Args:
+        backbone: the encoder.
+        inputs: symbolic inputs of the model by name.
+        outputs: symbolic outputs.
+        arguments: constructor arguments of the subclass except `backbone` and `name`; set as attributes of the model.
+        name: model name.
+        **kwargs: arguments of `keras.Model`, such as `trainable`.
+    """
+
+    def __init__(
+        self,
+        backbone: Any,
+        inputs: Mapping[str, Any],
+        outputs: Any,
+        arguments: Mapping[str, Any],
+        name: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(inputs=dict(inputs), outputs=outputs, name=name, **kwargs)
+        self.dtype_policy = backbone.dtype_policy
+        self.backbone = backbone
+        self._arguments = dict(arguments)
+        for key, value in arguments.items():
+            setattr(self, key, value)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, with the encoder serialized."""
+        return {
+            "backbone": keras.saving.serialize_keras_object(self.backbone),
+            **self._arguments,
+            "name": self.name,
+            "trainable": self.trainable,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        """Builds the model from the result of `get_config`."""
+        return cls(**(config | {"backbone": keras.saving.deserialize_keras_object(config["backbone"])}))
+
+
+def check_at_least_one(name: str, value: int) -> None:
+    """Raises ConfigError with the argument's name for a value below 1."""
+    if value < 1:
+        raise ConfigError(f"`{name}` must be at least 1. Received: {value}")
+
+
+def check_dropout(rate: float) -> None:
+    """Raises ConfigError for a dropout rate outside [0, 1)."""
+    if not 0.0 <= rate < 1.0:
+        raise ConfigError(f"`dropout` must be in [0, 1). Received: {rate}")
+
+
+def pooled(outputs: Mapping[str, Any]) -> Any:
+    """Returns the pooled output. Raises ConfigError for an encoder without pooler."""
+    if "pooled_output" not in outputs:
+        raise ConfigError("a text-level model needs an encoder with `pooler` = True. Received: False")
+    return outputs["pooled_output"]
+
+
+def logits(backbone: Any, features: Any, units: int, dropout: float) -> Any:
+    """Applies dropout and a dense layer to `features`.
+
+    Args:
+        backbone: encoder that provides the dtype policy of the dropout and the initializer range.
+        features: symbolic features.
+        units: number of logits.
+        dropout: dropout rate.
+
+    Returns:
+        Symbolic logits, float32 under any dtype policy.
+
+    Raises:
+        ConfigError: for a dropout rate outside [0, 1).
+    """
+    check_dropout(dropout)
+    features = keras.layers.Dropout(dropout, dtype=backbone.dtype_policy, name="head_dropout")(features)
+    dense = keras.layers.Dense(
+        units,
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=backbone.config.initializer_range),
+        dtype="float32",
+        name="logits",
+    )
+    return dense(features)
