@@ -115,6 +115,12 @@ class SelfAttention(keras.layers.Layer):
 
     Returns:
         (B, S, H).
+
+    Example:
+        >>> hidden = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
+        >>> mask = bert_tf.layers.AttentionMask()(np.array([[1, 1, 1], [1, 1, 0]]))
+        >>> keras.ops.shape(bert_tf.layers.SelfAttention(num_heads=4)(hidden, mask))
+        (2, 3, 16)
     """
 
     def __init__(self, num_heads: int, dropout: float = 0.1, initializer_range: float = 0.02, **kwargs: Any) -> None:
@@ -204,6 +210,13 @@ class TransformerLayer(keras.layers.Layer):
 
     Returns:
         (B, S, H).
+
+    Example:
+        >>> hidden = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
+        >>> mask = bert_tf.layers.AttentionMask()(np.array([[1, 1, 1], [1, 1, 0]]))
+        >>> layer = bert_tf.layers.TransformerLayer(num_heads=4, intermediate_dim=64)
+        >>> keras.ops.shape(layer(hidden, mask)), layer.count_params()
+        ((2, 3, 16), 3280)
     """
 
     def __init__(

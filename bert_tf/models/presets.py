@@ -71,6 +71,13 @@ class Preset:
         kind: one of `KINDS`.
         task: content of task.json; None if the file does not exist.
         info: additional information (steps, data, metrics).
+
+    Example:
+        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> preset.kind, preset.lowercase, preset.task
+        ('BertPretrainer', True, None)
+        >>> len(preset.vocabulary) == preset.config.vocabulary_size
+        True
     """
 
     model: keras.Model
@@ -177,6 +184,14 @@ def save_preset(
     Raises:
         ConfigError: if the vocabulary does not match the model, the class of `model` is not supported, or `directory`
             contains other files.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"))
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=len(vocabulary))
+        >>> bert_tf.save_preset(bert_tf.BertBackbone(config), "encoder", vocabulary, lowercase=True)
+        >>> from pathlib import Path
+        >>> sorted(path.name for path in Path("encoder").iterdir())
+        ['config.json', 'model.weights.h5', 'vocab.txt']
     """
     directory = local_path(directory)
     header = _header(model, vocabulary, lowercase)
@@ -206,6 +221,13 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     Raises:
         ConfigError: for a missing or unreadable file, an unknown key, or a vocabulary or weights that do not match the
             model; the message names the file and the field.
+
+    Example:
+        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> type(preset.model).__name__, preset.config.num_layers
+        ('BertPretrainer', 2)
+        >>> bert_tf.load_preset("runs/small", dtype="mixed_bfloat16").model.dtype_policy.name
+        'mixed_bfloat16'
     """
     directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
@@ -236,6 +258,13 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
 
     Raises:
         ConfigError: see `load_preset`.
+
+    Example:
+        >>> preset = bert_tf.load_backbone("runs/small")  # the encoder without the pre-training heads
+        >>> tokenizer = bert_tf.BertTokenizer(preset.vocabulary, lowercase=preset.lowercase)
+        >>> inputs = bert_tf.pack([tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
+        >>> keras.ops.shape(preset.model(inputs)["pooled_output"])
+        (2, 128)
     """
     preset = load_preset(directory, dtype)
     backbone = encoder_of(preset.model)
