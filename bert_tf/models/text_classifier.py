@@ -15,7 +15,7 @@ from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.task_model import TaskModel, check_classes, logits, pooled
 
-# How the outputs of a row are pooled to one vector.
+# Ways to pool the outputs of a row to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 

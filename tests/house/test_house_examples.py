@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-# Modules of which every public name, or every public class, has an example.
+# Packages whose public names, and modules whose public classes, have an example.
 PACKAGES = ("bert_tf.client", "bert_tf.config", "bert_tf.layers", "bert_tf.models")
 CLASSES = ("bert_tf.text.tokenizer", "bert_tf.text.vocabulary")
 FUNCTIONS = ("beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run")
