@@ -222,7 +222,6 @@ def test_example(name: str, files: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert run_example(examples_of(name), 8501) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(LONG))
 def test_long_example(
     name: str, all_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -232,7 +231,6 @@ def test_long_example(
     assert run_example(examples_of(name), port) == ""
 
 
-@pytest.mark.slow
 def test_code_of_the_readme_runs(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(code.splitlines()) <= 12
