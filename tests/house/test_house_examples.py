@@ -62,7 +62,7 @@ def docstring_of(module: str, name: str) -> str | None:
 
 
 def public_names() -> dict[str, tuple[str, str]]:
-    """Returns module and name of each public class and function, without those that another module repeats."""
+    """Returns module and name of each public class and function, once each; constants have no docstring."""
     import bert_tf
 
     names = {f"bert_tf.{name}": (home, name) for name, home in bert_tf._HOMES.items()}
@@ -72,7 +72,11 @@ def public_names() -> dict[str, tuple[str, str]]:
             for node in source_of(package).body
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         )
-        names |= {f"{package}.{name}": (package, name) for name in listed if f"bert_tf.{name}" not in names}
+        names |= {
+            f"{package}.{name}": (package, name)
+            for name in listed
+            if f"bert_tf.{name}" not in names and not name.isupper()
+        }
     for module in CLASSES:
         classes = [node.name for node in source_of(module).body if isinstance(node, ast.ClassDef)]
         names |= {
