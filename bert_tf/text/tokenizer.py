@@ -54,7 +54,7 @@ class RaggedWords(NamedTuple):
         row_splits: int64 [n + 1].
 
     Example:
-        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"))
         >>> words = bert_tf.BertTokenizer(vocabulary).words(["It's Über-long."])
         >>> [word.decode() for word in words.values]
         ['it', "'", 's', 'uber', '-', 'long', '.']

@@ -223,7 +223,8 @@ def test_wrong_output_is_found() -> None:
 @pytest.mark.parametrize("name", sorted(set(PUBLIC) - LONG))
 def test_example(name: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
-    assert run_example(examples_of(name), 8501) == ""
+    differences = run_example(examples_of(name), 8501)
+    assert not differences, differences
 
 
 @pytest.mark.parametrize("name", sorted(LONG))
@@ -232,7 +233,8 @@ def test_long_example(
 ) -> None:
     monkeypatch.chdir(shutil.copytree(all_files, tmp_path / "files"))
     port = request.getfixturevalue("server_port") if name.startswith("bert_tf.client.") else free_port()
-    assert run_example(examples_of(name), port) == ""
+    differences = run_example(examples_of(name), port)
+    assert not differences, differences
 
 
 def test_code_of_the_readme_runs(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
