@@ -47,6 +47,13 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         ConfigError: if a flag or an input is invalid.
         InputError: if an input cannot be read in full.
         PipelineError: if the pipeline fails, rejects too many documents, or finds no word.
+
+    Example:
+        >>> from beam_pipelines import build_vocabulary
+        >>> flags = ["--input=corpus.txt", "--format=text", "--vocabulary_size=80", "--output=pieces.txt"]
+        >>> summary = build_vocabulary.run(flags)
+        >>> summary["documents_read"], summary["vocabulary_size"]
+        (60, 80)
     """
     started = time.monotonic()
     args, beam_args = parse(argv, "build_vocabulary", (CorpusOptions, VocabularyOptions))

@@ -89,6 +89,13 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         ConfigError: if a flag, an input or the output directory is invalid.
         InputError: if an input cannot be read in full.
         PipelineError: if the pipeline fails, loses records, or rejects too many documents.
+
+    Example:
+        >>> from beam_pipelines import create_pretraining_data
+        >>> flags = ["--input=corpus.txt", "--format=text", "--vocabulary=vocab.txt", "--max_seq_length=32"]
+        >>> summary = create_pretraining_data.run([*flags, "--output=new_data"])
+        >>> summary["documents_read"], summary["examples"] > 0
+        (60, True)
     """
     started = time.monotonic()
     args, beam_args = parse(argv, "create_pretraining_data", (CorpusOptions, PretrainingDataOptions))

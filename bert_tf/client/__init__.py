@@ -42,6 +42,13 @@ def connect(
     Raises:
         ValueError: for an invalid URL.
         OSError: if the certificate cannot be read.
+
+    Example:
+        >>> from bert_tf.client import connect
+        >>> model = connect("http://127.0.0.1:8501/v1/models/my_task")  # or grpc://127.0.0.1:8500/my_task
+        >>> prediction = model.predict(["a good film"])[0]
+        >>> prediction["label"] in ("negative", "positive"), len(prediction["probabilities"])
+        (True, 2)
     """
     options = ClientOptions(timeout, retries, token, certificate)
     if url.startswith(("http://", "https://")):
@@ -68,5 +75,11 @@ def predict(url: str, instances: Sequence[Any], signature_name: str | None = Non
     Raises:
         PredictError: if the server rejects the request or returns an invalid response.
         ConnectionError: if the server is unreachable.
+
+    Example:
+        >>> from bert_tf.client import predict
+        >>> predictions = predict("http://127.0.0.1:8501/v1/models/my_task", ["a good film", "a dull film"])
+        >>> [sorted(prediction) for prediction in predictions]
+        [['label', 'probabilities'], ['label', 'probabilities']]
     """
     return connect(url, timeout=timeout, retries=0).predict(instances, signature_name)

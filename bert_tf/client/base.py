@@ -54,6 +54,14 @@ class PredictError(RuntimeError):
         status: HTTP status; None over gRPC.
         code: canonical status code, for example `INVALID_ARGUMENT`; derived from `status` by default, `UNKNOWN` if the
             status has no code.
+
+    Example:
+        >>> from bert_tf.client import PredictError, predict
+        >>> try:
+        ...     predict("http://127.0.0.1:8501/v1/models/other", ["a good film"])
+        ... except PredictError as error:
+        ...     print(error.status, error.code)
+        404 NOT_FOUND
     """
 
     def __init__(self, message: str, status: int | None = None, code: str | None = None) -> None:
@@ -63,7 +71,15 @@ class PredictError(RuntimeError):
 
 
 class ModelClient(Protocol):
-    """Interface of the clients that `connect` returns."""
+    """Interface of the clients that `connect` returns.
+
+    Example:
+        >>> from bert_tf.client import ModelClient, connect
+        >>> def label(model: ModelClient, text: str) -> str:
+        ...     return model.predict([text])[0]["label"]
+        >>> label(connect("http://127.0.0.1:8501/v1/models/my_task"), "a good film") in ("negative", "positive")
+        True
+    """
 
     def predict(self, instances: Sequence[Any], signature_name: str | None = None) -> list[Any]:
         """Requests predictions.

@@ -21,7 +21,13 @@ MAX_NESTING = 100
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Converts the dataclass `config` to nested dictionaries."""
+    """Converts the dataclass `config` to nested dictionaries.
+
+    Example:
+        >>> from bert_tf.config import CleaningConfig, to_dict
+        >>> to_dict(CleaningConfig(min_words=50))["min_words"]
+        50
+    """
     return dataclasses.asdict(config)
 
 
@@ -38,6 +44,16 @@ def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configura
 
     Raises:
         ConfigError: for an unknown key (the closest known key is suggested) or a value of the wrong type.
+
+    Example:
+        >>> from bert_tf.config import from_dict
+        >>> from_dict(bert_tf.BertConfig, {"num_layers": 2}).num_layers
+        2
+        >>> try:
+        ...     from_dict(bert_tf.BertConfig, {"num_layer": 2}, source="model.json")
+        ... except bert_tf.ConfigError as error:
+        ...     print(error)
+        model.json: unknown key `num_layer` (did you mean `num_layers`?).
     """
     if not isinstance(mapping, Mapping):
         raise ConfigError(f"{source}: expected a JSON object. Received: {mapping!r}")
@@ -55,7 +71,14 @@ def from_dict(cls: type[T], mapping: Mapping[str, Any], source: str = "configura
 
 
 def load_json(cls: type[T], path: str | Path) -> T:
-    """Reads a dataclass of type `cls` from the JSON file at `path`. Raises ConfigError if the content is invalid."""
+    """Reads a dataclass of type `cls` from the JSON file at `path`. Raises ConfigError if the content is invalid.
+
+    Example:
+        >>> from bert_tf.config import load_json, save_json
+        >>> save_json(bert_tf.BertConfig.from_size("tiny"), "model.json")
+        >>> load_json(bert_tf.BertConfig, "model.json").num_layers
+        2
+    """
     return from_dict(cls, read_json_object(path), source=str(path))
 
 
@@ -104,7 +127,17 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
 
 
 def save_json(config: Any, path: str | Path) -> None:
-    """Writes a dataclass or dictionary to `path` as indented JSON (atomic write)."""
+    """Writes a dataclass or dictionary to `path` as indented JSON (atomic write).
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.config import save_json
+        >>> save_json({"learning_rate": 0.0005}, "settings.json")
+        >>> print(Path("settings.json").read_text().strip())
+        {
+          "learning_rate": 0.0005
+        }
+    """
     mapping = config if isinstance(config, Mapping) else to_dict(config)
     with staged_file(path) as file:
         file.write(f"{json.dumps(mapping, indent=2, ensure_ascii=False)}\n".encode())
@@ -122,6 +155,12 @@ def with_overrides(config: T, overrides: Iterable[str]) -> T:
 
     Raises:
         ConfigError: for a string without `=`, an unknown field or a value of the wrong type.
+
+    Example:
+        >>> from bert_tf.config import with_overrides
+        >>> run = with_overrides(bert_tf.RunConfig(), ["training.seed=3", "model.dropout=0.0"])
+        >>> run.training.seed, run.model.dropout
+        (3, 0.0)
     """
     for override in overrides:
         path, separator, text = override.partition("=")

@@ -24,6 +24,14 @@ class CleaningConfig:
         max_repeated_lines: maximum share of lines that repeat an earlier line of the same document.
         near_duplicates: similarity threshold for removing near-duplicates (Jaccard similarity of word 5-grams), 0.5 to
             0.95; 0 disables the search. 0.8 is usual (arXiv 2107.06499, 4.2).
+
+    Example:
+        >>> from bert_tf.config import CleaningConfig
+        >>> cleaning = CleaningConfig(min_words=50, max_repeated_lines=0.3)
+        >>> cleaning.filters
+        True
+        >>> bert_tf.DataConfig(cleaning=cleaning).cleaning.min_words
+        50
     """
 
     language_filter: bool = False

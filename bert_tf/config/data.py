@@ -36,6 +36,11 @@ class DataConfig:
         language: ISO 639-1 code for sentence splitting; `none` expects one sentence per line. A comma-separated list
             assigns one code to each input, in order.
         cleaning: document filters.
+
+    Example:
+        >>> config = bert_tf.DataConfig(max_seq_length=64, mask_unit="whole_word")
+        >>> config.masking, config.masked_lm_prob
+        ('dynamic', 0.15)
     """
 
     max_seq_length: int = 128

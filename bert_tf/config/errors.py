@@ -7,7 +7,15 @@ from typing import Any
 
 
 class ConfigError(ValueError):
-    """Raised for an invalid configuration; the message names the field, the rule and the value received."""
+    """Raised for an invalid configuration; the message names the field, the rule and the value received.
+
+    Example:
+        >>> try:
+        ...     bert_tf.BertConfig(hidden_dim=100, num_heads=3)
+        ... except bert_tf.ConfigError as error:
+        ...     print(error)
+        `hidden_dim` must be a multiple of `num_heads`. Received: 100 and 3
+    """
 
 
 def check_fields(

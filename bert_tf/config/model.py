@@ -74,6 +74,13 @@ class BertConfig:
 
     Raises:
         ConfigError: for a field out of range, more than `MAX_LAYERS` layers or more than `MAX_PARAMETERS` parameters.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("mini", vocabulary_size=8000)
+        >>> config.num_layers, config.hidden_dim, config.num_parameters
+        (4, 256, 5404928)
+        >>> bert_tf.BertConfig.from_mapping({"hidden_size": 128, "num_attention_heads": 2}).hidden_dim
+        128
     """
 
     vocabulary_size: int = 30522

@@ -22,6 +22,16 @@ def local_path(path: str | Path) -> Path:
 
     Raises:
         ConfigError: for a URL such as `gs://bucket/run`, which `Path` would treat as a local folder `gs:`.
+
+    Example:
+        >>> from bert_tf.config import local_path
+        >>> local_path("runs/small").name
+        'small'
+        >>> try:
+        ...     local_path("gs://bucket/run")
+        ... except bert_tf.ConfigError:
+        ...     print("only `vocab` and `data` read URLs")
+        only `vocab` and `data` read URLs
     """
     if _URL.match(str(path)):
         raise ConfigError(

@@ -82,6 +82,11 @@ class TrainingConfig:
         tpu_name: TPU for `tpu`: a name, `grpc://host:port` or `local`; empty uses `TPU_NAME`.
         peak_flops: peak FLOP/s of one device in this precision, used for model FLOPs utilization (MFU); 0 measures it
             with a large matrix product at the start.
+
+    Example:
+        >>> config = bert_tf.TrainingConfig(steps=10_000, learning_rate=5e-4, precision="bfloat16")
+        >>> config.resolved_warmup(config.steps)  # a tenth of the steps by default
+        1000
     """
 
     steps: int = 1000
@@ -158,6 +163,14 @@ class RunConfig:
     Args:
         model: architecture.
         training: training configuration.
+
+    Example:
+        >>> run = bert_tf.RunConfig(
+        ...     model=bert_tf.BertConfig.from_size("tiny", vocabulary_size=8000),
+        ...     training=bert_tf.TrainingConfig(steps=500),
+        ... )
+        >>> run.model.hidden_dim, run.training.steps
+        (128, 500)
     """
 
     model: BertConfig = field(default_factory=BertConfig)

@@ -61,6 +61,11 @@ def convert(
         ConversionError: if the source cannot be read, the target's format cannot hold it, or the outputs differ by more
             than `parity.TOLERANCE`. Nothing is left at `target`.
         ConfigError: for a URL.
+
+    Example:
+        >>> conversion = bert_tf.convert("runs/small", "small_hf", "huggingface")
+        >>> conversion.target.form, conversion.parity.max_abs_difference < 1e-4
+        ('huggingface', True)
     """
     source, target = local_path(source), local_path(target)
     options, peers = options or Options(), peers or Peers({})

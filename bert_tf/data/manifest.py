@@ -78,6 +78,13 @@ class Manifest:
         versions: library versions, see `library_versions`.
         unicode_version: Unicode version of the normalization table.
         schema_version: version of the record and manifest schema.
+
+    Example:
+        >>> manifest = bert_tf.read_manifest("data")  # written by `bert-tf data --output data`
+        >>> manifest.config.max_seq_length, manifest.vocabulary_size
+        (32, 100)
+        >>> manifest.examples("train") > 0
+        True
     """
 
     config: DataConfig
@@ -132,6 +139,13 @@ def read_manifest(directory: str | Path) -> Manifest:
     Raises:
         ConfigError: if the file is missing, unreadable or has a different schema version, or if a field is unknown,
             missing or has the wrong type; names file and field.
+
+    Example:
+        >>> manifest = bert_tf.read_manifest("data")  # written by `bert-tf data --output data`
+        >>> sorted(manifest.shards)
+        ['train', 'validation']
+        >>> manifest.counts["documents_read"]
+        60
     """
     path = local_path(directory) / MANIFEST_NAME
     if not path.is_file():

@@ -73,6 +73,15 @@ def export_preset(
             `model_dir` that contains other files, or an operation that TF Serving does not link.
         OSError: if the disk is full or not writable.
         RuntimeError: if another process exports to `model_dir`, or the outputs of the exported model differ.
+
+    Example:
+        >>> version = bert_tf.export_preset("runs/my_task", "saved_models/new")
+        >>> version.name
+        '1'
+        >>> import tensorflow_text  # operations of the tokenizer
+        >>> predict = tf.saved_model.load(str(version)).signatures["serving_default"]
+        >>> sorted(predict(text=tf.constant(["a good film"])))
+        ['label', 'probabilities']
     """
     check_model_dir(model_dir)
     model_dir = Path(model_dir)

@@ -33,6 +33,13 @@ class AttentionMask(ConfiguredLayer):
 
     Returns:
         float32 (B, 1, 1, S), shared by all heads and positions; (B, 1, S, S) with `left_to_right` or `example_ids`.
+
+    Example:
+        >>> mask = bert_tf.layers.AttentionMask()(np.array([[1, 1, 0]]))
+        >>> keras.ops.convert_to_numpy(mask).tolist()
+        [[[[0.0, 0.0, -1000000000.0]]]]
+        >>> keras.ops.shape(bert_tf.layers.AttentionMask(left_to_right=True)(np.array([[1, 1, 0]])))
+        (1, 1, 3, 3)
     """
 
     def __init__(self, left_to_right: bool = False, **kwargs: Any) -> None:

@@ -30,6 +30,12 @@ class BiLSTM(ConfiguredLayer):
     Returns:
         The outputs, (B, S, 2 D), zero for padding, and the final states of the top LSTM, (B, 2 D): forward after the
         last token, backward after the first token.
+
+    Example:
+        >>> sequence = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
+        >>> outputs, states = bert_tf.layers.BiLSTM(units=8)(sequence, np.array([[1, 1, 1], [1, 1, 0]]))
+        >>> keras.ops.shape(outputs), keras.ops.shape(states)
+        ((2, 3, 16), (2, 16))
     """
 
     def __init__(self, units: int, num_layers: int = 1, dropout: float = 0.0, **kwargs: Any) -> None:

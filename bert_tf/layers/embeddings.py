@@ -44,6 +44,12 @@ class BertEmbeddings(ConfiguredLayer):
     Raises:
         ValueError: if S is known and exceeds `max_sequence_length`. If S is only known while a TensorFlow graph runs,
             the slice of the position table fails at run time.
+
+    Example:
+        >>> embeddings = bert_tf.layers.BertEmbeddings(vocabulary_size=100, hidden_dim=16)
+        >>> ids = np.array([[2, 5, 6, 3]], "int32")
+        >>> keras.ops.shape(embeddings(ids, np.zeros_like(ids)))
+        (1, 4, 16)
     """
 
     def __init__(

@@ -20,6 +20,11 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Args:
         **kwargs: arguments of `keras.layers.LayerNormalization`; the axis must be the last one.
+
+    Example:
+        >>> outputs = bert_tf.layers.LayerNormalization(epsilon=1e-12)(np.array([[1.0, 3.0]], "float32"))
+        >>> keras.ops.convert_to_numpy(outputs).tolist()
+        [[-1.0, 1.0]]
     """
 
     def call(self, inputs):

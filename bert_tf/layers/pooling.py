@@ -32,6 +32,12 @@ class TokenPooling(ConfiguredLayer):
 
     Raises:
         ValueError: for another kind.
+
+    Example:
+        >>> sequence = np.array([[[1.0], [3.0], [9.0]]], "float32")
+        >>> vectors = bert_tf.layers.TokenPooling("mean")(sequence, np.array([[1, 1, 0]]))
+        >>> keras.ops.convert_to_numpy(vectors).tolist()
+        [[2.0]]
     """
 
     def __init__(self, kind: str, **kwargs: Any) -> None:

@@ -38,6 +38,12 @@ class RowsAt(keras.layers.Layer):
 
     Returns:
         (B, N, H).
+
+    Example:
+        >>> sequence = np.array([[[1.0], [2.0], [3.0]]], "float32")
+        >>> rows = bert_tf.layers.RowsAt()(sequence, np.array([[2, 0]]))
+        >>> keras.ops.convert_to_numpy(rows).tolist()
+        [[[3.0], [1.0]]]
     """
 
     def call(self, sequence, positions):

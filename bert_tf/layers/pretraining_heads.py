@@ -37,6 +37,13 @@ class MaskedLMHead(ConfiguredLayer):
 
     Returns:
         (B, P, V) float32 under any dtype policy; the projection runs in the compute dtype.
+
+    Example:
+        >>> embedding = keras.layers.Embedding(100, 16)
+        >>> head = bert_tf.layers.MaskedLMHead(embedding)
+        >>> sequence_output = np.zeros((1, 8, 16), "float32")
+        >>> keras.ops.shape(head(sequence_output, np.array([[2, 5]])))  # logits of two masked positions
+        (1, 2, 100)
     """
 
     def __init__(
@@ -142,6 +149,11 @@ class NextSentenceHead(ConfiguredLayer):
 
     Returns:
         (B, 2) or (B, M, 2) float32, computed in float32 under any dtype policy.
+
+    Example:
+        >>> logits = bert_tf.layers.NextSentenceHead()(np.zeros((3, 16), "float32"))
+        >>> keras.ops.shape(logits)
+        (3, 2)
     """
 
     def __init__(self, initializer_range: float = 0.02, **kwargs: Any) -> None:

@@ -108,6 +108,12 @@ class SelfAttention(ConfiguredLayer):
 
     Returns:
         (B, S, H).
+
+    Example:
+        >>> hidden = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
+        >>> mask = bert_tf.layers.AttentionMask()(np.array([[1, 1, 1], [1, 1, 0]]))
+        >>> keras.ops.shape(bert_tf.layers.SelfAttention(num_heads=4)(hidden, mask))
+        (2, 3, 16)
     """
 
     def __init__(self, num_heads: int, dropout: float = 0.1, initializer_range: float = 0.02, **kwargs: Any) -> None:
@@ -189,6 +195,13 @@ class TransformerLayer(ConfiguredLayer):
 
     Returns:
         (B, S, H).
+
+    Example:
+        >>> hidden = np.random.default_rng(1).normal(size=(2, 3, 16)).astype("float32")
+        >>> mask = bert_tf.layers.AttentionMask()(np.array([[1, 1, 1], [1, 1, 0]]))
+        >>> layer = bert_tf.layers.TransformerLayer(num_heads=4, intermediate_dim=64)
+        >>> keras.ops.shape(layer(hidden, mask)), layer.count_params()
+        ((2, 3, 16), 3280)
     """
 
     def __init__(

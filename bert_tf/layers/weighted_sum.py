@@ -22,6 +22,11 @@ class WeightedSum(keras.layers.Layer):
 
     Returns:
         (B, S, H).
+
+    Example:
+        >>> layers = np.array([[[[1.0, 2.0], [3.0, 4.0]]]], "float32")  # one token, two layers of two dimensions
+        >>> keras.ops.convert_to_numpy(bert_tf.layers.WeightedSum()(layers)).tolist()
+        [[[2.0, 3.0]]]
     """
 
     def build(self, layers_shape):

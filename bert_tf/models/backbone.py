@@ -41,6 +41,13 @@ class BertBackbone(PresetModel):
 
     Raises:
         ValueError: if S exceeds `config.max_sequence_length`.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]])
+        >>> outputs = backbone({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)})
+        >>> keras.ops.shape(outputs["sequence_output"]), keras.ops.shape(outputs["pooled_output"])
+        ((2, 4, 128), (2, 128))
     """
 
     def __init__(

@@ -40,6 +40,14 @@ class BertBiLSTMEncoder(TaskModel):
 
     Raises:
         ConfigError: for fewer than one unit.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100, attention="left_to_right")
+        >>> encoder = bert_tf.BertBiLSTMEncoder(bert_tf.BertBackbone(config), bilstm_dim=8)
+        >>> model = bert_tf.BertTextClassifier(encoder, num_classes=2)
+        >>> ids = np.array([[2, 5, 6, 3]])
+        >>> keras.ops.shape(model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}))
+        (1, 2)
     """
 
     bilstm_dim: int

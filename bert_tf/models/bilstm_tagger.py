@@ -43,6 +43,12 @@ class BiLSTMTagger(keras.Model):
 
     Raises:
         ConfigError: for fewer than one class, a dropout rate outside [0, 1) or fewer than one unit.
+
+    Example:
+        >>> tagger = bert_tf.models.BiLSTMTagger(num_classes=9, num_features=4, feature_dim=16, bilstm_dim=8)
+        >>> features = np.zeros((1, 5, 4, 16), "float16")  # one text of five tokens, four layers of 16 dimensions
+        >>> keras.ops.shape(tagger({"features": features, "padding_mask": np.ones((1, 5))}))
+        (1, 5, 9)
     """
 
     def __init__(

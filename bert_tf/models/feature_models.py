@@ -47,6 +47,15 @@ class BertFeatureTagger(TaskModel):
 
     Raises:
         ConfigError: for the arguments that `BiLSTMTagger` or `config.features.combination` rejects.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> model = bert_tf.BertFeatureTagger(backbone, num_classes=9, combination="last", bilstm_dim=8)
+        >>> ids = np.array([[2, 5, 6, 3]])
+        >>> keras.ops.shape(model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}))
+        (1, 4, 9)
+        >>> backbone.trainable
+        False
     """
 
     num_classes: int
@@ -107,6 +116,13 @@ class BertProbe(TaskModel):
 
     Raises:
         ConfigError: for fewer than one class, an unknown pooling, or an invalid combination.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> model = bert_tf.BertProbe(backbone, num_classes=2, combination="last", pooling="mean")
+        >>> ids = np.array([[2, 5, 6, 3]])
+        >>> keras.ops.shape(model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}))
+        (1, 2)
     """
 
     num_classes: int

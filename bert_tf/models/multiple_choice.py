@@ -36,6 +36,13 @@ class BertMultipleChoice(TaskModel):
 
     Raises:
         ConfigError: for a dropout rate outside [0, 1) or an encoder without pooler.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> ids = np.array([[[2, 5, 3, 6, 3], [2, 5, 3, 7, 3], [2, 5, 3, 8, 3]]])  # one text, three choices
+        >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids + [0, 0, 0, 1, 1], "padding_mask": 1 * (ids > 0)}
+        >>> keras.ops.shape(bert_tf.BertMultipleChoice(backbone)(inputs))
+        (1, 3)
     """
 
     dropout: float

@@ -53,6 +53,13 @@ class Preset:
         kind: name in `MODEL_KINDS`.
         task: content of task.json; None if the file does not exist.
         info: additional information (steps, data, metrics).
+
+    Example:
+        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> preset.kind, preset.lowercase, preset.task
+        ('BertPretrainer', True, None)
+        >>> len(preset.vocabulary) == preset.config.vocabulary_size
+        True
     """
 
     model: keras.Model
@@ -130,6 +137,14 @@ def save_preset(
     Raises:
         ConfigError: if the vocabulary does not match the model, the class of `model` is not supported, or `directory`
             contains other files.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"))
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=len(vocabulary))
+        >>> bert_tf.save_preset(bert_tf.BertBackbone(config), "encoder", vocabulary, lowercase=True)
+        >>> from pathlib import Path
+        >>> sorted(path.name for path in Path("encoder").iterdir())
+        ['config.json', 'model.weights.h5', 'vocab.txt']
     """
     directory = local_path(directory)
     kind = MODEL_KINDS.get(type(model).__name__)
@@ -165,6 +180,13 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     Raises:
         ConfigError: for a missing or unreadable file, an unknown key, or a vocabulary or weights that do not match the
             model; the message names the file and the field.
+
+    Example:
+        >>> preset = bert_tf.load_preset("runs/small")  # written by `bert-tf pretrain --output runs/small`
+        >>> type(preset.model).__name__, preset.config.num_layers
+        ('BertPretrainer', 2)
+        >>> bert_tf.load_preset("runs/small", dtype="mixed_bfloat16").model.dtype_policy.name
+        'mixed_bfloat16'
     """
     directory = preset_directory(directory)
     header, vocabulary, task, info = read_header(directory)
@@ -195,6 +217,13 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
 
     Raises:
         ConfigError: see `load_preset`.
+
+    Example:
+        >>> preset = bert_tf.load_backbone("runs/small")  # the encoder without the pre-training heads
+        >>> tokenizer = bert_tf.BertTokenizer(preset.vocabulary, lowercase=preset.lowercase)
+        >>> inputs = bert_tf.pack([tokenizer.ids(["a good film", "dull"])], preset.vocabulary, 32)
+        >>> keras.ops.shape(preset.model(inputs)["pooled_output"])
+        (2, 128)
     """
     preset = load_preset(directory, dtype)
     backbone = encoder_of(preset.model)

@@ -38,6 +38,15 @@ class BertPretrainer(TaskModel):
 
     Raises:
         ConfigError: if there is no head, or for next sentence prediction with an encoder without pooler.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> model = bert_tf.BertPretrainer(backbone)
+        >>> ids = np.array([[2, 5, 4, 3]])  # 4 is the id of [MASK]
+        >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}
+        >>> outputs = model(inputs | {"mask_positions": np.array([[2]])})
+        >>> keras.ops.shape(outputs["mlm_logits"]), keras.ops.shape(outputs["nsp_logits"])
+        ((1, 1, 100), (1, 2))
     """
 
     masked_lm: bool

@@ -31,6 +31,13 @@ class BertSpanPredictor(TaskModel):
     Returns:
         Dictionary of `start_logits` and `end_logits`, (B, S) each, computed in float32 under any dtype policy.
         Logits at padding positions are undefined.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> ids = np.array([[2, 5, 3, 6, 7, 3]])  # [CLS] question [SEP] context [SEP]
+        >>> inputs = {"token_ids": ids, "segment_ids": np.array([[0, 0, 0, 1, 1, 1]]), "padding_mask": 1 * (ids > 0)}
+        >>> {name: keras.ops.shape(value) for name, value in bert_tf.BertSpanPredictor(backbone)(inputs).items()}
+        {'start_logits': (1, 6), 'end_logits': (1, 6)}
     """
 
     def __init__(self, backbone: Encoder, name: str = "bert_span_predictor", **kwargs: Any) -> None:

@@ -14,7 +14,7 @@ from bert_tf.models.base import TaskModel, check_at_least_one, logits, pooled
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
 
-# How the outputs of a row are pooled to one vector.
+# Ways to pool the outputs of a row to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 
@@ -39,6 +39,16 @@ class BertTextClassifier(TaskModel):
 
     Raises:
         ConfigError: for fewer than one class, a dropout rate outside [0, 1), an unknown pooling, or a missing pooler.
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> model = bert_tf.BertTextClassifier(backbone, num_classes=2)
+        >>> ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]])
+        >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}
+        >>> model.compile("adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        >>> history = model.fit(inputs, np.array([1, 0]), epochs=2, verbose=0)
+        >>> model.predict(inputs, verbose=0).shape
+        (2, 2)
     """
 
     num_classes: int

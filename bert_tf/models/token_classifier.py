@@ -33,6 +33,13 @@ class BertTokenClassifier(TaskModel):
 
     Raises:
         ConfigError: for fewer than one class or a dropout rate outside [0, 1).
+
+    Example:
+        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
+        >>> model = bert_tf.BertTokenClassifier(backbone, num_classes=9)
+        >>> ids = np.array([[2, 5, 6, 3]])
+        >>> keras.ops.shape(model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}))
+        (1, 4, 9)
     """
 
     num_classes: int

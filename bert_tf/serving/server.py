@@ -167,6 +167,17 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
         FileNotFoundError: if a model has no version.
         ValueError: if no version of a model can be served.
         OSError: if the server cannot listen on an address.
+
+    Example:
+        >>> import multiprocessing
+        >>> from bert_tf.client import connect
+        >>> from bert_tf.serving.server import ServerOptions
+        >>> arguments = ("saved_models/my_task", ServerOptions(port=8501, grpc_port=None))
+        >>> server = multiprocessing.get_context("spawn").Process(target=bert_tf.serve, args=arguments)
+        >>> server.start()
+        >>> sorted(connect("http://127.0.0.1:8501/v1/models/my_task", retries=9).predict(["a good film"])[0])
+        ['label', 'probabilities']
+        >>> server.terminate()
     """
     options = options or ServerOptions()
     if isinstance(models, str | Path):

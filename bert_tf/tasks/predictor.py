@@ -32,6 +32,12 @@ class TaskPredictor:
     Raises:
         ConfigError: if `load_preset` cannot load the preset.
         ValueError: for a preset without a task, or with a task that is not in `registry.TASKS`.
+
+    Example:
+        >>> from bert_tf.tasks.input_errors import InputErrors
+        >>> predictor = bert_tf.TaskPredictor("runs/my_task")  # written by `bert-tf finetune classify`
+        >>> predictor.answer_file("my_task/dev.tsv", "predictions.jsonl", InputErrors())
+        4
     """
 
     def __init__(self, preset: str | Path) -> None:

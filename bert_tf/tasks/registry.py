@@ -30,7 +30,13 @@ TASKS: dict[str, tuple[str, str]] = {
 
 
 def task_class(name: str) -> type[Task]:
-    """Returns the class of a task. Raises ValueError for an unknown name."""
+    """Returns the class of a task. Raises ValueError for an unknown name.
+
+    Example:
+        >>> task = bert_tf.task_class("sst2")()
+        >>> task.name, task.metric
+        ('sst2', 'accuracy')
+    """
     if name not in TASKS:
         raise ValueError(f"the task must be one of {', '.join(TASKS)}. Received: {name!r}")
     module, attribute = TASKS[name]

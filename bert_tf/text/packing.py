@@ -33,6 +33,15 @@ def pack(
 
     Raises:
         ValueError: for another number of segments, or a length too small for one token per segment.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "film"))
+        >>> tokenizer = bert_tf.BertTokenizer(vocabulary)
+        >>> inputs = bert_tf.pack([tokenizer.ids(["good film", "film"])], vocabulary, 128)
+        >>> inputs["token_ids"].numpy().tolist()
+        [[2, 5, 6, 3], [2, 6, 3, 0]]
+        >>> inputs["padding_mask"].numpy().tolist()
+        [[1, 1, 1, 1], [1, 1, 1, 0]]
     """
     if len(segments) not in (1, 2):
         raise ValueError(f"`segments` must be one or two. Received: {len(segments)}")

@@ -32,6 +32,14 @@ class RaggedIds(NamedTuple):
     Args:
         values: int32 [T], all ids.
         row_splits: int64 [n + 1].
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"))
+        >>> ids = bert_tf.BertTokenizer(vocabulary).tokenize(["a film", "films"])
+        >>> ids.values.tolist(), ids.row_splits.tolist()
+        ([5, 6, 6, 7], [0, 2, 4])
+        >>> np.split(ids.values, ids.row_splits[1:-1])[1].tolist()  # the second text
+        [6, 7]
     """
 
     values: np.ndarray
@@ -44,6 +52,12 @@ class RaggedWords(NamedTuple):
     Args:
         values: object [W], each word as UTF-8 `bytes`.
         row_splits: int64 [n + 1].
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"))
+        >>> words = bert_tf.BertTokenizer(vocabulary).words(["It's Über-long."])
+        >>> [word.decode() for word in words.values]
+        ['it', "'", 's', 'uber', '-', 'long', '.']
     """
 
     values: np.ndarray
@@ -57,6 +71,12 @@ class Pieces(NamedTuple):
         ids: ragged (n, None) int32.
         starts: ragged (n, None) int32, position of the first character of each piece in the text.
         limits: ragged (n, None) int32, position after the last character of each piece and its accents.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "##s"))
+        >>> pieces = bert_tf.BertTokenizer(vocabulary).pieces(["Two films"])
+        >>> pieces.ids.to_list(), pieces.starts.to_list(), pieces.limits.to_list()
+        ([[1, 5, 6]], [[0, 4, 8]], [[3, 8, 9]])
     """
 
     ids: tf.RaggedTensor
@@ -97,6 +117,15 @@ class BertTokenizer:
     Args:
         vocabulary: word pieces.
         lowercase: whether to lower-case and strip accents (`uncased` models).
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"))
+        >>> tokenizer = bert_tf.BertTokenizer(vocabulary)
+        >>> ids = tokenizer.tokenize(["A film", "Films!"])
+        >>> tokenizer.tokens(ids.values)
+        ['a', 'film', 'film', '##s', '[UNK]']
+        >>> tokenizer.detokenize(ids.values[2:4])
+        'films'
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True):

@@ -25,6 +25,13 @@ class Vocabulary:
     Raises:
         ValueError: for a missing special token, or a duplicate or blank piece; the message counts pieces from 1, like
             lines of a file.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film", "##s"))
+        >>> len(vocabulary), vocabulary.id_of("film"), vocabulary.mask_id
+        (7, 5, 4)
+        >>> vocabulary.is_continuation.tolist()
+        [False, False, False, False, False, False, True]
     """
 
     tokens: tuple[str, ...]
@@ -119,6 +126,12 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     Raises:
         ValueError: if the file is missing, empty or not UTF-8, has a blank or duplicate line, or lacks a special token;
             the message names the file and the line.
+
+    Example:
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"))
+        >>> bert_tf.save_vocabulary(vocabulary, "pieces.txt")
+        >>> bert_tf.load_vocabulary("pieces.txt") == vocabulary
+        True
     """
     path = Path(path)
     try:
@@ -146,6 +159,13 @@ def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
     Args:
         vocabulary: vocabulary to write.
         path: output file.
+
+    Example:
+        >>> from pathlib import Path
+        >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"))
+        >>> bert_tf.save_vocabulary(vocabulary, "pieces.txt")
+        >>> Path("pieces.txt").read_text().split()
+        ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'film']
     """
     with staged_file(path) as file:
         file.write(vocabulary._text().encode("utf-8"))

@@ -54,6 +54,16 @@ class TrainResult:
         evaluation: metrics on held-out data, None without evaluation.
         seconds: wall time of this call.
         is_chief: True in the process of the run that writes files.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> def build():
+        ...     return bert_tf.BertPretrainer(bert_tf.BertBackbone(config))
+        >>> def batches(step):
+        ...     return bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1, start_step=step)
+        >>> result = bert_tf.pretrain(build, batches, bert_tf.TrainingConfig(steps=2, batch_size=4), "runs/new")
+        >>> result.step, result.loss > 0
+        (2, True)
     """
 
     model: keras.Model
@@ -123,6 +133,15 @@ def pretrain(
         ConfigError: if the output directory holds other files, or a checkpoint of another run.
         TrainingError: if a loss is not finite, or the data ends too early.
         RuntimeError: if another process is training in `output`.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> def build():
+        ...     return bert_tf.BertPretrainer(bert_tf.BertBackbone(config))
+        >>> def batches(step):
+        ...     return bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1, start_step=step)
+        >>> bert_tf.pretrain(build, batches, bert_tf.TrainingConfig(steps=2, batch_size=4), "runs/new").step
+        2
     """
     every = config.evaluate_every
     run = RunSpec(
@@ -174,6 +193,18 @@ def finetune(
     Raises:
         ConfigError: as for `pretrain`, or if `steps` is less than 1.
         TrainingError: as for `pretrain`.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> def build():
+        ...     return bert_tf.BertTextClassifier(bert_tf.BertBackbone(config), num_classes=2)
+        >>> ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]])
+        >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}
+        >>> def batches(step):
+        ...     rows = tf.data.Dataset.from_tensors((inputs, np.array([1, 0]), np.ones(2, "float32")))
+        ...     return rows.repeat().skip(step)
+        >>> bert_tf.finetune(build, batches, bert_tf.TrainingConfig(epochs=1), "runs/new", steps=2).step
+        2
     """
     if steps < 1:
         raise ConfigError(f"`steps` must be at least 1. Received: {steps}")
@@ -190,7 +221,16 @@ def finetune(
 
 
 def weights_sha256(model: keras.Model) -> str:
-    """Returns the SHA-256 over the float32 little-endian bytes of the trainable weights, in order."""
+    """Returns the SHA-256 over the float32 little-endian bytes of the trainable weights, in order.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> keras.utils.set_random_seed(1)
+        >>> first = bert_tf.weights_sha256(bert_tf.BertBackbone(config))
+        >>> keras.utils.set_random_seed(1)
+        >>> bert_tf.weights_sha256(bert_tf.BertBackbone(config)) == first
+        True
+    """
     digest = hashlib.sha256()
     for variable in model.trainable_weights:
         digest.update(keras.ops.convert_to_numpy(variable).astype("<f4").tobytes())

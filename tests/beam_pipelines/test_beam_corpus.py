@@ -40,7 +40,7 @@ def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
         Input(f"{tmp_path}/a.txt", "text", "de", 1.0),
         Input(f"{tmp_path}/*", "jsonl", "de", 0.5),
     )
-    # A file matched by two inputs belongs to the first.
+    # A file that matches two inputs belongs to the first one.
     assert [(Path(file.path).name, file.source) for file in corpus.files] == [("a.txt", 0), ("b.jsonl", 1)]
     assert (corpus.languages, corpus.weights) == (("de", "de"), (1.0, 0.5))
     assert [Path(file.path).name for file in corpus.files_of(1)] == ["b.jsonl"]

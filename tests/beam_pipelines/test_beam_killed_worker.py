@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def flags(home: Path) -> list[str]:
-    # Many passes, so that writing continues for a while after the first shard.
+    # Many passes, so that the run writes for a while after the first shard.
     return [*data_flags(home), f"--num_shards={MANY_SHARDS}", "--dupe_factor=40"]
 
 

@@ -78,7 +78,7 @@ def test_too_many_faults_end_the_pipeline_once_all_is_read(tmp_path: Path) -> No
 def test_a_run_ends_early_once_no_further_document_can_save_it(fraction: float, most: float, allowed: int) -> None:
     step = StopWhenCertain(FaultLimit(fraction, most))
     letter = ("empty", json.dumps({"file": "a.txt", "place": "line 9", "excerpt": "x"}))
-    for _ in range(2):  # a bundle that is processed again counts anew
+    for _ in range(2):  # a bundle that is processed again is counted again
         step.start_bundle()
         for _ in range(allowed):
             assert list(step.process(letter)) == [letter]

@@ -202,7 +202,7 @@ def test_a_job_server_ends_with_its_driver() -> None:
     with pytest.raises((FileNotFoundError, ProcessLookupError)):
         while not is_zombie(child):
             pass
-        raise ProcessLookupError  # nobody is there to take its status
+        raise ProcessLookupError  # it has ended, but no parent has read its status
 
 
 def is_zombie(process: int) -> bool:

@@ -118,7 +118,7 @@ def test_fractional_weights(tmp_path: Path, texts: list[str]) -> None:
         flags = ("--vocabulary_size=1000", f"--weights=1,{weight}", "--min_count=2", "--character_coverage=1.0")
         run(f"{glob},{other}", tmp_path / "vocab.txt", *flags)
         found[weight] = "zyx" in load_vocabulary(tmp_path / "vocab.txt").tokens
-    # Four times a quarter is one, which is less than --min_count.
+    # Four occurrences with a weight of 1/4 count as one, which is less than --min_count.
     assert found == {"0.25": False, "0.5": True}
 
 

@@ -18,7 +18,7 @@ from beam_pipelines.sources.wikipedia.wikitext import passages
 
 NAMES = WikiNames().with_local([(6, "Fails"), (14, "Kategoreja")])
 DUMPS = ["dbpedia_minidump_*", "enwiki-latest*", "ltgwiki*", "tinywiki*"]
-# Its line breaks, and therefore its structure, are lost.
+# The file has lost its line breaks, and therefore its structure.
 UNREADABLE = "raith_rovers.txt"
 LEFTOVERS = {
     "marks": r"\{\{|\}\}|\[\[|\]\]|\{\||\|\}|\|\||'''|==\s*$|^\s*==|__[A-Z]+__",

@@ -75,7 +75,7 @@ def test_a_data_directory_in_words_and_figures(tmp_path: Path, capsys: pytest.Ca
     assert summary["sources"][0]["input"] == "corpus/*.txt"
     assert summary["histograms"]["document_lengths"] == {"p50": 63, "p95": 63, "max": 63}
     assert summary["histograms"]["example_lengths"]["max"] <= 32
-    # Scripts lean on these.
+    # Scripts depend on these keys.
     assert {
         "output", "kind", "examples", "shards", "bytes", "counts", "rejected", "labels", "unk_rate", "fill",
         "vocabulary_size", "config", "versions", "sources", "histograms", "seconds",

@@ -115,7 +115,7 @@ def test_whole_words(folder, tmp_path, capsys):
         whole[row, positions[there]] = pieces[there]
         predicted[row, positions[there]] = True
     follows = np.isin(whole[:, 1:], [i for i, piece in enumerate(vocabulary.tokens) if piece.startswith("##")])
-    # A segment that was cut at its front begins within a word.
+    # A segment that was truncated at its start begins within a word.
     follows &= ~np.isin(whole[:, :-1], vocabulary.special_ids)
     assert follows.any()
     assert (predicted[:, 1:] == predicted[:, :-1])[follows].all()

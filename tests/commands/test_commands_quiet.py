@@ -15,7 +15,7 @@ from bert_tf import cli
 command = importlib.import_module(cli.COMMANDS[sys.argv[1]].module)
 def run(args):
     import tensorflow
-    # Looks for devices.
+    # This call searches for devices.
     tensorflow.constant(1) + 1
     found = sorted({"keras", "tensorflow"} & sys.modules.keys())
     return {"found": found, "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS")}

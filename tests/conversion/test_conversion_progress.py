@@ -18,7 +18,7 @@ from bert_tf.conversion.tensors import Heads, Tensor
 def test_count_rate_and_time_left_are_told_now_and_then(caplog):
     arrays = {name: np.full((1_000_000,), number, np.float32) for number, name in enumerate("abcd")}
     tensors = {name: Tensor(name, array.shape, lambda array=array: array) for name, array in arrays.items()}
-    # The first reading of the clock is the start; the tensors are read 1, 4, 5 and 8 seconds later.
+    # The clock is first read at the start; the tensors are read 1, 4, 5 and 8 seconds later.
     seconds = iter([0.0, 1.0, 4.0, 5.0, 8.0])
     checkpoint = watched(Checkpoint("preset", Path("x"), BertConfig(), Heads(), tensors), lambda: next(seconds))
     with caplog.at_level(logging.INFO):

@@ -195,7 +195,7 @@ def _refused_everywhere(folder: Path) -> None:
 
 
 def test_hostile_pickles_are_refused_without_a_crash(tmp_path: Path) -> None:
-    # In a separate process, because a crash in C would end the whole test session.
+    # Runs in a separate process, because a crash in C would end the test session.
     child = multiprocessing.get_context("fork").Process(target=_refused_everywhere, args=(tmp_path,))
     child.start()
     child.join()

@@ -109,7 +109,7 @@ def test_masks_of_a_row_depend_on_its_key_alone(pairs, monkeypatch):
     np.testing.assert_array_equal(part.token_ids, everything.token_ids[50:60])
     rekeyed = dataclasses.replace(pairs, keys=pairs.keys + np.uint64(1))
     other = masking.mask_pairs(rekeyed, CONFIG, VOCABULARY)
-    # Chances: 10 positions out of some 60 rarely coincide.
+    # 10 random positions out of about 60 rarely coincide.
     assert (other.mask_positions != everything.mask_positions).any(axis=1).mean() > 0.9
 
 

@@ -30,7 +30,7 @@ def test_rows_hold_what_they_can_and_no_two_could_be_one(sizes):
     np.add.at(totals, row, sizes)
     assert (totals <= CAPACITIES).all()
     assert (totals[:, 2] > 0).all()
-    # First fit: the first item of a row had no room in earlier rows, so no two rows can be merged.
+    # First fit: the first item of a row did not fit into earlier rows, so no two rows can be merged.
     for one in range(len(totals)):
         for other in range(one):
             assert (totals[one] + totals[other] > CAPACITIES).any()

@@ -138,7 +138,7 @@ def test_one_sentence_documents_are_balanced_too():
     pairs = build_pairs(documents, config, VOCABULARY)
     assert abs(pairs.next_sentence_labels.mean() - 0.5) < 2 / np.sqrt(len(pairs))
     cuts = [a[-1] + 1 - documents[owner(documents, a)].token_ids[0] for a, _ in segments(pairs)]
-    # Cut anywhere between two words: 29 places, or the end of the second half (30).
+    # The cut is at one of the 29 places between two words, or at the end of the second half (30).
     assert set(cuts) == set(range(1, 31))
 
 
@@ -182,7 +182,7 @@ def test_a_tenth_of_the_targets_is_short():
     documents = numbered_documents([[1] * 1000] * 100)
     config = DataConfig(max_seq_length=103, random_next_prob=0.0)
     lengths = np.diff(build_pairs(documents, config, VOCABULARY).row_splits) - 3
-    # Chunks that reached the end of their document are shorter than their target.
+    # A chunk at the end of its document is shorter than its target length.
     short = lengths[lengths < 100]
     full = (lengths == 100).sum()
     assert 0.05 < len(short) / (len(short) + full) < 0.25
@@ -190,7 +190,7 @@ def test_a_tenth_of_the_targets_is_short():
     lengths = np.diff(exact.row_splits) - 3
     counts = np.bincount(lengths, minlength=101)
     assert lengths.min() == 2
-    # Uniform on 2..100, but for the last chunk of each of the 100 documents.
+    # Uniform on 2..100, except for the last chunk of each of the 100 documents.
     assert abs(lengths.mean() - 51) < 3
     assert counts[2:].max() < 3 * counts[2:].mean()
 
@@ -210,7 +210,7 @@ def test_truncation_takes_from_both_ends_alike():
     config = DataConfig(max_seq_length=113, random_next_prob=0.0, short_seq_prob=0.0)
     pairs = build_pairs(documents, config, VOCABULARY)
     front = np.array([a[0] - documents[owner(documents, a)].token_ids[0] for a, _ in segments(pairs) if len(a) == 100])
-    # Of 200 lost tokens half go from the front: standard deviation sqrt(50).
+    # Half of the 200 removed tokens are removed at the start: standard deviation sqrt(50).
     assert len(front) > 100
     assert abs(front.mean() - 100) < 4 * np.sqrt(50 / len(front))
     assert abs(front.std() - np.sqrt(50)) < 2
@@ -267,7 +267,7 @@ def test_document_ids_fit_into_63_bits_and_depend_on_content():
     ids = {document_id(text) for text in ("", "a", "b", "ä", "a ")}
     assert len(ids) == 5
     assert all(0 <= number < 2**63 for number in ids)
-    # A change of this number would reshuffle every data set ever made.
+    # A change of this number changes the order of all existing data.
     assert document_id("one document") == 1870748253681438427
 
 

@@ -33,7 +33,7 @@ def report(data) -> DataReport:
     return describe_data(data[0])
 
 
-# The shown examples.
+# Sample examples.
 
 
 def test_examples_are_those_of_the_records(data, report: DataReport) -> None:
@@ -58,7 +58,7 @@ def test_examples_are_those_of_the_records(data, report: DataReport) -> None:
 def test_examples_are_spread_and_both_labels_shown(data, report: DataReport) -> None:
     shards = [example.shard for example in report.examples]
     names = [shard.name for shards in data[1].shards.values() for shard in shards]
-    # 60, 90 and 10 of 160 examples: those numbered 4, 12, ..., 156.
+    # 60, 90 and 10 of 160 examples, with the numbers 4, 12, ..., 156.
     assert [shards.count(name) for name in names] == [7, 12, 1]
     assert shards == sorted(shards)
     if data[1].config.next_sentence:
@@ -80,7 +80,7 @@ def test_masks_follow_the_configuration(data, report: DataReport) -> None:
     masks = report.masks
     assert (masks.tokens, masks.predicted) == (len(tokens), sum(example.predicted for example in report.examples))
     assert masks.predicted == masks.expected
-    # 80 % of some 80 predictions, within five standard deviations.
+    # 80 % of about 80 predictions, within five standard deviations.
     assert abs(masks.masked - 0.8 * masks.predicted) < 5 * math.sqrt(0.16 * masks.predicted)
 
 

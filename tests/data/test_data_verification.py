@@ -114,7 +114,7 @@ def test_notes_that_say_nothing_are_made_anew(data: Path, hashed: list[str], unr
 
 
 def test_a_directory_that_cannot_be_written_to_uses_the_users_cache(data: Path, hashed: list[str]) -> None:
-    (data / VERIFIED_NAME).mkdir()  # so that no file can take its place
+    (data / VERIFIED_NAME).mkdir()  # so that no file can replace it
     for _ in range(2):
         verify_data(data, manifest(data))
     assert len(hashed) == 3

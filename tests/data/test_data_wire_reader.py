@@ -43,7 +43,7 @@ def test_what_we_write_is_read() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (b"\x08\x05\x08\x96\x01", [5, 150]),  # each value a field of its own, as writers before packing did
+        (b"\x08\x05\x08\x96\x01", [5, 150]),  # a separate field for each value, as in unpacked encoding
         (b"\x0a\x01\x05\x08\x06", [5, 6]),
         (b"\x0a\x00", []),
         (b"", []),

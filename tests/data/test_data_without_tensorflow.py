@@ -18,7 +18,7 @@ MODEL = {"hidden_dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 
 PROGRAM = """
 import sys
 if sys.argv[1] == "without":
-    # Blocked, not merely unused: keras-hub imports TensorFlow where it can.
+    # Blocked, because keras-hub imports TensorFlow if it is installed.
     sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
 from bert_tf.cli import main
 data, model, output = sys.argv[2:]

@@ -78,12 +78,12 @@ def test_choice_is_that_of_one_word_after_the_other(width, slots, prob, unit, co
         # More tries than predictions: words that are too long come first.
         {"masked_lm_prob": 0.0},
         {"max_predictions_per_seq": 1, "mask_unit": "span"},
-        # Every word is taken, also one that is the last token of a row without room behind it.
+        # Every word is masked, including the last token of a full row.
         {"masked_lm_prob": 1.0, "max_predictions_per_seq": 64, "max_seq_length": 64},
     ],
 )
 def test_tensors_give_the_same_masks(changes):
-    # 61 is no power of 2: not all values of a position's bits are positions.
+    # 61 is not a power of 2, so some values of the position's bits are not positions.
     config = dataclasses.replace(CONFIG, **{"max_seq_length": 61, **changes})
     width, rng = config.max_seq_length, np.random.default_rng(5)
     samples = [row for share in (0.0, 0.3, 0.7, 0.9) for row in random_rows(rng, 60, width, share, 0.05)]
@@ -142,7 +142,7 @@ def test_spans_of_one_word_are_whole_words():
 @pytest.mark.parametrize(
     ("text", "count", "choices"),
     [
-        # The second segment was cut in the middle of a word: what is left of it is one.
+        # The second segment was truncated within a word; the rest of the word counts as a word.
         ("[CLS] ##d ##e [SEP] ##d [SEP]", 2, {(1, 2), (4,)}),
         ("[CLS] a ##d [UNK] ##e ##d [SEP]", 2, {(1, 2), (4, 5)}),
         ("[CLS] a ##d ##e [SEP] b [SEP]", 1, {(5,)}),
@@ -154,7 +154,7 @@ def test_spans_of_one_word_are_whole_words():
     ],
 )
 def test_words_of_a_row(text, count, choices):
-    # As many predictions as `count`, whatever the length.
+    # The number of predictions is `count` for every length.
     config = DataConfig(max_seq_length=8, max_predictions_per_seq=count, masked_lm_prob=1.0, mask_unit="whole_word")
     assert {tuple(positions) for positions in mask_text([text] * 50, config)} == choices
 
@@ -172,8 +172,8 @@ def test_span_lengths_are_in_proportion_to_their_inverse(max_ngram):
     tokens = np.full((count, 512), SHORT.id_of("a"), np.int32)
     keys = stream_keys(11, np.arange(count))
     masked = masking.mask_rows(tokens, np.full(count, 512), keys, config, SHORT)
-    # The first word in order begins a span that is taken as it was drawn; one more word after it is as likely as
-    # anywhere, less than one time in a hundred. Spans that the end of the row would cut are left out.
+    # The first word in order begins a span of the drawn length; the word after the span is masked as rarely as any
+    # other word, with a probability below 1 %. Spans that would exceed the row are skipped.
     first = np.argmin(random_bits(stream_keys(keys, 1)[:, None], 3 * np.arange(512)), axis=1)
     whole = first <= 512 - max_ngram
     is_masked = np.zeros((count, 512 + 1), bool)
@@ -201,7 +201,7 @@ def test_limits_of_span_lengths(max_ngram):
 def test_a_draw_that_reaches_the_limit_takes_the_next_word(below, expected):
     config = DataConfig(max_seq_length=8, max_predictions_per_seq=2, mask_unit="span", max_ngram=2)
     limit = span_limits(config)[0]
-    # The low bits of a draw are the position, here those of 2.
+    # The low bits of a random number are the position, here 2.
     assert limit % 8 == 2
     scores = np.full((1, 8), 2**63, np.uint64)
     scores[0, 2], scores[0, 6] = limit - below, 1 << 32
@@ -224,13 +224,13 @@ def test_positions_are_masked_evenly(unit):
     row, slot = np.nonzero(masked.mask_weights)
     counts = np.bincount(masked.mask_positions[row, slot], minlength=64)
     assert counts[0] == counts[63] == 0
-    # The first words of a run are in fewer spans, and the last begin spans that are cut.
+    # The first words of a run are in fewer spans, and spans from the last words are truncated.
     margin = 0 if unit == "whole_word" else 9
     for pieces in (1, 2):
         own = [p for p in range(1 + margin, 62 - margin) if (1 if p % 3 == 0 else 2) == pieces]
         share = counts[own].mean() / count
         deviation = np.abs(counts[own] / count - share) / np.sqrt(share * (1 - share) / count)
-        # Some 40 positions: the largest of so many normal deviations is below 4.2 in 99.9 % of cases.
+        # About 40 positions: the largest of 40 normal deviations is below 4.2 in 99.9 % of cases.
         assert deviation.max() < 4.2
 
 

@@ -61,7 +61,7 @@ def exported(presets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 def _listening(app: Starlette, **options: Any) -> Iterator[str]:
     config = uvicorn.Config(app, port=0, log_config=None, **options)
     server, bound = uvicorn.Server(config), config.bind_socket()
-    # From here on requests wait until it takes them.
+    # From here on, requests wait until the server accepts them.
     bound.listen()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()

@@ -24,7 +24,7 @@ from bert_tf.export.verify.tolerances import relative_tolerance
 from bert_tf.layers.transformer import TransformerLayer
 from bert_tf.models import save_preset
 
-# Precisions by kind and number of layers. A classifier of pairs is one of texts, and int8 computes as float32 does.
+# Precisions by kind and number of layers. Pairs use the classifier of texts, and int8 uses float32 arithmetic.
 MODELS = {
     **{(kind, 6): ("float32", "bfloat16") for kind in KINDS},
     ("pair_classifier", 6): ("float32",),
@@ -34,7 +34,7 @@ MODELS = {
     ("backbone", 24): ("float32", "bfloat16"),
 }
 BROKEN = [("entities", 6), ("backbone", 24)]
-# Standard deviation of the logits, whose largest are then well above 10.
+# Standard deviation of the logits; the largest logits are then well above 10.
 LOGIT_SIZE = 30.0
 
 

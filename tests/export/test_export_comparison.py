@@ -69,7 +69,7 @@ def test_outputs_are_compared(found: Any, expected: Any, tolerance: Any, fault: 
 @pytest.mark.parametrize(
     ("found", "tolerance", "fault"),
     [
-        # Row 1 is a tie and may hold more entities; row 0 must have none beyond those recorded.
+        # Row 1 is a tie and may have more entities. Row 0 must have the recorded entities only.
         ([["a", ""], ["b", "c"]], [[0.0], [INF]], ""),
         ([["a", "x"], ["b", "c"]], [[0.0], [INF]], "1 of 4 strings differ"),
         ([["a", ""], ["b", "c"]], [[0.0], [0.0]], "shape (2, 2), expected (2, 1)"),

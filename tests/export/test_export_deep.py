@@ -61,7 +61,7 @@ def test_answers_with_and_without_onednn_are_the_same(
     without, with_onednn = (recorded(folder, f"{kind}-{layers}-{precision}") for folder in folders)
     assert faults(with_onednn, without) == []
     assert faults(without, with_onednn) == []
-    # Otherwise the two processes have identical results, and the test has no meaning.
+    # If the two processes had identical results, the test would be meaningless.
     different = [
         np.abs(one.outputs[name] - other.outputs[name]).max(initial=0)
         for one, other in zip(without, with_onednn, strict=True)

@@ -15,7 +15,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 SAVED_MODELS = Path(__file__).parents[2] / "saved_models"
-# tensorflow_serving/model_servers/main.cc, of which the image's entry point sets the ports.
+# Flags of tensorflow_serving/model_servers/main.cc; the entry point of the image sets the ports.
 FLAGS = {
     "allow_version_labels_for_unavailable_models", "batching_parameters_file", "enable_batching", "model_config_file",
     "model_config_file_poll_wait_seconds", "monitoring_config_file",
@@ -172,7 +172,7 @@ def test_the_health_check_asks_for_an_available_version(
 ) -> None:
     kind, *command = COMPOSE["services"]["serving"]["healthcheck"]["test"]
     assert kind == "CMD"
-    # Compose would replace it with an environment variable.
+    # Compose would replace such a value with an environment variable.
     assert not any("$" in word for word in command)
     monkeypatch.setattr(Status, "state", state)
     port = server if state else 1

@@ -51,7 +51,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> descriptor_pool.Descriptor
     path = tmp_path_factory.mktemp("descriptors") / "serving.protoset"
     assert main([str(path)]) == 0
     known = descriptor_pool.DescriptorPool()
-    # Each file after its imports, or this fails.
+    # Each file must follow its imports.
     for file in descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file:
         known.AddSerializedFile(file.SerializeToString())
         known.FindFileByName(file.name)

@@ -69,7 +69,7 @@ def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[s
     card = json.loads((folder / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
     assert card["kind"] == load_preset(presets[kind]).kind
     assert card["labels"] == TASKS.get(kind, {}).get("labels")
-    # Another test process may have exported it, from its own preset.
+    # Another test process may have exported the model from its own preset.
     assert Path(card["source_preset"]).name == presets[kind].name
     assert card["max_sequence_length"] == MAX_LENGTH
     assert card["info"] == {"steps": 7}
@@ -106,7 +106,7 @@ def test_every_weight_is_stored_once(presets: dict[str, Path], exported: Exporte
 def test_all_signatures_call_one_encoder(kind: str, times: int, presets: dict[str, Path], exported: Exported) -> None:
     functions = read_meta_graph(exported(kind)).graph_def.library.function
     products = sum(node.op == "BatchMatMulV2" for function in functions for node in function.node_def)
-    # Two in each layer; a masked language model also has the encoder alone.
+    # Two in each layer. A masked language model also has a signature with the encoder only.
     assert products == times * 2 * load_preset(presets[kind]).config.num_layers
     assert not [function.signature.name for function in functions if "grad" in function.signature.name]
 

@@ -88,7 +88,7 @@ def spans(texts: list[str], probabilities: list[float], odds: float | None = Non
 def test_answers_that_are_tied_with_others_are_open() -> None:
     outputs = spans(["a cat", "dog", "the", "mat", ""], [0.6, 0.2, 0.1999, 0.0001, 0.0])
     found = open_answers(np.array([b"the a cat dog the mat"], object), outputs, 0.01, float("inf"))
-    # The last candidate is tied with those that are not among the best.
+    # The last candidate is tied with candidates that are not among the best.
     assert found["n_best_answers"].tolist() == [[False, True, True, True, False]]
     assert found["n_best_probabilities"].tolist() == [[False]]
     assert found["answer"].tolist() == found["start"].tolist() == [False]

@@ -37,7 +37,7 @@ def test_the_sample_has_one_row_of_the_fewest_tokens(kind: str, presets: dict[st
     assert {len(sample[name]) for name in (*names, "examples", "inputs")} == {1}
     columns = [sample[name].reshape(1, -1)[:, 0] for name in names]
     encoded = signatures.encode(*map(tf.constant, columns), keep_mask_token=True)["token_ids"]
-    # The remaining positions stay empty.
+    # The remaining positions are empty.
     assert SHORTEST_SEQUENCE - 2 <= encoded.shape[1] <= SHORTEST_SEQUENCE
     assert (kind == "pretrainer") == (b"[MASK]" in sample[names[0]].reshape(-1)[0])
 

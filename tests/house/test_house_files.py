@@ -21,6 +21,13 @@ def project() -> dict[str, Any]:
     return tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
 
+def test_the_package_has_the_version_of_the_project() -> None:
+    import bert_tf
+
+    assert bert_tf.__version__ == project()["version"]
+    assert f"\n## {bert_tf.__version__} (" in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
 def test_workers_of_dataflow_get_the_packages_of_data() -> None:
     lines = (REPOSITORY / "deployment/dataflow/requirements.txt").read_text().splitlines()
     assert [line for line in lines if not line.startswith("#")] == project()["optional-dependencies"]["data"]

@@ -31,7 +31,7 @@ ALLOWED = {
     "cli": {"commands", "entry"},
     "root": {"cli"},
 }
-# Modules that a package may import from another package of which the rest is forbidden.
+# Modules that a package may import from a package that is otherwise forbidden.
 MODULES = {
     # Tasks write their reports; reports read only the results of tasks.
     ("reports", "tasks"): {"bert_tf.tasks.scored", "bert_tf.tasks.finetune.results"},

@@ -66,7 +66,7 @@ TRANSFORM = (5, H * H + H + 2 * H + V)
 
 
 def embedding(dtype):
-    # The encoder's stays in float32 under mixed policies.
+    # The weights of the encoder are float32 under mixed policies.
     return keras.layers.Embedding(V, H, name="token_embedding")
 
 

@@ -94,7 +94,7 @@ def test_initial_weights_are_the_truncated_normal_of_the_original():
         elif weight.path.endswith("gamma"):
             assert (values == 1.0).all(), weight.path
         else:
-            # Cut at two deviations, which leaves 0.8796 of the deviation of the full normal.
+            # Truncation at two deviations reduces the deviation of a normal distribution to 0.8796.
             assert np.abs(values).max() <= 0.1 + 1e-6, weight.path
             assert values.std() == pytest.approx(0.05 * 0.8796, rel=0.12), weight.path
             starts.append(float(values.flat[0]))

@@ -55,7 +55,7 @@ def test_more_padding_changes_nothing():
     model, _ = build()
     short = random_inputs(length=10)
     long = {name: np.pad(value, ((0, 0), (0, 9))) if name in ENCODER_INPUTS else value for name, value in short.items()}
-    # Ids under the padding mask must not matter either.
+    # Ids at padding positions must not change the outputs.
     long["token_ids"][:, 10:] = 7
     long["segment_ids"][:, 10:] = 1
     tokens = short["padding_mask"] == 1
@@ -130,7 +130,7 @@ def test_half_precision_stays_near_float32(policy, dropout):
 
 
 def test_layer_normalization_and_softmax_accumulate_in_float32():
-    # 4,096 values near 256: their sum and that of their squares are far beyond what bfloat16 can add up.
+    # 4,096 values near 256: bfloat16 cannot represent their sum or the sum of their squares accurately.
     values = 256.0 + np.random.default_rng(0).normal(size=(2, 4096)) * 4.0
     values = keras.ops.cast(values, "bfloat16")
     rounded = np.asarray(keras.ops.cast(values, "float32"), dtype=np.float64)

@@ -17,7 +17,7 @@ from bert_tf.text.vocabulary import Vocabulary
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = sorted([*REPOSITORY.glob("bert_tf/layers/*.py"), *REPOSITORY.glob("bert_tf/models/*.py")])
 
-# TensorFlow is blocked, not merely unused: keras-hub imports it where it can.
+# TensorFlow is blocked, because keras-hub imports it if it is installed.
 PROGRAM = """
 import sys
 sys.modules["tensorflow"] = None

@@ -27,7 +27,7 @@ CONFIG = BertConfig(
 def write_preset(folder: Path, **fields: object) -> Path:
     keras.utils.set_random_seed(0)
     backbone = BertBackbone(CONFIG)
-    # What is left in every layer is mostly the word, as after pre-training.
+    # The outputs of every layer depend mostly on the word, as after pre-training.
     places = next(weight for weight in backbone.weights if weight.path.endswith("position_embedding"))
     places.assign(0.0 * places)
     save_preset(backbone, folder / "preset", VOCABULARY, True, **fields)

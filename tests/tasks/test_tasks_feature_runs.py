@@ -101,7 +101,7 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
     assert [row["label"] for row in whole] == [row["label"] for row in kept]
     for first, second in zip(whole, kept, strict=True):
         assert first["probabilities"] == pytest.approx(second["probabilities"], abs=1e-3)
-    # Nothing is computed again, and training is deterministic.
+    # No feature is computed again, and training is deterministic.
     monkeypatch.setattr(cache, "_compute", None)
     assert probed(texts, "other", features).metrics == result.metrics
     weights = [load_preset(texts / name).model.get_layer("logits").get_weights() for name in ("run", "other")]

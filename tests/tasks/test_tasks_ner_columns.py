@@ -153,7 +153,7 @@ def test_predictions_keep_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
     task = NerTask(columns.token, columns.tag, scheme="IOB1")
     sentences = list(task.read(path, InputErrors()))
-    # In two parts, as for files larger than memory.
+    # Reads the file in two parts, as for files larger than memory.
     task.write(output, iter([(sentences[:1], TAGS[:1]), (sentences[1:], TAGS[1:])]))
     assert output.read_bytes() == expected
     assert task.read_answers(output, sentences) == TAGS

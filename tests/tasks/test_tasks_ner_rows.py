@@ -19,7 +19,7 @@ from bert_tf.tasks.rows import training_batches
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-# A word of n letters is n pieces.
+# A word of n letters has n pieces.
 LETTERS = "abcdefgh"
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *LETTERS, *(f"##{letter}" for letter in LETTERS)))
 
@@ -125,7 +125,7 @@ def test_windows(sizes, data):
         assert left <= right + max(sizes) or window.end == len(sizes) or max(sizes) > capacity // 2 - left
         assert right <= left + 2 * max(sizes) or window.start == 0
     for one, other in itertools.pairwise(found):
-        # The nearer edge of a word in its own row is as far as in the next one or the one before.
+        # A word is as far from the nearer edge of its row as in the next or previous row, or at most one word nearer.
         for word in range(one.first, one.last):
             assert edge(one, word, offsets, first, last) >= edge(other, word, offsets, first, last) - max(sizes)
         for word in range(other.first, other.last):

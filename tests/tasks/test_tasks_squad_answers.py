@@ -94,7 +94,7 @@ def test_an_answer_is_the_text_as_it_stands() -> None:
     asked = [example("a", "B, Be\u0301 — E\u0301b\u0301\u0323! c")]
     windows = Squad1Task().encode(asked, TOKENIZER, 80, labelled=False)
     values = np.zeros(len(windows.token_ids), np.float32)
-    # Two word pieces of one word, the last of which loses two marks.
+    # Two pieces of one word; normalization strips two marks from the last piece.
     first = int(windows.first_lengths[0]) + int(np.searchsorted(windows.starts, asked[0].context.index("E")))
     values[first] = 5.0
     ends = np.roll(values, 1)

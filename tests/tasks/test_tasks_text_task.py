@@ -96,7 +96,7 @@ def test_windows_cover_the_longer_text_and_overlap(counts: list[int], length: in
     assert all(last - first == width for first, last in zip(firsts, lasts, strict=True))
     steps = np.diff(firsts)
     assert width == room - (min(counts[1 - longer], room // 2) if len(counts) == 2 else 0)
-    # Of two texts of similar length, one may be complete while the other is truncated to half of the room.
+    # If two texts have similar lengths, one may be complete and the other truncated to half of the row.
     assert (len(windows) > 1) == (counts[longer] > width)
     assert (steps > 0).all() and (steps <= max(1, 0.75 * width)).all()
     for starts, stops in windows:

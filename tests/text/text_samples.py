@@ -21,7 +21,7 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 SAME_UNICODE = unicodedata.unidata_version == build_table.UNICODE_VERSION
 PIECES = ("un", "##aff", "##able", "want", "##ed", "the", "cafe", "##ing", "mask", "strasse", "中", "文")
 
-# Characters with special rules, which random texts would rarely combine.
+# Characters with special rules, which are rarely combined in random texts.
 _NOTABLE = (
     " \t\n\r.,'-[]#$aAbBzZ09éÉßẞİıſ"
     "\0\x01\x1f\x7f\x85\xa0\xad\u200b\u200d\u2028\u2029\ufeff\ufffd\u3000"
@@ -77,7 +77,7 @@ def small_vocabulary() -> Vocabulary:
     for lowercase in (True, False):
         for text in conformance_texts():
             chars.update(*bert_oracle.words(text, lowercase))
-    # Left out so that some words are unknown, among them ones with known first pieces.
+    # Omitted so that some words are unknown, including words with known first pieces.
     chars -= set("qé😀")
     pieces = dict.fromkeys([*SPECIAL_TOKENS, *PIECES])
     pieces |= dict.fromkeys(form + char for form in ("", "##") for char in sorted(chars))

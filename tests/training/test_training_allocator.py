@@ -8,7 +8,7 @@ import pytest
 
 from bert_tf.training import malloc as allocator
 
-# 64 MiB is far above the size from which malloc maps memory of its own.
+# malloc maps blocks of this size (64 MiB) separately.
 _PROBE = """
 import ctypes, sys
 from bert_tf.training.malloc import tune_allocator

@@ -46,7 +46,7 @@ def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision):
         return state["files"], result
 
     files, result = train(tmp_path / "run")
-    # Dropout draws anew in every step: its seeds are state, and must have moved.
+    # Dropout has new random numbers in every step, so the state of its seeds must have changed.
     seeds = [v for v in result.model.non_trainable_variables if "seed_generator_state" in v.path]
     assert seeds
     assert all(int(v.numpy()[1]) > 0 for v in seeds)

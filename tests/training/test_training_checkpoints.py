@@ -89,7 +89,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, caplog, damage
     assert store.restore() == (1, {"loss": 0.5})
     assert float(variables[0].numpy()[0, 0]) == 1.0
     assert "step-00000002 is damaged" in caplog.text
-    # It neither counts among the newest nor stands in the way of the step's new checkpoint.
+    # It is not counted as one of the newest, and does not block the new checkpoint of the step.
     assert (tmp_path / "step-00000002.damaged").is_dir()
     assert save(tmp_path, 2).is_dir()
     assert make_store(tmp_path)[0].restore()[0] == 2

@@ -124,7 +124,7 @@ def test_a_run_shows_the_same_examples_at_every_evaluation_and_is_none_other(tmp
     events = EventAccumulator(str(tmp_path / "shown/tensorboard/validation")).Reload()
     texts = events.Tensors("filled_masks")
     assert [event.step for event in texts] == [6, 12]
-    # The texts are of the evaluated weights: the moving averages, which are what the result holds.
+    # The texts are predictions of the evaluated weights, which are the moving averages of the result.
     expected = fill_masks(shown.model, batch(10_000, 2), vocabulary())
     assert texts[-1].tensor_proto.string_val[0].decode() == "\n\n---\n\n".join(map(in_markdown, expected))
     used = int((batch(10_000, 2)[2][MLM_LOGITS] > 0).sum())

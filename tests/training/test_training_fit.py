@@ -313,7 +313,7 @@ def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, pati
 
     result = tuned()
     assert (result.step, measured) == (2 * end, list(range(2, 2 * end + 1, 2)))
-    # Run again, it neither goes on nor begins anew.
+    # A second call neither continues the run nor starts a new one.
     again = tuned()
     assert (again.step, again.evaluation) == (result.step, {"f1": figures[end - 1]})
     assert weights_sha256(again.model) == weights_sha256(result.model)

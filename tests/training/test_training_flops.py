@@ -45,7 +45,7 @@ def test_devices_can_do_what_they_were_seen_to_do():
     timings = iter([10.0, 12.0, 30.0])
     peak = DevicePeak(0.0, lambda: next(timings))
     assert peak.share(5.0, 1.0) == 0.5
-    # More than the peak: it is timed again, and is what was done where that is still more.
+    # The throughput exceeds the measured peak: the peak is measured again and is at least the throughput.
     assert peak.share(40.0, 2.0) == 1.0
     assert peak.share(10.0, 1.0) == 0.5
     assert peak.share(24.0, 1.0) == 24.0 / 30.0

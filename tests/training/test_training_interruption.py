@@ -48,7 +48,7 @@ def test_a_signal_while_the_first_data_do_not_come(tmp_path):
 def test_a_second_signal_while_later_data_do_not_come(tmp_path):
     """The first signal waits for the step to end, because the data may still arrive."""
     process = hanging(tmp_path / "run", "hang_at=7")
-    # The batch is made while the step before it runs.
+    # The batch is built while the previous step runs.
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=10)
     process.send_signal(signal.SIGTERM)

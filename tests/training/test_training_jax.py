@@ -75,7 +75,7 @@ def test_twenty_steps_are_those_of_tensorflow(tmp_path, case, tolerance):
 def test_a_stopped_run_resumes_to_the_bit(tmp_path):
     figures = runs_on_jax(tmp_path, "resumed")
     assert figures["status"] == 143
-    # tf.data makes a batch or two ahead: the signal comes in step 6 to 9, between the checkpoints of steps 5 and 10.
+    # tf.data builds one or two batches in advance, so the signal arrives in steps 6 to 9, between two checkpoints.
     first, last = (int(name.removeprefix("step-")) for name in figures["saved"])
     assert first == 5 < last < 10
     assert figures["resumed"] == figures["whole"]

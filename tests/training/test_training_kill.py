@@ -37,7 +37,7 @@ VARIANTS = {
 def moments(chooser: random.Random) -> Iterator[tuple[str, int]]:
     """Returns ten moments: an event, and the number of further events before the process is killed."""
     yield "import tensorflow", chooser.randint(1, 3000)
-    # Between the new history and the end of the first step, which is traced.
+    # Between writing the new history and the end of the first step, which is traced.
     yield r"os.rename .*\.history\.jsonl", chooser.randint(1, 4000)
     yield r"os.mkdir .*staging-step-00000004", 1
     yield r"open .*staging-step-.*optimizer\.npz", chooser.randint(2, 150)
@@ -46,7 +46,7 @@ def moments(chooser: random.Random) -> Iterator[tuple[str, int]]:
     # Older checkpoints are removed, and the evaluation of step 30 is traced.
     yield r"os.rename .*staging-step-00000024", chooser.randint(2, 20)
     yield r"os.rename .*staging-step-00000028", chooser.randint(300, 1500)
-    # The last evaluation, and after it the report and the preset.
+    # The last evaluation is followed by the report and the preset.
     yield r"os.rename .*staging-step-00000060", chooser.randint(5, 1500)
     yield r"os.mkdir .*\.preset\.staging", chooser.randint(1, 1500)
 

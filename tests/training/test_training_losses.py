@@ -45,7 +45,7 @@ def test_cross_entropy_is_computed_in_float32(dtype):
     logits = keras.ops.cast(np.array([[10.0, 1.0, 0.0]]), dtype)
     loss = cross_entropy(np.array([0]), logits)
     assert keras.backend.standardize_dtype(loss.dtype) == "float32"
-    # In half precision the two small terms vanish beside the first and the loss is 0.
+    # In half precision the two small terms are rounded away and the loss is 0.
     np.testing.assert_allclose(loss, [np.log1p(np.exp(-9) + np.exp(-10))], rtol=1e-4)
 
 

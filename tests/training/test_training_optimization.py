@@ -65,7 +65,7 @@ def test_one_step_equals_the_oracle(scale):
     gradients = [scale * np.array([[1.0, -3.0]], np.float32), scale * np.array([2.0, 0.0], np.float32)]
     expected = oracle_adamw([kernel.numpy(), bias.numpy()], gradients, 0.05, config, (1, 0))
     optimizer.apply([tf.constant(g) for g in gradients])
-    # Adam's bias correction in float32 leaves a relative error of some 1e-4 in the first step.
+    # Adam's bias correction in float32 has a relative error of about 1e-4 in the first step.
     np.testing.assert_allclose(kernel.numpy(), expected[0], rtol=1e-4)
     np.testing.assert_allclose(bias.numpy(), expected[1], rtol=1e-4)
     assert last_rate(optimizer) == pytest.approx(0.05)

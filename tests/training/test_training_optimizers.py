@@ -71,7 +71,7 @@ def test_steps_equal_the_formula(optimizer, bias_correction, schedule, layer_dec
     for found in gradients:
         made.apply([tf.constant(gradient) for gradient in found])
     for variable, value in zip(variables, expected, strict=True):
-        # The bias corrections of the first steps are differences of nearly equal float32 numbers.
+        # In the first steps, bias corrections are differences of nearly equal float32 numbers.
         np.testing.assert_allclose(variable.numpy(), value, rtol=3e-4, atol=3e-5)
 
 

@@ -34,7 +34,7 @@ def test_steps_beyond_the_run_are_refused(tmp_path):
 
 def test_the_trace_has_these_steps_and_the_run_is_none_other(tmp_path, capfd):
     plain = run(tmp_path / "plain")
-    # From before a checkpoint to after it.
+    # The traced steps include a checkpoint.
     traced = run(tmp_path / "traced", replace(CONFIG, profile_steps="4:6"))
     assert traces(tmp_path / "plain") == []
     (trace,) = traces(tmp_path / "traced")

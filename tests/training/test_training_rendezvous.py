@@ -17,7 +17,7 @@ def test_workers_that_answer_are_met():
     ports = free_ports(2)
     cluster = Cluster(tuple(f"localhost:{port}" for port in ports), 0)
     with socket.create_server(("localhost", ports[1])), rendezvous(cluster, 10):
-        # TensorFlow's server takes the place of what listened here.
+        # TensorFlow's server replaces the socket that listened here.
         socket.create_server(("localhost", ports[0])).close()
 
 

@@ -32,7 +32,7 @@ def test_figures_are_curves(tmp_path):
     log = RunLog(tmp_path, 0, 10)
     log.write("train", 1, {"loss": 2.5, "learning_rate": 1e-4, "eta_seconds": 3.0})
     log.write("validation", 1, {"loss": 3.0})
-    # Not closed: a point can be seen as soon as it is recorded.
+    # The log is not closed, because a point must be readable as soon as it is recorded.
     events = EventAccumulator(str(tmp_path / "tensorboard/train")).Reload()
     assert sorted(events.Tags()["scalars"]) == ["learning_rate", "loss"]
     assert before <= events.Scalars("loss")[0].wall_time <= time.time()

@@ -64,6 +64,13 @@ def read_checkpoint(path: str | Path, name: str | None = None, options: Options 
     Raises:
         ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
         ConfigError: for a URL.
+
+    Example:
+        >>> checkpoint = bert_tf.read_checkpoint("runs/small")
+        >>> checkpoint.form, checkpoint.config.num_layers
+        ('preset', 2)
+        >>> checkpoint.array("bert/pooler/dense/kernel").shape
+        (128, 128)
     """
     path = local_path(path)
     if not path.exists() and not path.parent.is_dir():

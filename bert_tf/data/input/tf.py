@@ -68,6 +68,14 @@ def pretraining_dataset(
     Raises:
         ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
             out of range. A damaged record raises `tf.errors` while iterating.
+
+    Example:
+        >>> dataset = bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1)
+        >>> inputs, targets, weights = next(iter(dataset))
+        >>> sorted(inputs)
+        ['mask_positions', 'padding_mask', 'segment_ids', 'token_ids']
+        >>> inputs["token_ids"].shape, sorted(targets)
+        (TensorShape([4, 32]), ['mlm_logits', 'nsp_logits'])
     """
     check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
     manifest, vocabulary = open_data(directory)

@@ -36,6 +36,11 @@ class FinetuneInit:
 
     Raises:
         ConfigError: if `features` is combined with `from_scratch`, `frozen_layers` or `bilstm_dim`.
+
+    Example:
+        >>> start = bert_tf.FinetuneInit("runs/small", frozen_layers=1)
+        >>> start.tokens(bert_tf.task_class("sst2")(), positions=512)
+        128
     """
 
     preset: str | Path

@@ -49,6 +49,11 @@ class TaskFiles:
         further: additional labelled files to evaluate at the end, by name, for example MNLI mismatched.
         augment: files to train on first, in a separate run.
         more_train: files to train on together with `train`.
+
+    Example:
+        >>> files = bert_tf.TaskFiles(train="my_task/train.tsv", dev="my_task/dev.tsv")
+        >>> [path.name for path in files.training]
+        ['train.tsv']
     """
 
     train: str | Path
@@ -118,6 +123,17 @@ def finetune_task(
         ValueError: for an error in a file, with file and line.
         ConfigError: for invalid settings, or an output directory of another run (see `training.fit.finetune`).
         TrainingError: if training fails (see `training.fit.finetune`).
+
+    Example:
+        >>> result = bert_tf.finetune_task(
+        ...     bert_tf.task_class("classify")(),
+        ...     bert_tf.TaskFiles(train="my_task/train.tsv", dev="my_task/dev.tsv"),
+        ...     bert_tf.FinetuneInit("runs/small"),
+        ...     bert_tf.TrainingConfig(epochs=1, batch_size=4),
+        ...     "runs/new",
+        ... )
+        >>> result.dev_examples, sorted(result.metrics)
+        (4, ['accuracy', 'macro_f1', 'majority'])
     """
     if config.strategy == "multi_worker":
         raise ConfigError("fine-tuning runs in one process: `training.strategy` must not be multi_worker.")

@@ -103,6 +103,13 @@ def evaluate_pretraining(model: keras.Model, dataset: Dataset) -> dict[str, floa
     Returns:
         `loss`, `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy`: weighted means over all
         batches, for the outputs that the model has.
+
+    Example:
+        >>> model = bert_tf.load_preset("runs/small").model
+        >>> dataset = bert_tf.pretraining_dataset("data", "validation", batch_size=4, seed=1, training=False)
+        >>> metrics = bert_tf.evaluate_pretraining(model, dataset)
+        >>> sorted(metrics)
+        ['loss', 'mlm_accuracy', 'mlm_loss', 'mlm_perplexity', 'nsp_accuracy', 'nsp_loss']
     """
     backend = current_backend()
     training = backend.training_model(*_with_all_inputs(model))

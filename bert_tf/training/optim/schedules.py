@@ -51,6 +51,11 @@ class LinearWarmupDecay(Schedule):
         peak: highest rate.
         warmup_steps: w; 0 starts at the peak.
         total_steps: n.
+
+    Example:
+        >>> schedule = bert_tf.LinearWarmupDecay(peak=0.001, warmup_steps=9, total_steps=100)
+        >>> [round(float(schedule(step)), 4) for step in (0, 9, 100)]
+        [0.0001, 0.001, 0.0]
     """
 
     def rate(self, done):

@@ -56,7 +56,7 @@ def test_other_names_are_refused_on_loopback(host: str) -> None:
 
 def test_allowed_hosts_widen_and_narrow() -> None:
     assert status({"host": "bert.example:80"}, allowed=("BERT.example",)) == 200
-    # The server does not know the names of an address that other machines can reach.
+    # The server cannot know the names of an address that other machines can reach.
     assert status({"host": "any.example"}, bound="0.0.0.0") == 200
     assert status({"host": "any.example"}, bound="0.0.0.0", allowed=("bert.example",)) == 403
     assert status({}) == 200
@@ -173,7 +173,7 @@ def test_clients_have_tls_and_the_token(addresses: tuple[str, str], files: Path)
             connect(url, token="wrong", certificate=files / "authority.pem", retries=0).status()
         assert refused.value.code == grpc.StatusCode.UNAUTHENTICATED.name
         with pytest.raises(ConnectionError):
-            # The authority is unknown to this machine.
+            # This machine does not trust the certificate authority.
             connect(url, token=TOKEN, retries=0, timeout=10).status()
 
 

@@ -266,7 +266,7 @@ def test_a_message_that_is_none_is_forgotten(channel: grpc.Channel) -> None:
     for _ in range(20):
         with pytest.raises(grpc.RpcError):
             raw(b"\xff\xff\xff", timeout=60)
-    # The last ones may still be ending.
+    # The last calls may still be ending.
     assert _calls() - before < 10
 
 

@@ -46,7 +46,7 @@ def test_a_request_that_is_answered_has_no_such_deadline() -> None:
     closed = threading.Event()
 
     async def slow(request: Request) -> Response:
-        # Longer than the deadline, which closes a later connection in the meantime.
+        # Longer than the deadline; a later connection is closed in the meantime.
         await asyncio.get_running_loop().run_in_executor(None, closed.wait)
         return Response("hello")
 

@@ -21,7 +21,7 @@ def test_clients_of_the_backlog_are_answered() -> None:
     draining, connected = threading.Event(), threading.Event()
 
     def drain() -> None:
-        # In the event loop, which accepts nothing until all clients have connected.
+        # This blocks the event loop, so no connection is accepted until all clients have connected.
         draining.set()
         connected.wait(PATIENCE_SECONDS)
 

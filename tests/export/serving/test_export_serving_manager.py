@@ -330,7 +330,7 @@ def test_models_change_at_run_time(tmp_path: Path) -> None:
         assert (models.states(), models.answers(label="old")) == ({1: AVAILABLE, 2: AVAILABLE}, 1)
         with models.manager.lease("m", version=1):
             models.manager.reload([ServedModel("m", tmp_path / "moved")])
-            # Does not wait until version 1 is unloaded.
+            # The test does not wait until version 1 is unloaded.
             models.manager.wait_loaded(["m"])
         models.manager.poll()
         assert models.states() == {2: AVAILABLE}

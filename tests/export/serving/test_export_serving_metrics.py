@@ -31,7 +31,7 @@ for _ in range(int(sys.argv[2])):
         counts.batch("m", 2)
 with counts.request("m", "Predict", "GRPC"):
     print(flush=True)
-    # Dies while it answers a request.
+    # The worker dies while it answers a request.
     sys.stdin.read()
     os._exit(1)
 """

@@ -96,7 +96,7 @@ def test_a_signature_of_null_is_the_default_one(rest: TestClient) -> None:
 @pytest.mark.parametrize("signature", ["serving_default", "ids"])
 def test_deep_lists_are_refused(rest: TestClient, depth: int, form: str, signature: str) -> None:
     leaf = '"a"' if signature == "serving_default" else "1"
-    # A list of rows has one dimension more than a row.
+    # A list of rows has one more dimension than a row.
     value = "[" * depth + leaf + "]" * depth
     body = f'{{"signature_name": "{signature}", "{form}": {value}}}'
     if signature == "ids":
@@ -122,7 +122,7 @@ def test_long_texts_are_refused(service: Service) -> None:
 def test_bytes_and_an_empty_batch_are_answered(rest: TestClient) -> None:
     plain, encoded = post(rest, {"instances": ["cat", {"b64": "Y2F0"}]}).json()["predictions"]
     assert plain["label"] == encoded["label"]
-    # Rows of one batch: a matrix product may add up its last rows in another order than its first.
+    # Within one batch, a matrix product may sum its last rows in another order than its first ones.
     assert plain["probabilities"] == pytest.approx(encoded["probabilities"], abs=1e-6)
     assert post(rest, {"instances": [{"b64": "//4AAMM="}]}).status_code == 200
     assert post(rest, {"inputs": []}).json() == {"outputs": {"label": [], "probabilities": []}}
@@ -241,7 +241,7 @@ def exchange(
 
     async def receive() -> dict[str, Any]:
         if left:
-            # Lets deadlines pass while many parts come.
+            # Deadlines pass while many parts arrive.
             await asyncio.sleep(0.001)
             part = left.pop(0)
             return {"type": "http.request", "body": part, "more_body": bool(left) or not ends}

@@ -77,7 +77,7 @@ def test_a_new_version_does_not_answer_half_of_a_request(
     def swapped(version: LoadedVersion, name: str, *rest: Any) -> Any:
         if name == "classify":
             save(root, 2)
-            # It waits for this request before it lets the first version go.
+            # The manager waits for this request before it unloads the first version.
             swap.start()
             while not any((one.version, one.state) == (2, AVAILABLE) for one in service.manager.status("both")):
                 pass
