@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.arguments import add_preset
+from bert_tf.config import existing
+from bert_tf.tasks.registry import TASKS
 
-# A file of this suffix holds one text per line for all tasks but `ner`, whose own files often have it.
+# A file of this suffix holds one text per line, unless the task's own files have it (`TaskEntry.reads_txt`).
 PLAIN_TEXT = ".txt"
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -76,15 +78,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_of_task(path: Path, preset: Path) -> bool:
-    """Returns True if the input is in the format of the preset's task, not one text per line.
-
-    CoNLL-2003's files are called train.txt and test.txt.
-    """
+    """Returns True if the input is in the format of the preset's task, not one text per line."""
     from bert_tf.models.presets import preset_directory, read_header
-    from bert_tf.tasks.registry import TASKS
 
     task = (read_header(preset_directory(preset))[2] or {}).get("task")
-    return task in TASKS and (path.suffix != PLAIN_TEXT or task == "ner")
+    return task in TASKS and (path.suffix != PLAIN_TEXT or TASKS[task].reads_txt)
 
 
 def _of_task(args: argparse.Namespace) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.models import load_backbone, load_preset
 from bert_tf.tasks import registry
 from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.features import cache
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.finetune.run import finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
 

@@ -16,8 +16,9 @@ from bert_tf.cli import main
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, load_preset, save_preset
 from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.finetune.run import finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -145,7 +146,7 @@ def test_faulty_rows_are_refused_or_left_out_and_listed(home: Path, run: Path, t
     assert not (tmp_path / "out.jsonl").exists()
     input_errors = InputErrors(skip=True)
     assert TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", input_errors) == 2
-    assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.found] == ["3", "4"]
+    assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.problems] == ["3", "4"]
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 
 

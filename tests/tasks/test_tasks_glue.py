@@ -115,7 +115,7 @@ def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> 
     path = write(tmp_path / "dev.tsv", ["sentence", "label"], *lines)
     input_errors = InputErrors(skip=True)
     assert [e.key for e in task_class("sst2")().read(path, input_errors)] == ["0", "4"]
-    assert [problem.message for problem in input_errors.found] == [
+    assert [problem.message for problem in input_errors.problems] == [
         "expected 2 columns. Received: 1", "`sentence` is empty.", "the label must be one of 0, 1. Received: '2'"
     ]  # fmt: skip
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, save_preset
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.scored import ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -156,13 +156,13 @@ def _classify(output: Path, steps: Steps) -> dict[str, Any]:
 def _classifiers(output: Path, folder: str, from_scratch: bool) -> list[dict[str, float]]:
     """Returns the held-out metrics of one run per seed; `folder` gets the preset of the best run."""
     from bert_tf.tasks.classify.task import ClassifyTask
+    from bert_tf.tasks.entry import TaskFiles
     from bert_tf.tasks.finetune.init import FinetuneInit
-    from bert_tf.tasks.finetune.run import TaskFiles
     from bert_tf.tasks.finetune.sweep import finetune_trials, trials
     from bert_tf.tasks.input_errors import InputErrors
 
     sources = TaskFiles(output / "passages/train.tsv", output / "passages/dev.tsv")
-    start = FinetuneInit(output / "pretraining", from_scratch, length=SEQUENCE_LENGTH)
+    start = FinetuneInit(output / "pretraining", from_scratch, max_sequence_length=SEQUENCE_LENGTH)
     runs = trials(FINETUNING, paper_grid=False, restarts=RESTARTS)
     _, _, outcomes = finetune_trials(ClassifyTask(), sources, start, runs, output / folder, InputErrors())
     return [outcome.result.metrics for outcome in outcomes if outcome.result]

@@ -102,7 +102,7 @@ def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -
         ValueError: if `length` is less than 4.
     """
     if length < 4:
-        raise ValueError(f"`max_seq_length` must be at least 4. Received: {length}")
+        raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")
     ids, splits = tokenizer.tokenize([line.text for line in lines])
     vocabulary = tokenizer.vocabulary
     tokens, kept, examples = [], [], []

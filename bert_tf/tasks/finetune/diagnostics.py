@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
+from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
 # Predicted numbers count as identical if their range is below this share of the range of the gold numbers.
 _NO_SPREAD = 1e-2

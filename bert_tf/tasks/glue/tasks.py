@@ -43,9 +43,9 @@ class GlueTask(TextTask):
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> dict[str, float]:
         """Returns the leaderboard's metrics, in [0, 1] or [-1, 1]."""
-        return self.figures([str(example.label) for example in examples], [answer.label for answer in answers])
+        return self.metrics_of([str(example.label) for example in examples], [answer.label for answer in answers])
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the metrics of predicted labels."""
         return {"accuracy": metrics.accuracy(gold, predicted)}
 
@@ -77,9 +77,9 @@ class ColaTask(GlueTask):
     text_names: tuple[str, ...] = ("sentence",)
     labels: tuple[str, ...] = _BINARY
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the Matthews correlation, and the accuracy, which the leaderboard does not use."""
-        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
+        return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class _SameTask(GlueTask):
 
     labels: tuple[str, ...] = _BINARY
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the F1 of label 1, the accuracy, and their mean."""
         f1, accuracy = metrics.f1(gold, predicted, "1"), metrics.accuracy(gold, predicted)
         return {"f1": f1, "accuracy": accuracy, "average": (f1 + accuracy) / 2}
@@ -145,9 +145,9 @@ class DiagnosticTask(MnliTask):
     metric: ClassVar[str] = "matthews"
     layout: ClassVar[Layout] = Layout(aliases=_DIAGNOSTIC)
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the Matthews correlation of three classes, and the accuracy, which the leaderboard does not use."""
-        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
+        return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def points_v2(golds: Sequence[str], predicted: str) -> Points:
     return Points(max(float(gold == answer) for gold in wanted), max(overlaps))
 
 
-def figures_v1(points: Sequence[Points | None]) -> dict[str, float]:
+def metrics_v1(points: Sequence[Points | None]) -> dict[str, float]:
     """Returns `exact` and `f1` in percent.
 
     Args:
@@ -78,7 +78,7 @@ def figures_v1(points: Sequence[Points | None]) -> dict[str, float]:
     return _means(points)
 
 
-def figures_v2(
+def metrics_v2(
     ids: Sequence[str],
     points: Sequence[Points | None],
     has_answer: Sequence[bool],
