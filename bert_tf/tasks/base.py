@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -21,6 +21,16 @@ from bert_tf.training.losses import Objective
 
 Example = TypeVar("Example")
 Answer = TypeVar("Answer")
+
+
+def pairs_of(parts: Iterable[tuple[Sequence[Example], Sequence[Answer]]]) -> Iterator[tuple[Example, Answer]]:
+    """Yields each example with its prediction.
+
+    Args:
+        parts: consecutive parts of a file, examples with predictions, as in `Task.write`.
+    """
+    for examples, answers in parts:
+        yield from zip(examples, answers, strict=True)
 
 
 class Task(ABC, Generic[Example, Answer]):

@@ -1,4 +1,12 @@
-"""Registry of tasks. A folder of tasks is registered by one line; its `entry.py` declares the rest."""
+"""Registry of tasks. A new task is a folder, and one line in `TASKS`.
+
+| in the folder | declares |
+|---|---|
+| `entry.py`: `ENTRIES` of `tasks.entry.TaskEntry` | name, help, files and arguments on the command line |
+| a subclass of `tasks.base.Task` | file format, encoding, head, metrics, page, labels of converted models |
+
+The class of the model from `Task.build` determines the signatures of an export (`export.signatures`).
+"""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_class_weights_that_are_none(given: tuple[str, ...], message: str) -> No
         ClassifyTask(class_weights=given).fit_labels(examples_of("a", "b"))
 
 
-def test_figures_of_labels() -> None:
+def test_metrics_of_labels() -> None:
     answers = [LabelAnswer(label, ()) for label in "aaba"]
     found = ClassifyTask().score(examples_of(*"aabb"), answers)
     assert found == pytest.approx({"accuracy": 0.75, "macro_f1": (0.8 + 2 / 3) / 2, "majority": 0.5})

@@ -115,7 +115,7 @@ def test_the_model_learns_iob2(tmp_path, tokenizer):
     assert [LABELS[number] for number in classes] == ["B-PER", "B-PER", "O", "B-LOC", "I-LOC"]
 
 
-def test_judged(tmp_path):
+def test_scored(tmp_path):
     sentences = read(write(tmp_path, "dev", IOB1), NerTask())
     scored = NerTask().score_details(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
     place = f"{tmp_path}/dev: line"

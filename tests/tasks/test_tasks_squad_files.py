@@ -195,7 +195,7 @@ def test_predictions_that_are_none(tmp_path: Path, content: str, message: str) -
     assert message in str(refused.value) and str(path) in str(refused.value)
 
 
-def test_judged_spans() -> None:
+def test_scored_spans() -> None:
     examples = [example("who", "x y z", "y", "y z"), example("who", "x y z")]
     first, second = Squad2Task().score_details(examples, [SquadAnswer("y"), SquadAnswer("")])
     assert [(span.start, span.end) for span in (*first.gold, *first.predicted)] == [(2, 3), (2, 5), (2, 3)]

@@ -168,7 +168,7 @@ def test_outputs_come_back_by_ending(tokenizer):
     np.testing.assert_array_equal(outputs[""], np.diff(rows.row_splits).reshape(15, 4))
 
 
-def test_answers_and_figures():
+def test_answers_and_metrics():
     task = SwagTask(4)
     logits = np.log(np.array([[1, 7, 1, 1], [1, 1, 1, 7], [4, 2, 3, 1]], np.float32))
     answers = task.answers(EXAMPLES, None, {"": logits + 100})

@@ -82,7 +82,7 @@ def _flags(**values: Any) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items()]
 
 
-def _own_files(pattern: str) -> list[Path]:
+def _matching_files(pattern: str) -> list[Path]:
     local_path(pattern)
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
@@ -95,7 +95,7 @@ def _corpus(pattern: str | None, output: Path, steps: Steps) -> tuple[list[Path]
     from bert_tf.commands.demo.passages import labelled_documents, split_documents
     from bert_tf.data.corpora.docstrings import library_documents
 
-    documents = labelled_documents(_own_files(pattern)) if pattern else list(library_documents(LIBRARIES))
+    documents = labelled_documents(_matching_files(pattern)) if pattern else list(library_documents(LIBRARIES))
     files, held_out = split_documents(documents, output / "corpus", output / "held_out")
     folders = f"{output / 'corpus'} and, held out, {output / 'held_out'}"
     steps.say(f"      {len(documents)} documents of {len(files)} {'files' if pattern else 'libraries'}, in {folders}")

@@ -73,7 +73,8 @@ def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
     with staged_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in TEST_SETS:
             entry = zipfile.ZipInfo(name, _DATE)
-            archive.writestr(entry, "".join(f"{line}\n" for line in lines_of(predictions / name)), zipfile.ZIP_DEFLATED)
+            text = "".join(f"{line}\n" for _, line in lines_of(predictions / name))
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
     return rows
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from bert_tf.tasks import metrics
+from bert_tf.tasks.base import pairs_of
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
@@ -51,9 +52,7 @@ class GlueTask(TextTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
         """Writes index and label in the leaderboard's format."""
-        write_predictions(
-            path, (((e.key, a.label) for e, a in zip(examples, part, strict=True)) for examples, part in answers)
-        )
+        write_predictions(path, ((example.key, answer.label) for example, answer in pairs_of(answers)))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
         """Reads predictions in the leaderboard's format; their probabilities are ()."""
@@ -217,10 +216,7 @@ class StsbTask(NumberTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
         """Writes index and number in the leaderboard's format."""
-        write_predictions(
-            path,
-            (((e.key, f"{a.number:.3f}") for e, a in zip(examples, part, strict=True)) for examples, part in answers),
-        )
+        write_predictions(path, ((example.key, f"{answer.number:.3f}") for example, answer in pairs_of(answers)))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
         """Reads predictions in the leaderboard's format."""

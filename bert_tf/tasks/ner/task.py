@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
-from bert_tf.tasks.base import Task
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Columns, Sentence, read_columns
 from bert_tf.tasks.ner.metric import entity_scores
@@ -157,11 +157,9 @@ class NerTask(Task[Sentence, Tags]):
         conlleval reads this format; if columns are separated by tabs, with `-d '\t'`.
         """
         with staged_file(path) as file:
-            for sentences, part in answers:
-                for sentence, tags in zip(sentences, part, strict=True):
-                    pairs = zip(sentence.written, tags, strict=True)
-                    words = [f"{line}{sentence.separator}{tag}" for line, tag in pairs]
-                    file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
+            for sentence, tags in pairs_of(answers):
+                words = [f"{line}{sentence.separator}{tag}" for line, tag in zip(sentence.written, tags, strict=True)]
+                file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
 
     def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[Tags]:
         """Reads tags from the last column of a file of any program with the same words."""

@@ -13,7 +13,7 @@ import keras
 
 from bert_tf.models import BertBackbone, BertSpanPredictor
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
-from bert_tf.tasks.base import Task
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
@@ -169,12 +169,11 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 
             texts, candidates = writer(""), writer("nbest")
             odds = writer("null_odds") if self.may_be_impossible else None
-            for examples, part in answers:
-                for example, answer in zip(examples, part, strict=True):
-                    texts.add(example.id, answer.text)
-                    candidates.add(example.id, candidates_as_json(answer.candidates))
-                    if odds:
-                        odds.add(example.id, answer.null_odds)
+            for example, answer in pairs_of(answers):
+                texts.add(example.id, answer.text)
+                candidates.add(example.id, candidates_as_json(answer.candidates))
+                if odds:
+                    odds.add(example.id, answer.null_odds)
 
     def read_answers(self, path: Path, examples: Sequence[SquadExample]) -> list[SquadAnswer]:
         """Reads texts by id.

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.models import BertBackbone, BertMultipleChoice
 from bert_tf.reports.tasks.scored import Scored, ScoredLabel, ScoredLabels
-from bert_tf.tasks.base import Task
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
@@ -114,11 +114,10 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         probabilities_path = path.with_name(f"{path.stem}.probabilities.jsonl")
         with staged_file(path) as file, staged_file(probabilities_path) as probabilities_file:
             file.write(f",{PREDICTION}\n".encode())
-            for examples, part in answers:
-                for example, answer in zip(examples, part, strict=True):
-                    file.write(f"{example.number},{answer.choice}\n".encode())
-                    row = {"index": example.number, PREDICTION: answer.choice, "probabilities": answer.probabilities}
-                    probabilities_file.write((json.dumps(row) + "\n").encode())
+            for example, answer in pairs_of(answers):
+                file.write(f"{example.number},{answer.choice}\n".encode())
+                row = {"index": example.number, PREDICTION: answer.choice, "probabilities": answer.probabilities}
+                probabilities_file.write((json.dumps(row) + "\n").encode())
 
     def read_answers(self, path: Path, examples: Sequence[ChoiceExample]) -> list[ChoiceAnswer]:
         """Reads the column `pred`; rows without an index are in the order of the examples."""
