@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,28 +21,19 @@ _BILSTM_DIM = 768
 
 @dataclass(frozen=True)
 class FinetuningConfig:
-    """Configuration of `--set`; defaults to the middle of the paper's grid (arXiv 1810.04805, A.3).
+    """Configuration of `--set`.
 
     Args:
         training: training configuration.
     """
 
-    training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
-    )
+    training: TrainingConfig
 
 
-@dataclass(frozen=True)
-class FeatureConfig:
-    """Configuration of `--set` for a BiLSTM on features; rates of untrained LSTMs, as the paper describes none.
-
-    Args:
-        training: training configuration.
-    """
-
-    training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10)
-    )
+# The middle of the paper's grid (arXiv 1810.04805, A.3).
+_FINETUNING = FinetuningConfig(TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3))
+# For a BiLSTM on features: the rates of untrained LSTMs, as the paper describes none.
+_ON_FEATURES = FinetuningConfig(TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,8 +122,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Fine-tunes the preset; returns the summary."""
     existing(args.preset, "--preset")
     refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
-    defaults = FinetuningConfig() if args.features is None else FeatureConfig()
-    config = with_overrides(defaults, args.overrides).training
+    config = with_overrides(_FINETUNING if args.features is None else _ON_FEATURES, args.overrides).training
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
