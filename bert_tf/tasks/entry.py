@@ -28,6 +28,11 @@ class TaskFiles:
         further: additional labelled files to evaluate at the end, by name, for example MNLI mismatched.
         augment: files to train on first, in a separate run.
         more_train: files to train on together with `train`.
+
+    Example:
+        >>> files = bert_tf.TaskFiles(train="my_task/train.tsv", dev="my_task/dev.tsv")
+        >>> [path.name for path in files.training]
+        ['train.tsv']
     """
 
     train: str | Path
