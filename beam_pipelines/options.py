@@ -103,7 +103,9 @@ class PretrainingDataOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--vocabulary", default="", help="vocabulary file (vocab.txt), one piece per line")
         parser.add_argument(
+            "--max_sequence_length",
             "--max_seq_length",
+            dest="max_seq_length",
             default=str(DataConfig().max_seq_length),
             help="maximum sequence length, special tokens included; several, such as 128,512, use one folder each; "
             "default: %(default)s",

@@ -81,8 +81,9 @@ def percent(entry: Entry, value: float) -> float:
 def learnt(name: str, start: str, rate: float, seed: int, args: argparse.Namespace) -> dict[str, Any]:
     """Returns the metrics, seconds and remark of one run, which is trained unless its results exist."""
     from bert_tf.config import TrainingConfig
+    from bert_tf.tasks.entry import TaskFiles
     from bert_tf.tasks.finetune.init import FinetuneInit
-    from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+    from bert_tf.tasks.finetune.run import finetune_task
     from bert_tf.tasks.registry import task_class
 
     entry = ENTRIES[name]

@@ -48,7 +48,7 @@ _HOMES = {
     "pretrain": "bert_tf.training.fit",
     "weights_sha256": "bert_tf.training.fit",
     "TaskPredictor": "bert_tf.tasks.predictor",
-    "TaskFiles": "bert_tf.tasks.finetune.run",
+    "TaskFiles": "bert_tf.tasks.entry",
     "FinetuneInit": "bert_tf.tasks.finetune.init",
     "finetune_task": "bert_tf.tasks.finetune.run",
     "task_class": "bert_tf.tasks.registry",

@@ -26,24 +26,21 @@ def _local(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def existing(path: Path, what: str) -> Path:
-    """Returns `path` if it exists.
-
-    Args:
-        path: the path to check.
-        what: name of the argument in the error message.
-
-    Raises:
-        FileNotFoundError: if `path` does not exist.
-    """
-    if not path.exists():
-        raise FileNotFoundError(f"{what} {str(path)!r} does not exist")
-    return path
-
-
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """Adds `--preset`."""
     parser.add_argument("--preset", type=Path, required=True, help="preset, or output directory of a run")
+
+
+def add_max_sequence_length(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds `--max_sequence_length`, also under its name in google-research/bert.
+
+    Args:
+        parser: the parser.
+        default: default in the help.
+    """
+    parser.add_argument(
+        "--max_sequence_length", "--max_seq_length", type=int, help=f"maximum sequence length; default: {default}"
+    )
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:

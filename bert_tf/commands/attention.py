@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.arguments import add_max_sequence_length, add_preset
+from bert_tf.config import existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,9 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", required=True, help="input text")
     parser.add_argument("--text_pair", help="second text of a pair")
     parser.add_argument("--output", type=Path, required=True, help="output file, a self-contained HTML page")
-    parser.add_argument(
-        "--max_seq_length", type=int, help="maximum sequence length; default: 128, or the model's maximum if smaller"
-    )
+    add_max_sequence_length(parser, "128, or the model's maximum if smaller")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -28,10 +27,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.reports.tasks.attention_page import write_attention_page
 
     texts = [args.text] if args.text_pair is None else [args.text, args.text_pair]
-    view = attention_view(args.preset, texts, args.max_seq_length)
+    view = attention_view(args.preset, texts, args.max_sequence_length)
     write_attention_page(args.output, view, args.preset.resolve().name)
     if view.left_out:
-        print(f"{view.left_out} tokens were truncated. Increase --max_seq_length to include them.", file=sys.stderr)
+        print(
+            f"{view.left_out} tokens were truncated. Increase --max_sequence_length to include them.", file=sys.stderr
+        )
     layers, heads, tokens, _ = view.weights.shape
     return {
         "output": str(args.output),

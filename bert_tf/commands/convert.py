@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.commands.arguments import existing
-from bert_tf.commands.tasks import TASKS, family
-from bert_tf.config import local_path
+from bert_tf.config import existing, local_path
+from bert_tf.tasks.registry import TASKS, command_line_tasks, task_json_for_head
 
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
@@ -40,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", choices=("float32", "bfloat16", "float16"), help="dtype of the target; default: the source's"
     )
-    parser.add_argument("--task", choices=tuple(TASKS), help="task of a fine-tuned source, for task.json")
+    parser.add_argument(
+        "--task", choices=tuple(command_line_tasks()), help="task of a fine-tuned source, for task.json"
+    )
     parser.add_argument("--regression", action="store_true", help="with --task classify: one number as output")
     parser.add_argument(
         "--labels", nargs="+", default=[], help="with --task: class names, if the source has none of its own"
@@ -115,11 +116,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describer(args: argparse.Namespace) -> Callable[[Mapping[str, Any], BertConfig], dict[str, Any]]:
     """Returns a function from the head of the source to the contents of task.json."""
-    from bert_tf.tasks.finetune.imported import task_json_for_head
-
     # Other arguments of the task have their defaults.
     parser = argparse.ArgumentParser()
-    family(args.task).add_arguments(parser)
+    TASKS[args.task].add_arguments(parser)
     arguments = vars(parser.parse_args([])) | vars(args)
-    task = family(args.task).make_task(argparse.Namespace(**arguments))
+    task = TASKS[args.task].make_task(argparse.Namespace(**arguments))
     return lambda head, config: task_json_for_head(task, head, config, args.labels)

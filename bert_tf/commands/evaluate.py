@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, add_verify, existing
+from bert_tf.commands.arguments import add_preset, add_verify
+from bert_tf.config import existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

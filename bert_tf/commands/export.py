@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.arguments import add_max_sequence_length, add_preset
+from bert_tf.config import existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, help="output directory, saved_models/NAME; versions are subdirectories"
     )
     parser.add_argument("--version", type=int, help="version number; default: the next free one")
-    parser.add_argument("--max_seq_length", type=int, help="maximum sequence length; default: the preset's")
+    add_max_sequence_length(parser, "the preset's")
     parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates per [MASK]; default: 5")
     parser.add_argument(
         "--precision",
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         existing(args.evaluate, "--evaluate")
         from bert_tf.commands.export_evaluation import ExportEvaluation
 
-        evaluate = ExportEvaluation(args.preset, args.evaluate, args.max_seq_length)
+        evaluate = ExportEvaluation(args.preset, args.evaluate, args.max_sequence_length)
     from bert_tf.export.metadata import MODEL_CARD
     from bert_tf.export.saved_model import export_preset
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         args.preset,
         args.output,
         version=args.version,
-        max_sequence_length=args.max_seq_length,
+        max_sequence_length=args.max_sequence_length,
         top_k=args.top_k,
         precision=args.precision,
         evaluate=evaluate,

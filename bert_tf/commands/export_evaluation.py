@@ -37,7 +37,7 @@ class ExportEvaluation:
         length = self._predictor.max_sequence_length
         if max_sequence_length is not None and max_sequence_length < length:
             raise ValueError(
-                f"`--max_seq_length` must be at least the task's {length} with `--evaluate`. "
+                f"`--max_sequence_length` must be at least the task's {length} with `--evaluate`. "
                 f"Received: {max_sequence_length}"
             )
         self._examples = list(self._predictor.task.read(data, InputErrors()))

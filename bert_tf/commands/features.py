@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.commands.arguments import add_preset, existing
-from bert_tf.commands.tasks import TASKS, family
+from bert_tf.commands.arguments import add_max_sequence_length, add_preset
+from bert_tf.config import existing
 from bert_tf.config.features import COMBINATIONS
+from bert_tf.tasks.registry import command_line_tasks
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
@@ -33,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="output directory of NumPy arrays; an existing one is resumed or extended",
     )
-    parser.add_argument("--max_seq_length", type=int, help="maximum sequence length; default: the model's")
+    add_max_sequence_length(parser, "the model's")
     parser.add_argument("--skip_bad", action="store_true", help="skip invalid texts and list them in a file")
     parser.add_argument(
         "--task",
         nargs=argparse.REMAINDER,
         metavar="TASK [FLAG ...]",
-        help=f"task of the input file with its flags, must be last: {', '.join(TASKS)}",
+        help=f"task of the input file with its flags, must be last: {', '.join(command_line_tasks())}",
     )
 
 
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         args.layers,
         args.output,
         task=task,
-        length=args.max_seq_length,
+        max_sequence_length=args.max_sequence_length,
         input_errors=input_errors,
     )
     if len(input_errors):
@@ -86,10 +87,9 @@ def make_task(arguments: list[str]) -> Task:
         ValueError: if the name is unknown.
     """
     name, *flags = arguments or [""]
-    if name not in TASKS:
-        raise ValueError(f"`--task` must be one of {', '.join(TASKS)}. Received: {name!r}")
+    tasks = command_line_tasks()
+    if name not in tasks:
+        raise ValueError(f"`--task` must be one of {', '.join(tasks)}. Received: {name!r}")
     parser = argparse.ArgumentParser(prog=f"bert-tf features ... --task {name}", allow_abbrev=False)
-    family(name).add_arguments(parser)
-    args = parser.parse_args(flags)
-    args.task = name
-    return family(name).make_task(args)
+    tasks[name].add_arguments(parser)
+    return tasks[name].make_task(parser.parse_args(flags))

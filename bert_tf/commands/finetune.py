@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.commands.arguments import add_overrides, add_preset, existing, refuse_overrides
-from bert_tf.commands.tasks import TASKS, family
-from bert_tf.config import TrainingConfig, with_overrides
+from bert_tf.commands.arguments import add_max_sequence_length, add_overrides, add_preset, refuse_overrides
+from bert_tf.config import TrainingConfig, existing, with_overrides
 from bert_tf.config.features import COMBINATIONS
+from bert_tf.tasks.registry import command_line_tasks
 
 if TYPE_CHECKING:
     from bert_tf.tasks.features.config import Features
@@ -21,42 +21,31 @@ _BILSTM_DIM = 768
 
 @dataclass(frozen=True)
 class FinetuningConfig:
-    """Configuration of `--set`; defaults to the middle of the paper's grid (arXiv 1810.04805, A.3).
+    """Configuration of `--set`.
 
     Args:
         training: training configuration.
     """
 
-    training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
-    )
+    training: TrainingConfig
 
 
-@dataclass(frozen=True)
-class FeatureConfig:
-    """Configuration of `--set` for a BiLSTM on features; rates of untrained LSTMs, as the paper describes none.
-
-    Args:
-        training: training configuration.
-    """
-
-    training: TrainingConfig = field(
-        default_factory=lambda: TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10)
-    )
+# The middle of the paper's grid (arXiv 1810.04805, A.3).
+_FINETUNING = FinetuningConfig(TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3))
+# For a BiLSTM on features: the rates of untrained LSTMs, as the paper describes none.
+_ON_FEATURES = FinetuningConfig(TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
-    for name, (_, text) in TASKS.items():
-        task = tasks.add_parser(name, help=text, description=text, allow_abbrev=False)
+    for name, entry in command_line_tasks().items():
+        task = tasks.add_parser(name, help=entry.help, description=entry.help, allow_abbrev=False)
         add_preset(task)
-        family(name).add_files(task)
-        family(name).add_arguments(task)
+        entry.add_files(task)
+        entry.add_arguments(task)
         task.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
-        task.add_argument(
-            "--max_seq_length", type=int, help="maximum sequence length; default: the task's, or the model's if smaller"
-        )
+        add_max_sequence_length(task, "the task's, or the model's if smaller")
         task.add_argument(
             "--from_scratch", action="store_true", help="random initial weights, as a baseline without pre-training"
         )
@@ -133,8 +122,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Fine-tunes the preset; returns the summary."""
     existing(args.preset, "--preset")
     refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
-    defaults = FinetuningConfig() if args.features is None else FeatureConfig()
-    config = with_overrides(defaults, args.overrides).training
+    config = with_overrides(_FINETUNING if args.features is None else _ON_FEATURES, args.overrides).training
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()
@@ -143,23 +131,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.tasks.finetune.sweep import finetune_trials, trials
     from bert_tf.tasks.input_errors import InputErrors
 
-    module = family(args.task)
     start = FinetuneInit(
         args.preset,
         args.from_scratch,
         frozen_layers=args.frozen_layers,
-        length=args.max_seq_length,
+        max_sequence_length=args.max_sequence_length,
         features=features_of(args),
         bilstm_dim=(args.bilstm_dim or _BILSTM_DIM) if args.bilstm else None,
     )
     input_errors = InputErrors(args.skip_bad)
-    task, sources = module.make_task(args), module.make_sources(args)
+    entry = command_line_tasks()[args.task]
+    task, files = entry.make_task(args), entry.make_files(args)
     if args.grid or args.restarts != 1:
         runs = trials(config, args.grid == "paper", args.restarts)
-        best, result, outcomes = finetune_trials(task, sources, start, runs, args.output, input_errors)
+        best, result, outcomes = finetune_trials(task, files, start, runs, args.output, input_errors)
         trial_summary = {"best": best.name, "runs": len(outcomes)}
     else:
-        result, trial_summary = finetune_task(task, sources, start, config, args.output, input_errors), {}
+        result, trial_summary = finetune_task(task, files, start, config, args.output, input_errors), {}
     return trial_summary | {
         "output": str(args.output),
         "preset": str(args.output / "preset"),

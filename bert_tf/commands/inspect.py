@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import existing
+from bert_tf.config import existing
 from bert_tf.data.manifest import data_directories
 from bert_tf.export.versions import version_folders
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset, existing
+from bert_tf.commands.arguments import add_preset
+from bert_tf.config import existing
+from bert_tf.tasks.registry import TASKS
 
-# A file of this suffix holds one text per line for all tasks but `ner`, whose own files often have it.
+# A file of this suffix holds one text per line, unless the task's own files have it (`TaskEntry.reads_txt`).
 PLAIN_TEXT = ".txt"
-_SECONDS_BETWEEN_LINES = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,41 +49,32 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return _of_task(args)
     if args.ensemble:
         raise ValueError(f"`--ensemble` needs an input file in the task's format. Received: {args.input}")
+    from bert_tf.data.atomic_files import staged_file
     from bert_tf.export.inference import Predictor
+    from bert_tf.tasks.inference import Progress
 
-    predictor = Predictor(args.preset, top_k=args.top_k)
-    staging = args.output.with_name(f".{args.output.name}.tmp")
-    started = shown = time.monotonic()
+    predictor, progress = Predictor(args.preset, top_k=args.top_k), Progress("lines")
     lines = 0
     try:
-        with args.input.open(encoding="utf-8", newline="\n") as source, staging.open("w", encoding="utf-8") as target:
+        with args.input.open(encoding="utf-8", newline="\n") as source, staged_file(args.output) as target:
             while batch := list(itertools.islice(source, args.batch_size)):
                 rows = _columns(batch, len(predictor.texts), args.input, lines)
                 for row, answer in zip(zip(*rows, strict=True), predictor(*rows), strict=True):
                     texts = dict(zip(predictor.texts, row, strict=True))
-                    target.write(json.dumps(texts | answer, ensure_ascii=False) + "\n")
+                    target.write((json.dumps(texts | answer, ensure_ascii=False) + "\n").encode())
                 lines += len(batch)
-                if time.monotonic() - shown > _SECONDS_BETWEEN_LINES:
-                    shown = time.monotonic()
-                    print(f"{lines} lines, {lines / (shown - started):.0f} per second", file=sys.stderr)
-        staging.replace(args.output)
+                progress.add(len(batch))
     except UnicodeDecodeError as error:
         raise ValueError(f"{args.input}: not UTF-8: {error}. Convert the file to UTF-8.") from error
-    finally:
-        staging.unlink(missing_ok=True)
     return {"output": str(args.output), "lines": lines}
 
 
 def _is_of_task(path: Path, preset: Path) -> bool:
-    """Returns True if the input is in the format of the preset's task, not one text per line.
-
-    CoNLL-2003's files are called train.txt and test.txt.
-    """
+    """Returns True if the input is in the format of the preset's task, not one text per line."""
     from bert_tf.models.presets import preset_directory, read_header
-    from bert_tf.tasks.registry import TASKS
 
     task = (read_header(preset_directory(preset))[2] or {}).get("task")
-    return task in TASKS and (path.suffix != PLAIN_TEXT or task == "ner")
+    return task in TASKS and (path.suffix != PLAIN_TEXT or TASKS[task].reads_txt)
 
 
 def _of_task(args: argparse.Namespace) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, add_verify, existing, refuse_overrides
-from bert_tf.config import BertConfig, ConfigError, RunConfig, with_overrides
+from bert_tf.commands.arguments import add_overrides, add_verify, refuse_overrides
+from bert_tf.config import BertConfig, ConfigError, RunConfig, existing, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.pretraining.recipes import RECIPES, recipe
 

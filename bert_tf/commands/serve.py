@@ -7,8 +7,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import existing
-from bert_tf.config import ConfigError
+from bert_tf.config import ConfigError, existing
 
 _DEFAULT_PORT = 8501
 # TF Serving's default model name.

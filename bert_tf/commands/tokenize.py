@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from bert_tf.commands.arguments import existing
+from bert_tf.config import existing
 from bert_tf.config.files import staged_file
 
 _LINES_A_BATCH = 4096

@@ -5,7 +5,7 @@ from bert_tf.config.cleaning import CleaningConfig
 from bert_tf.config.data import DataConfig
 from bert_tf.config.errors import ConfigError
 from bert_tf.config.model import BertConfig
-from bert_tf.config.paths import local_path
+from bert_tf.config.paths import existing, local_path
 from bert_tf.config.training import RunConfig, TrainingConfig
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "DataConfig",
     "RunConfig",
     "TrainingConfig",
+    "existing",
     "from_dict",
     "load_json",
     "local_path",

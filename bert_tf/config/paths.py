@@ -1,4 +1,4 @@
-"""Checks that paths are local, not URLs."""
+"""Checks of paths: local paths, not URLs, and existing files."""
 
 from __future__ import annotations
 
@@ -39,3 +39,18 @@ def local_path(path: str | Path) -> Path:
             "with the tool of the storage provider, for example `gcloud storage cp --recursive`."
         )
     return Path(path)
+
+
+def existing(path: Path, name: str) -> Path:
+    """Returns `path` if it exists.
+
+    Args:
+        path: the path to check.
+        name: name of the argument in the error message.
+
+    Raises:
+        FileNotFoundError: if `path` does not exist.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{name} {str(path)!r} does not exist")
+    return path

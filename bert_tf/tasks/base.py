@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -11,14 +12,25 @@ import keras
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
+from bert_tf.reports.tasks.answers import write_answers_page
+from bert_tf.reports.tasks.scored import Scored
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.scored import Scored
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import Objective
 
 Example = TypeVar("Example")
 Answer = TypeVar("Answer")
+
+
+def pairs_of(parts: Iterable[tuple[Sequence[Example], Sequence[Answer]]]) -> Iterator[tuple[Example, Answer]]:
+    """Yields each example with its prediction.
+
+    Args:
+        parts: consecutive parts of a file, examples with predictions, as in `Task.write`.
+    """
+    for examples, answers in parts:
+        yield from zip(examples, answers, strict=True)
 
 
 class Task(ABC, Generic[Example, Answer]):
@@ -40,8 +52,11 @@ class Task(ABC, Generic[Example, Answer]):
     by_token: ClassVar[bool] = False
     """True if the model has one output for each token."""
 
-    default_length: ClassVar[int] = 128
+    max_sequence_length: ClassVar[int] = 128
     """Default for the maximum tokens of a row, limited by the model's positions."""
+
+    head: ClassVar[str] = ""
+    """Kind of the head of converted models that the task accepts, as in `conversion`; "" accepts none."""
 
     @property
     def needs_pooler(self) -> bool:
@@ -82,6 +97,17 @@ class Task(ABC, Generic[Example, Answer]):
         """Returns the task with values tuned on the development examples, such as a threshold."""
         return self
 
+    def import_labels(self, names: tuple[str, ...]) -> Self:
+        """Returns the task of a converted model, whose labels are not fitted.
+
+        Args:
+            names: class names in the order of the model's outputs; () if the head has no classes.
+
+        Raises:
+            ValueError: if the names do not match the task.
+        """
+        return self
+
     @abstractmethod
     def encode(
         self, examples: Sequence[Example], tokenizer: BertTokenizer, length: int, labelled: bool = True
@@ -120,6 +146,18 @@ class Task(ABC, Generic[Example, Answer]):
     def score_details(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Scored:
         """Returns the predictions with the gold labels, for the HTML page."""
 
+    def write_page(self, path: Path, title: str, scored: Scored, metrics: Mapping[str, float], remark: str) -> None:
+        """Writes the HTML page of predictions, atomically.
+
+        Args:
+            path: the page.
+            title: name of the evaluated data.
+            scored: the predictions, from `score_details`.
+            metrics: official metrics by name.
+            remark: warning about the predictions as a whole, or "".
+        """
+        write_answers_page(path, title, scored, metrics, remark)
+
     @abstractmethod
     def write(self, path: Path, answers: Iterator[tuple[Sequence[Example], Sequence[Answer]]]) -> None:
         """Writes predictions in the task's format, atomically.
@@ -145,11 +183,11 @@ class Task(ABC, Generic[Example, Answer]):
             ValueError: for a prediction that is missing, duplicate or of an unknown example, with file and line or id.
         """
 
-    def averaged(self, others: Sequence[Self], answers: Sequence[Sequence[Answer]]) -> list[Answer]:
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[Answer]]) -> list[Answer]:
         """Returns the ensemble's prediction for each example.
 
         Args:
-            others: the tasks of the other models' presets, of the same name.
+            tasks: the tasks of the further models' presets, of the same name.
             answers: the predictions of each model, this task's first.
 
         Returns:
@@ -167,8 +205,6 @@ class Task(ABC, Generic[Example, Answer]):
 
     def description(self) -> dict[str, Any]:
         """Returns the fields, for task.json."""
-        import dataclasses
-
         return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod

@@ -31,15 +31,15 @@ class InputErrors:
     def __init__(self, skip: bool = False) -> None:
         self.skip = skip
         # A file may be read more than once.
-        self._found: dict[Problem, None] = {}
+        self._problems: dict[Problem, None] = {}
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._problems)
 
     @property
-    def found(self) -> list[Problem]:
+    def problems(self) -> list[Problem]:
         """The distinct input errors."""
-        return list(self._found)
+        return list(self._problems)
 
     def add(self, place: str, message: str) -> None:
         """Records that the entry at `place` is skipped.
@@ -53,9 +53,9 @@ class InputErrors:
         """
         if not self.skip:
             raise ValueError(f"{place}: {message}")
-        self._found[Problem(place, message)] = None
+        self._problems[Problem(place, message)] = None
 
     def write(self, path: Path) -> None:
         """Writes one line for each input error: place, tab, message."""
         with staged_file(path) as file:
-            file.write("".join(f"{problem.place}\t{problem.message}\n" for problem in self.found).encode())
+            file.write("".join(f"{problem.place}\t{problem.message}\n" for problem in self.problems).encode())

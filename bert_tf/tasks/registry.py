@@ -1,32 +1,44 @@
-"""Tasks by name."""
+"""Registry of tasks. A new task is a folder, and one line in `TASKS`.
+
+| in the folder | declares |
+|---|---|
+| `entry.py`: `ENTRIES` of `tasks.entry.TaskEntry` | name, help, files and arguments on the command line |
+| a subclass of `tasks.base.Task` | file format, encoding, head, metrics, page, labels of converted models |
+
+The class of the model from `Task.build` determines the signatures of an export (`export.signatures`).
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from bert_tf.tasks.base import Task
+from bert_tf.tasks.entry import TaskEntry
 
-# Name to module and class, imported lazily.
-TASKS: dict[str, tuple[str, str]] = {
-    "classify": ("bert_tf.tasks.classify.task", "ClassifyTask"),
-    "regression": ("bert_tf.tasks.classify.task", "RegressionTask"),
-    "cola": ("bert_tf.tasks.glue.tasks", "ColaTask"),
-    "sst2": ("bert_tf.tasks.glue.tasks", "Sst2Task"),
-    "mrpc": ("bert_tf.tasks.glue.tasks", "MrpcTask"),
-    "stsb": ("bert_tf.tasks.glue.tasks", "StsbTask"),
-    "qqp": ("bert_tf.tasks.glue.tasks", "QqpTask"),
-    "mnli": ("bert_tf.tasks.glue.tasks", "MnliTask"),
-    "qnli": ("bert_tf.tasks.glue.tasks", "QnliTask"),
-    "rte": ("bert_tf.tasks.glue.tasks", "RteTask"),
-    "wnli": ("bert_tf.tasks.glue.tasks", "WnliTask"),
-    "ax": ("bert_tf.tasks.glue.tasks", "DiagnosticTask"),
-    "squad1": ("bert_tf.tasks.squad.task", "Squad1Task"),
-    "squad2": ("bert_tf.tasks.squad.task", "Squad2Task"),
-    "ner": ("bert_tf.tasks.ner.task", "NerTask"),
-    "swag": ("bert_tf.tasks.swag.task", "SwagTask"),
+if TYPE_CHECKING:
+    from bert_tf.config import BertConfig
+    from bert_tf.tasks.base import Task
+
+
+def entries_of(module: str) -> dict[str, TaskEntry]:
+    """Returns the entries of a module by name: its `ENTRIES`."""
+    return {entry.name: entry for entry in importlib.import_module(module).ENTRIES}
+
+
+# By name, in the order of the command line.
+TASKS: dict[str, TaskEntry] = {
+    **entries_of("bert_tf.tasks.glue.entry"),
+    **entries_of("bert_tf.tasks.classify.entry"),
+    **entries_of("bert_tf.tasks.squad.entry"),
+    **entries_of("bert_tf.tasks.ner.entry"),
+    **entries_of("bert_tf.tasks.swag.entry"),
 }
+
+
+def command_line_tasks() -> dict[str, TaskEntry]:
+    """Returns the tasks that have a name on the command line; the others are variants of these."""
+    return {name: entry for name, entry in TASKS.items() if entry.help}
 
 
 def task_class(name: str) -> type[Task]:
@@ -39,8 +51,7 @@ def task_class(name: str) -> type[Task]:
     """
     if name not in TASKS:
         raise ValueError(f"the task must be one of {', '.join(TASKS)}. Received: {name!r}")
-    module, attribute = TASKS[name]
-    return getattr(importlib.import_module(module), attribute)
+    return TASKS[name].task_class
 
 
 def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
@@ -54,10 +65,34 @@ def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
     """
     fields = dict(description)
     cls = task_class(str(fields.pop("task", "")))
-    length = fields.pop("max_sequence_length", cls.default_length)
+    length = fields.pop("max_sequence_length", cls.max_sequence_length)
     if type(length) is not int or length < 1:
         raise ValueError(f"`max_sequence_length` must be an integer of at least 1. Received: {length!r}")
     try:
         return cls.from_description(fields), length
     except TypeError as error:
         raise ValueError(f"task.json does not describe the task `{cls.name}`: {error}") from error
+
+
+def task_json_for_head(
+    task: Task, head: Mapping[str, Any], config: BertConfig, labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the contents of task.json for a converted model, whose checkpoint has a head but no task.
+
+    Args:
+        task: the task that the model was fine-tuned for, before `fit_labels`.
+        head: the converted head: `task`, the kind of the head, and `labels`, the class names if it has classes.
+        config: the encoder's configuration.
+        labels: class names in the order of the model's outputs; () uses the head's labels.
+
+    Raises:
+        ValueError: if the task needs another head, or the class names do not match the task's labels.
+    """
+    kind = head.get("task", "")
+    if not kind or kind != task.head:
+        raise ValueError(f"the task `{task.name}` does not match the source's head. Received: {kind or 'no head'}")
+    names = tuple(labels or head.get("labels", ()))
+    if len(names) != len(head.get("labels", ())):
+        raise ValueError(f"`labels` must name the {len(head.get('labels', ()))} outputs. Received: {', '.join(names)}")
+    length = min(task.max_sequence_length, config.max_sequence_length)
+    return {"task": task.name, "max_sequence_length": length, **task.import_labels(names).description()}

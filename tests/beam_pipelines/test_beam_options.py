@@ -63,7 +63,7 @@ def test_bad_flags_are_refused(flag: str, message: str) -> None:
     [
         (["--max_seq_length=512"], [(512, 77)]),
         (["--max_seq_length=128,512"], [(128, 20), (512, 77)]),
-        (["--max_seq_length=64", "--masked_lm_prob=0.5"], [(64, 32)]),
+        (["--max_sequence_length=64", "--masked_lm_prob=0.5"], [(64, 32)]),
         (["--max_seq_length=128, 512", "--max_predictions_per_seq=20,76"], [(128, 20), (512, 76)]),
     ],
 )

@@ -38,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make(folder: Path, output: Path, *flags: str) -> Path:
     argv = ["data", "--input", folder / "corpus.txt", "--vocabulary", folder / "vocab.txt", "--output", output,
-            "--max_seq_length", 32, "--max_predictions_per_seq", 10, "--validation_fraction", 0.2, *flags]  # fmt: skip
+            "--max_sequence_length", 32, "--max_predictions_per_seq", 10, "--validation_fraction", 0.2,
+            *flags]  # fmt: skip
     assert main([str(part) for part in argv]) == 0
     return output
 
@@ -61,9 +62,9 @@ def shares(data: Path) -> tuple[float, float, float]:
     """Shares of the predicted positions that hold [MASK], the original piece, and any other piece."""
     inputs, targets, weights = masked(data)
     chosen = weights[MLM_LOGITS] > 0
-    there = np.take_along_axis(inputs[TOKEN_IDS], inputs[MASK_POSITIONS], 1)[chosen]
-    hidden = there == open_data(data)[1].mask_id
-    kept = there == targets[MLM_LOGITS][chosen]
+    tokens = np.take_along_axis(inputs[TOKEN_IDS], inputs[MASK_POSITIONS], 1)[chosen]
+    hidden = tokens == open_data(data)[1].mask_id
+    kept = tokens == targets[MLM_LOGITS][chosen]
     return hidden.mean(), kept.mean(), (~hidden & ~kept).mean()
 
 
@@ -109,11 +110,11 @@ def test_whole_words(folder, tmp_path, capsys):
     vocabulary = open_data(data)[1]
     whole = inputs[TOKEN_IDS].copy()
     predicted = np.zeros(whole.shape, bool)
-    for row, (positions, pieces, there) in enumerate(
+    for row, (positions, pieces, chosen) in enumerate(
         zip(inputs[MASK_POSITIONS], targets[MLM_LOGITS], weights[MLM_LOGITS] > 0, strict=True)
     ):
-        whole[row, positions[there]] = pieces[there]
-        predicted[row, positions[there]] = True
+        whole[row, positions[chosen]] = pieces[chosen]
+        predicted[row, positions[chosen]] = True
     follows = np.isin(whole[:, 1:], [i for i, piece in enumerate(vocabulary.tokens) if piece.startswith("##")])
     # A segment that was truncated at its start begins within a word.
     follows &= ~np.isin(whole[:, :-1], vocabulary.special_ids)

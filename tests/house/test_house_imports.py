@@ -19,7 +19,7 @@ ALLOWED = {
     "layers": {"config", "text", "data"},
     "models": BELOW_MODELS,
     "training": BELOW_MODELS,
-    "reports": BELOW_TASKS | {"tasks"},
+    "reports": BELOW_TASKS,
     "beam_pipelines": {"entry", "config", "text", "data", "reports"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
@@ -33,8 +33,6 @@ ALLOWED = {
 }
 # Modules that a package may import from a package that is otherwise forbidden.
 MODULES = {
-    # Tasks write their reports; reports read only the results of tasks.
-    ("reports", "tasks"): {"bert_tf.tasks.scored", "bert_tf.tasks.finetune.results"},
     # Beam's workers start without TensorFlow's input pipelines and without Keras.
     ("beam_pipelines", "reports"): {
         "bert_tf.reports.data.facts",

@@ -10,7 +10,15 @@ from page_reader import Page
 
 from bert_tf.reports.html import element, to_html
 from bert_tf.reports.tasks.answers import write_answers_page
-from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers, ScoredSpans, Span
+from bert_tf.reports.tasks.scored import (
+    Scored,
+    ScoredLabel,
+    ScoredLabels,
+    ScoredNumber,
+    ScoredNumbers,
+    ScoredSpans,
+    Span,
+)
 
 HOSTILE = "<script>alert(1)</script>\x00\x07 &amp; \"q\" 'x' \ud800 \u202eabc ף 😀" + "Z\u0300\u0301"
 LONG = "word " * 100_000

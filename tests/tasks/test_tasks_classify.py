@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from text_examples import write_lines
 
-from bert_tf.commands.tasks import classify
 from bert_tf.models.text_classifier import POOLINGS
+from bert_tf.tasks.classify import entry
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer
-from bert_tf.tasks.classify.files import SUFFIXES
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
 from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.registry import TASKS
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
+
+CLASSIFY = TASKS["classify"]
 
 
 def examples_of(*labels: str) -> list[TextExample]:
@@ -28,8 +30,8 @@ def examples_of(*labels: str) -> list[TextExample]:
 def parsed(*argv: str, learns: bool = True) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     if learns:
-        classify.add_files(parser)
-    classify.add_arguments(parser)
+        CLASSIFY.add_files(parser)
+    CLASSIFY.add_arguments(parser)
     return parser.parse_args(argv)
 
 
@@ -87,7 +89,7 @@ def test_class_weights_that_are_none(given: tuple[str, ...], message: str) -> No
         ClassifyTask(class_weights=given).fit_labels(examples_of("a", "b"))
 
 
-def test_figures_of_labels() -> None:
+def test_metrics_of_labels() -> None:
     answers = [LabelAnswer(label, ()) for label in "aaba"]
     found = ClassifyTask().score(examples_of(*"aabb"), answers)
     assert found == pytest.approx({"accuracy": 0.75, "macro_f1": (0.8 + 2 / 3) / 2, "majority": 0.5})
@@ -156,12 +158,12 @@ def test_what_is_no_number_is_named(number: str, tmp_path: Path) -> None:
     ],
 )
 def test_flags_make_the_task(argv: list[str], task: ClassifyTask | RegressionTask) -> None:
-    assert classify.make_task(parsed(*argv)) == task
+    assert CLASSIFY.make_task(parsed(*argv)) == task
 
 
 def test_scoring_has_no_flags_of_learning() -> None:
-    assert classify.make_task(parsed("--regression", learns=False)) == RegressionTask()
-    assert classify.POOLINGS == POOLINGS and classify.SUFFIXES == SUFFIXES
+    assert CLASSIFY.make_task(parsed("--regression", learns=False)) == RegressionTask()
+    assert entry.POOLINGS == POOLINGS
 
 
 @pytest.mark.parametrize(
@@ -173,23 +175,23 @@ def test_scoring_has_no_flags_of_learning() -> None:
 )
 def test_flags_that_do_not_go_together(argv: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        classify.make_task(parsed(*argv))
+        CLASSIFY.make_task(parsed(*argv))
 
 
 def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
     for name in ("train.csv", "dev.jsonl", "train.txt"):
         (tmp_path / name).touch()
-    sources = classify.make_sources(parsed("--data", str(tmp_path)))
-    assert (sources.train, sources.dev) == (tmp_path / "train.csv", tmp_path / "dev.jsonl")
+    files = CLASSIFY.make_files(parsed("--data", str(tmp_path)))
+    assert (files.train, files.dev) == (tmp_path / "train.csv", tmp_path / "dev.jsonl")
     both = ("--train", str(tmp_path / "train.csv"), "--dev", str(tmp_path / "dev.jsonl"))
-    assert classify.make_sources(parsed(*both)) == sources
+    assert CLASSIFY.make_files(parsed(*both)) == files
     for argv, message in [
         ((), "`--data`, or `--train` and `--dev`, are required"),
         (both[:2], "`--data`, or `--train` and `--dev`, are required"),
         ((*both, "--data", str(tmp_path)), "Received: both"),
     ]:
         with pytest.raises(ValueError, match=message):
-            classify.make_sources(parsed(*argv))
+            CLASSIFY.make_files(parsed(*argv))
 
 
 @pytest.mark.parametrize(
@@ -201,4 +203,4 @@ def test_a_folder_holds_one_file_of_each_name(names: list[str], received: str, t
     with pytest.raises(
         ValueError, match=f"must hold exactly one of train.tsv, train.csv, train.jsonl. Received: {received}$"
     ):
-        classify.make_sources(parsed("--data", str(tmp_path)))
+        CLASSIFY.make_files(parsed("--data", str(tmp_path)))

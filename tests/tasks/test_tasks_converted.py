@@ -6,11 +6,11 @@ import pytest
 
 from bert_tf.config import BertConfig
 from bert_tf.tasks.base import Task
+from bert_tf.tasks.classify.base import class_names
 from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
-from bert_tf.tasks.finetune.imported import class_names, task_json_for_head
 from bert_tf.tasks.glue.tasks import MnliTask, Sst2Task, StsbTask
 from bert_tf.tasks.ner.task import NerTask
-from bert_tf.tasks.registry import task_of
+from bert_tf.tasks.registry import task_json_for_head, task_of
 from bert_tf.tasks.squad.task import Squad2Task
 
 CONFIG = BertConfig.from_size("tiny", max_sequence_length=256)
@@ -42,7 +42,7 @@ def test_a_head_becomes_its_task(task: Task, head: dict, labels: tuple[str, ...]
     assert expected.items() <= description.items()
     found, length = task_of(description)
     assert type(found) is type(task)
-    assert length == min(task.default_length, 256)
+    assert length == min(task.max_sequence_length, 256)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,8 @@ def test_a_file_of_texts(tmp_path):
     with pytest.raises(ValueError, match=r"texts\.txt: line 3: a text must not be empty"):
         embed_file(preset, text, ["last"], tmp_path / "features")
     input_errors = InputErrors(skip=True)
-    embedded = embed_file(preset, text, ["last", "layer_2"], tmp_path / "features", length=8, input_errors=input_errors)
+    limits = {"max_sequence_length": 8, "input_errors": input_errors}
+    embedded = embed_file(preset, text, ["last", "layer_2"], tmp_path / "features", **limits)
     folder = embedded.folder
     assert (embedded.examples, len(input_errors)) == (len(TEXTS), 1)
     assert set(folder.manifest.features) == {"layer_4", "layer_2"}

@@ -19,14 +19,16 @@ from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.models import load_backbone, load_preset
 from bert_tf.tasks import registry
 from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.entry import TaskEntry, TaskFiles
 from bert_tf.tasks.features import cache
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.finetune.run import finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
 
 REPOSITORY = Path(__file__).parents[2]
+TOY = TaskEntry("toy_tokens", "words with labels", "token_task:TokenTask")
 TRAINING = TrainingConfig(epochs=6, batch_size=16, learning_rate=2e-2)
 JAX = """
 import sys
@@ -53,12 +55,12 @@ np.testing.assert_allclose(found[there], expected[there], atol=1e-3)
 
 @pytest.fixture(autouse=True)
 def toy_task(monkeypatch):
-    monkeypatch.setitem(registry.TASKS, "toy_tokens", ("token_task", "TokenTask"))
+    monkeypatch.setitem(registry.TASKS, "toy_tokens", TOY)
 
 
 def tagged(folder, output, features=None, config=TRAINING, **fields):
     """Trains on tokens whose labels depend on the word after them."""
-    registry.TASKS.setdefault("toy_tokens", ("token_task", "TokenTask"))
+    registry.TASKS.setdefault("toy_tokens", TOY)
     sources = TaskFiles(folder / "train.txt", folder / "dev.txt")
     if features is None:
         features = Features("weighted_sum_last_4", bilstm_dim=16, folder=folder / "features")

@@ -16,8 +16,9 @@ from bert_tf.cli import main
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.models import BertBackbone, load_preset, save_preset
 from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.run import TaskFiles, finetune_task
+from bert_tf.tasks.finetune.run import finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -90,7 +91,7 @@ def test_a_task_that_is_none_is_refused(task: dict[str, object], message: str, h
         TaskPredictor(str(directory))
 
 
-def test_a_run_holds_preset_predictions_and_figures(home: Path, run: Path) -> None:
+def test_a_run_holds_preset_predictions_and_metrics(home: Path, run: Path) -> None:
     told = json.loads((run / "result.json").read_text("utf-8"))
     assert set(told["metrics"]) == {
         f"{name}{file}" for name in ("accuracy", "macro_f1", "majority") for file in ("", "_other")
@@ -145,7 +146,7 @@ def test_faulty_rows_are_refused_or_left_out_and_listed(home: Path, run: Path, t
     assert not (tmp_path / "out.jsonl").exists()
     input_errors = InputErrors(skip=True)
     assert TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", input_errors) == 2
-    assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.found] == ["3", "4"]
+    assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.problems] == ["3", "4"]
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 
 
@@ -191,15 +192,15 @@ def test_more_layers_than_there_are_cannot_be_frozen(home: Path, tmp_path: Path)
 class Scripted(ClassifyTask):
     """A task with scripted metrics, one for each call of `score`."""
 
-    figures: list[float]
+    metrics: list[float]
 
     def score(self, examples, answers):
-        return {"accuracy": self.figures.pop(0) if self.figures else 0.0}
+        return {"accuracy": self.metrics.pop(0) if self.metrics else 0.0}
 
 
 def test_with_patience_the_best_epoch_is_kept(home: Path, tmp_path: Path) -> None:
     task = Scripted()
-    Scripted.figures = [0.2, 0.6, 0.5, 0.4]
+    Scripted.metrics = [0.2, 0.6, 0.5, 0.4]
     config = replace(CONFIG, epochs=6, patience=2)
     result = finetune_task(task, sources(home), FinetuneInit(home / "encoder"), config, tmp_path / "run")
     assert result.step == 64

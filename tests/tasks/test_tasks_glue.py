@@ -115,7 +115,7 @@ def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> 
     path = write(tmp_path / "dev.tsv", ["sentence", "label"], *lines)
     input_errors = InputErrors(skip=True)
     assert [e.key for e in task_class("sst2")().read(path, input_errors)] == ["0", "4"]
-    assert [problem.message for problem in input_errors.found] == [
+    assert [problem.message for problem in input_errors.problems] == [
         "expected 2 columns. Received: 1", "`sentence` is empty.", "the label must be one of 0, 1. Received: '2'"
     ]  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_scores_are_numbers_from_0_to_5(score: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "gold", "predicted", "figures", "metric"),
+    ("task", "gold", "predicted", "expected", "metric"),
     [
         ("cola", "1100", "1000", {"matthews": 1 / math.sqrt(3), "accuracy": 0.75}, "matthews"),
         ("cola", "1100", "1111", {"matthews": 0.0, "accuracy": 0.5}, "matthews"),
@@ -167,9 +167,9 @@ def test_scores_are_numbers_from_0_to_5(score: str, tmp_path: Path) -> None:
         ("wnli", "0101", "0101", {"accuracy": 1.0}, "accuracy"),
     ],
 )
-def test_figures_of_labels(task: str, gold: str, predicted: str, figures: dict[str, float], metric: str) -> None:
+def test_metrics_of_labels(task: str, gold: str, predicted: str, expected: dict[str, float], metric: str) -> None:
     found = task_class(task)().score(examples_of(*gold), [LabelAnswer(label, ()) for label in predicted])
-    assert found == pytest.approx(figures)
+    assert found == pytest.approx(expected)
     assert task_class(task).metric == metric in found
 
 

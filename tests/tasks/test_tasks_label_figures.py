@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_tf.reports.tasks.label_metrics import LabelFigures
-from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
+from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
 
 
 def random_answers(labels: int, rows: int, seed: int = 0) -> ScoredLabels:

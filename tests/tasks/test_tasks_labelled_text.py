@@ -65,7 +65,7 @@ def test_tabs_and_lines_within_quotes_are_text_and_rows_are_named_by_their_first
     path = write(tmp_path, ".csv", b'text,label\n"one\n\ttwo, three",x\n\nlast,\n')
     input_errors = InputErrors(skip=True)
     assert list(read_rows(path, ["text", "label"], input_errors)) == [(f"{path}: line 2", ("one\n\ttwo, three", "x"))]
-    assert [problem.place for problem in input_errors.found] == [f"{path}: line 4", f"{path}: line 5"]
+    assert [problem.place for problem in input_errors.problems] == [f"{path}: line 4", f"{path}: line 5"]
 
 
 def test_a_hundred_thousand_words_are_a_text(tmp_path: Path) -> None:

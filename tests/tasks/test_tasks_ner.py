@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, save_preset
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.task import NerTask
 from bert_tf.tasks.registry import task_of
-from bert_tf.tasks.scored import ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -115,7 +115,7 @@ def test_the_model_learns_iob2(tmp_path, tokenizer):
     assert [LABELS[number] for number in classes] == ["B-PER", "B-PER", "O", "B-LOC", "I-LOC"]
 
 
-def test_judged(tmp_path):
+def test_scored(tmp_path):
     sentences = read(write(tmp_path, "dev", IOB1), NerTask())
     scored = NerTask().score_details(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
     place = f"{tmp_path}/dev: line"

@@ -117,7 +117,7 @@ def test_faulty_sentences_are_skipped_and_counted(tmp_path):
     input_errors = InputErrors(skip=True)
     sentences = list(read_columns(path, FIRST_AND_LAST, input_errors, True))
     assert words_and_tags(sentences) == [("EU", "O"), ("Ike", "B-P")]
-    assert [problem.place.rpartition(" ")[2] for problem in input_errors.found] == ["3", "4", "8"]
+    assert [problem.place.rpartition(" ")[2] for problem in input_errors.problems] == ["3", "4", "8"]
     assert sentences[1].begins_document
 
 

@@ -101,7 +101,7 @@ def test_a_part_of_a_document_gives_the_rows_of_the_whole(tokenizer, part, longe
 
 
 def test_a_row_without_room(tokenizer):
-    with pytest.raises(ValueError, match="`max_seq_length` must be at least 3 for words. Received: 2"):
+    with pytest.raises(ValueError, match="`max_sequence_length` must be at least 3 for words. Received: 2"):
         word_rows(sentences_of("a"), tokenizer, 2)
 
 

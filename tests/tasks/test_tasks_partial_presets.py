@@ -55,9 +55,9 @@ def test_the_heads_that_there_are_are_evaluated_as_in_a_whole_model(
     save_preset(whole, tmp_path / "whole", load_preset(part).vocabulary, True)
     received, expected = (run_evaluation(preset, data, 16) for preset in (part, tmp_path / "whole"))
     assert {name for name in expected if name not in received} == {name for name in expected if name.startswith(absent)}
-    figures = [name for name in received if name not in ("split", "loss")]
-    assert figures and {name: received[name] for name in figures} == pytest.approx(
-        {name: expected[name] for name in figures}, rel=1e-5
+    metrics = [name for name in received if name not in ("split", "loss")]
+    assert metrics and {name: received[name] for name in metrics} == pytest.approx(
+        {name: expected[name] for name in metrics}, rel=1e-5
     )
     assert received["loss"] == pytest.approx(received["mlm_loss" if masked_lm else "nsp_loss"])
 

@@ -58,5 +58,5 @@ def test_a_run_by_length_has_less_padding_and_the_same_evaluation(data, padded, 
     _, history = run(data, tmp_path, padding="bins")
     shares = [np.mean([line["padding"] for line in lines if "padding" in line]) for lines in (history, padded[1])]
     assert shares[0] < shares[1] - 0.1
-    figures = [line for line in history if line["split"] == "validation"]
-    assert [line["step"] for line in figures] == [3, 6]
+    metrics = [line for line in history if line["split"] == "validation"]
+    assert [line["step"] for line in metrics] == [3, 6]

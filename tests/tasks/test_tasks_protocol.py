@@ -9,10 +9,11 @@ import pytest
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.tasks.classify.task import ClassifyTask
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.finetune import sweep
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.run import Finetuned, TaskFiles
+from bert_tf.tasks.finetune.run import Finetuned
 from bert_tf.tasks.finetune.sweep import finetune_trials, trials
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.training.loop.checkpoints import TrainingError

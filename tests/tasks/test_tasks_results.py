@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from page_reader import Page
 
+from bert_tf.reports.tasks.results import RunRow, settings_of
 from bert_tf.reports.tasks.sweep import RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE, write_results
-from bert_tf.tasks.finetune.results import RunRow, settings_of
 
 VALUES = {3e-5: [0.7, 0.72, 0.68], 5e-5: [0.66, 0.5, None]}
 

@@ -60,9 +60,9 @@ def test_a_run_has_neither_pooler_nor_next_sentence_head(data: Path, tmp_path: P
     history = read_history(tmp_path / "run" / "history.jsonl")
     assert {line["split"] for line in history} == {"train", "validation"}
     assert all("mlm_loss" in line and not [name for name in line if "nsp" in name] for line in history)
-    figures = pretraining.run_evaluation(preset, data)
-    assert not [name for name in figures if "nsp" in name]
-    assert figures["mlm_loss"] == pytest.approx((result.evaluation or {})["mlm_loss"], rel=1e-5)
+    metrics = pretraining.run_evaluation(preset, data)
+    assert not [name for name in metrics if "nsp" in name]
+    assert metrics["mlm_loss"] == pytest.approx((result.evaluation or {})["mlm_loss"], rel=1e-5)
     # Resuming a run that started with a pooler raises an error that names this field.
     state = json.loads((tmp_path / "run/checkpoints/step-00000002/state.json").read_text(encoding="utf-8"))
     assert state["run"]["model.pooler"] is False

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.reports.tasks.span_outcomes import BOUNDS, FATES, INVENTED, MISSED, RIGHT, TYPE, by_type, outcomes
-from bert_tf.tasks.scored import ScoredSpans, Span
 
 
 def row(gold: tuple[Span, ...], predicted: tuple[Span, ...]) -> ScoredSpans:

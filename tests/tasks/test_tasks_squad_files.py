@@ -14,7 +14,7 @@ from squad_examples import example, question, write_file
 from bert_tf.cli import main
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.squad.answers import Candidate, SquadAnswer
-from bert_tf.tasks.squad.metric import figures_v2, normalized, points_v1, points_v2
+from bert_tf.tasks.squad.metric import metrics_v2, normalized, points_v1, points_v2
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
 
 CONTEXT = "Köln \U0001f600 liegt am\u00a0 Rhein."
@@ -64,7 +64,7 @@ def test_a_faulty_question_is_named_and_may_be_skipped(tmp_path: Path, fields: d
     assert f"{path}: id {questions[1]['id']}: " in str(refused.value) and message in str(refused.value)
     input_errors = InputErrors(skip=True)
     assert [e.id for e in Squad1Task().read(path, input_errors)] == ["a", "c"]
-    assert len(input_errors) == 1 and message in input_errors.found[0].message
+    assert len(input_errors) == 1 and message in input_errors.problems[0].message
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_thresholds_by_hand() -> None:
     odds = {"d": 5.0, "a": -2.0, "c": 0.5, "b": 3.0, "other": 1.0}
     points = [points_v2(g, s) for g, s in zip(gold, said, strict=True)]
     arguments = (ids, points, [bool(g) for g in gold], [not s for s in said], odds)
-    figures = figures_v2(*arguments, null_threshold=1.0)
-    assert (figures["exact"], figures["HasAns_exact"], figures["NoAns_exact"]) == (75.0, 50.0, 100.0)
-    assert (figures["best_exact"], figures["best_exact_thresh"]) == (75.0, -2.0)
-    assert figures_v2(*arguments)["exact"] == 50.0
+    metrics = metrics_v2(*arguments, null_threshold=1.0)
+    assert (metrics["exact"], metrics["HasAns_exact"], metrics["NoAns_exact"]) == (75.0, 50.0, 100.0)
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (75.0, -2.0)
+    assert metrics_v2(*arguments)["exact"] == 50.0
 
 
 def answered(odds: float, *texts: str) -> SquadAnswer:
@@ -195,7 +195,7 @@ def test_predictions_that_are_none(tmp_path: Path, content: str, message: str) -
     assert message in str(refused.value) and str(path) in str(refused.value)
 
 
-def test_judged_spans() -> None:
+def test_scored_spans() -> None:
     examples = [example("who", "x y z", "y", "y z"), example("who", "x y z")]
     first, second = Squad2Task().score_details(examples, [SquadAnswer("y"), SquadAnswer("")])
     assert [(span.start, span.end) for span in (*first.gold, *first.predicted)] == [(2, 3), (2, 5), (2, 3)]
@@ -232,4 +232,4 @@ def test_a_file_that_is_read_twice_has_each_fault_once(tmp_path: Path) -> None:
     path = write_file(tmp_path / "f.json", (CONTEXT, [question("a", CONTEXT, "Bonn"), question("b", CONTEXT, "Bonn")]))
     input_errors = InputErrors(skip=True)
     assert [list(Squad1Task().read(path, input_errors)) for _ in range(2)] == [[], []]
-    assert [problem.place for problem in input_errors.found] == [f"{path}: id a", f"{path}: id b"]
+    assert [problem.place for problem in input_errors.problems] == [f"{path}: id a", f"{path}: id b"]

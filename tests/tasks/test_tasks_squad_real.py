@@ -18,16 +18,16 @@ from bert_tf.text.vocabulary import load_vocabulary
     "name",
     ["v2.0/BERT_single", "v2.0/BiDAF", "v2.0/nlnet", "v1.1/BERT_ens", "v1.1/Match", "v1.1/SLQA", "v1.1/r_net"],
 )
-def test_figures_are_those_of_the_official_script(shared_data: Path, name: str) -> None:
+def test_metrics_are_those_of_the_official_script(shared_data: Path, name: str) -> None:
     folder = shared_data / "finetune/squad/official_predictions"
     references = json.loads((folder / "reference_scores.json").read_text())
     pair, reference = next((key.split(" | "), value) for key, value in references.items() if f"| {name}" in key)
     tasks = [Squad2Task()] if name.startswith("v2.0") else [Squad1Task(), Squad2Task()]
     for task in tasks:
         examples = list(task.read(shared_data / pair[0], InputErrors()))
-        figures = task.score(examples, task.read_answers(folder / pair[1], examples))
-        assert figures == {key: reference[key] for key in figures}
-        assert isinstance(task, Squad2Task) <= (set(figures) == set(reference))
+        metrics = task.score(examples, task.read_answers(folder / pair[1], examples))
+        assert metrics == {key: reference[key] for key in metrics}
+        assert isinstance(task, Squad2Task) <= (set(metrics) == set(reference))
 
 
 # Questions whose first answer is part of a word piece only; the other missing ones have more than 30 tokens.

@@ -13,11 +13,11 @@ from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.models import BertBackbone, save_preset
+from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
 from bert_tf.tasks.rows import training_batches
-from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
 from bert_tf.tasks.swag.files import ChoiceExample
 from bert_tf.tasks.swag.task import ChoiceAnswer, SwagTask
 from bert_tf.text.tokenizer import BertTokenizer
@@ -100,7 +100,7 @@ def test_faulty_rows_are_skipped_and_counted(tmp_path):
     input_errors = InputErrors(skip=True)
     examples = list(SwagTask().read(write(tmp_path, "dev.csv", HEADER + "".join(rows)), input_errors))
     assert [example.place.rpartition(" ")[2] for example in examples] == ["3", "5"]
-    assert [problem.place.rpartition(" ")[2] for problem in input_errors.found] == ["2", "4"]
+    assert [problem.place.rpartition(" ")[2] for problem in input_errors.problems] == ["2", "4"]
 
 
 def test_long_texts_are_read(tmp_path):
@@ -168,7 +168,7 @@ def test_outputs_come_back_by_ending(tokenizer):
     np.testing.assert_array_equal(outputs[""], np.diff(rows.row_splits).reshape(15, 4))
 
 
-def test_answers_and_figures():
+def test_answers_and_metrics():
     task = SwagTask(4)
     logits = np.log(np.array([[1, 7, 1, 1], [1, 1, 1, 7], [4, 2, 3, 1]], np.float32))
     answers = task.answers(EXAMPLES, None, {"": logits + 100})

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from bert_tf.reports.tasks.scored import (
+    Scored,
+    ScoredLabel,
+    ScoredLabels,
+    ScoredNumber,
+    ScoredNumbers,
+    ScoredSpans,
+    Span,
+)
 from bert_tf.tasks.finetune.diagnostics import detect_collapse
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers, ScoredSpans, Span
 
 SPAN = (Span(0, 1, ""),)
 

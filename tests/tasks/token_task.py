@@ -9,9 +9,9 @@ import numpy as np
 
 from bert_tf.config.files import staged_file
 from bert_tf.models import BertTokenClassifier
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.rows import EncodedRows
-from bert_tf.tasks.scored import ScoredSpans, Span
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT
 
 

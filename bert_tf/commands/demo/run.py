@@ -82,7 +82,7 @@ def _flags(**values: Any) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items()]
 
 
-def _own_files(pattern: str) -> list[Path]:
+def _matching_files(pattern: str) -> list[Path]:
     local_path(pattern)
     files = [Path(name) for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207
     if not files:
@@ -95,7 +95,7 @@ def _corpus(pattern: str | None, output: Path, steps: Steps) -> tuple[list[Path]
     from bert_tf.commands.demo.passages import labelled_documents, split_documents
     from bert_tf.data.corpora.docstrings import library_documents
 
-    documents = labelled_documents(_own_files(pattern)) if pattern else list(library_documents(LIBRARIES))
+    documents = labelled_documents(_matching_files(pattern)) if pattern else list(library_documents(LIBRARIES))
     files, held_out = split_documents(documents, output / "corpus", output / "held_out")
     folders = f"{output / 'corpus'} and, held out, {output / 'held_out'}"
     steps.say(f"      {len(documents)} documents of {len(files)} {'files' if pattern else 'libraries'}, in {folders}")
@@ -156,13 +156,13 @@ def _classify(output: Path, steps: Steps) -> dict[str, Any]:
 def _classifiers(output: Path, folder: str, from_scratch: bool) -> list[dict[str, float]]:
     """Returns the held-out metrics of one run per seed; `folder` gets the preset of the best run."""
     from bert_tf.tasks.classify.task import ClassifyTask
+    from bert_tf.tasks.entry import TaskFiles
     from bert_tf.tasks.finetune.init import FinetuneInit
-    from bert_tf.tasks.finetune.run import TaskFiles
     from bert_tf.tasks.finetune.sweep import finetune_trials, trials
     from bert_tf.tasks.input_errors import InputErrors
 
     sources = TaskFiles(output / "passages/train.tsv", output / "passages/dev.tsv")
-    start = FinetuneInit(output / "pretraining", from_scratch, length=SEQUENCE_LENGTH)
+    start = FinetuneInit(output / "pretraining", from_scratch, max_sequence_length=SEQUENCE_LENGTH)
     runs = trials(FINETUNING, paper_grid=False, restarts=RESTARTS)
     _, _, outcomes = finetune_trials(ClassifyTask(), sources, start, runs, output / folder, InputErrors())
     return [outcome.result.metrics for outcome in outcomes if outcome.result]

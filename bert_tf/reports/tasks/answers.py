@@ -13,8 +13,8 @@ from bert_tf.reports.html import element, extended
 from bert_tf.reports.parts import heading, metric_boxes, warning, write_page
 from bert_tf.reports.tasks.labels import label_sections
 from bert_tf.reports.tasks.numbers import number_sections
+from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 from bert_tf.reports.tasks.spans import span_sections
-from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
 ANSWERS_NAME = "answers.html"
 

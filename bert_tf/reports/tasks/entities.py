@@ -9,9 +9,9 @@ from xml.etree.ElementTree import Element
 
 from bert_tf.reports.data.facts import plural
 from bert_tf.reports.html import Content, element
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.reports.tasks.span_outcomes import BOUNDS, FATES, INVENTED, MISSED, RIGHT, TYPE, Outcome
 from bert_tf.reports.text import Window, cut, is_shown, shown, windows
-from bert_tf.tasks.scored import ScoredSpans, Span
 
 _COLOURS = 8
 _LONGEST_TYPE = 24

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bert_tf.tasks.scored import ScoredLabel, ScoredLabels
+from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
 
 BINS = 10
 

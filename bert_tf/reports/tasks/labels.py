@@ -13,8 +13,8 @@ from bert_tf.reports.parts import bounded, chart_card, compact_table, name_of
 from bert_tf.reports.tasks.charts import heat_chart, reliability_chart
 from bert_tf.reports.tasks.label_metrics import Calibration, LabelFigures, Mistake, Scores
 from bert_tf.reports.tasks.sampling import SHOWN_WORST, worst
+from bert_tf.reports.tasks.scored import ScoredLabels
 from bert_tf.reports.text import NOTHING, WHOLE, cut, named
-from bert_tf.tasks.scored import ScoredLabels
 
 # Maximum labels of a matrix with numbers, of a matrix as a chart (rarer labels are merged), and of the table of scores.
 _MOST_IN_NUMBERS, _MOST_DRAWN, _MOST_LISTED = 12, 60, 300

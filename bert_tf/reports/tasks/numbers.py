@@ -14,8 +14,8 @@ from bert_tf.reports.parts import bounded, chart_card
 from bert_tf.reports.tasks.charts import MOST_DOTS, scatter_chart
 from bert_tf.reports.tasks.labels import shown_texts
 from bert_tf.reports.tasks.sampling import worst
+from bert_tf.reports.tasks.scored import ScoredNumber, ScoredNumbers
 from bert_tf.reports.text import cut
-from bert_tf.tasks.scored import ScoredNumber, ScoredNumbers
 
 _BINS = 24
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bert_tf.reports.tasks.label_metrics import Scores
-from bert_tf.tasks.scored import ScoredSpans, Span
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 
 RIGHT, TYPE, BOUNDS, MISSED, INVENTED = "right", "type", "bounds", "missed", "invented"
 # In display order.

@@ -15,9 +15,9 @@ from bert_tf.reports.tasks.charts import stacked_chart
 from bert_tf.reports.tasks.entities import Entities, in_words
 from bert_tf.reports.tasks.labels import scores_table
 from bert_tf.reports.tasks.sampling import SHOWN_WORST, spread, worst
+from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.reports.tasks.span_outcomes import FATES, RIGHT, Outcome, by_type, outcomes
 from bert_tf.reports.text import WHOLE, Window, cut, is_shown, shown, windows
-from bert_tf.tasks.scored import ScoredSpans, Span
 
 _SHOWN_RIGHT = 25
 _MOST_TYPES = 40

@@ -13,8 +13,7 @@ from bert_tf.reports.data.facts import plural
 from bert_tf.reports.data.page import table_card
 from bert_tf.reports.html import Content, element, extended
 from bert_tf.reports.parts import chart_card, figure, figure_boxes, heading, name_of, warning, write_page
-from bert_tf.reports.text import cut
-from bert_tf.tasks.finetune.results import (
+from bert_tf.reports.tasks.results import (
     NONE,
     RunRow,
     Setting,
@@ -27,6 +26,7 @@ from bert_tf.tasks.finetune.results import (
     summary,
     written,
 )
+from bert_tf.reports.text import cut
 
 RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE = "results.json", "results.md", "results.html"
 _MOST_FIGURES = 6

@@ -9,21 +9,24 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import keras
 import numpy as np
+from scipy.special import softmax
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertTextClassifier
+from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT, Objective
 
 TextAnswer = TypeVar("TextAnswer")
+# Prefix of the default class names in transformers.
+_UNNAMED = "LABEL_"
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class TextsTask(Task[TextExample, TextAnswer]):
         windows: whether to split texts longer than a row into windows (`text_rows`). Each window is a training row; the
             prediction is the mean over the example's windows.
     """
+
+    head: ClassVar[str] = "sequence_classification"
 
     text_names: tuple[str, ...] = ("text",)
     pooling: str = "first"
@@ -116,6 +121,10 @@ class TextTask(TextsTask[LabelAnswer]):
             return self
         return replace(self, labels=tuple(sorted({str(example.label) for example in examples})))
 
+    def import_labels(self, names: tuple[str, ...]) -> Self:
+        """Returns the task with its labels in the order of the model's outputs (`class_names`)."""
+        return replace(self, labels=class_names(self.labels, names))
+
     def validate_examples(self, examples: Sequence[TextExample], path: Any) -> None:
         """Raises ValueError if the training examples have fewer than two labels."""
         super().validate_examples(examples, path)
@@ -134,10 +143,7 @@ class TextTask(TextsTask[LabelAnswer]):
 
     def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[LabelAnswer]:
         """Returns labels and probabilities, averaged over the windows of each example."""
-        logits = outputs[SINGLE_OUTPUT]
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
-        means = mean_of_windows(probabilities, rows, len(examples))
+        means = mean_of_windows(softmax(outputs[SINGLE_OUTPUT], axis=1), rows, len(examples))
         return [LabelAnswer(self.labels[int(row.argmax())], tuple(row.tolist())) for row in means]
 
     def score_details(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> ScoredLabels:
@@ -157,6 +163,12 @@ class NumberTask(TextsTask[NumberAnswer]):
     def objective(self) -> Objective:
         """Mean squared error."""
         return REGRESSION
+
+    def import_labels(self, names: tuple[str, ...]) -> Self:
+        """Raises ValueError unless the model has one output."""
+        if len(names) != 1:
+            raise ValueError(f"the task `{self.name}` needs a head of one output. Received: {len(names)}")
+        return self
 
     def validate_examples(self, examples: Sequence[TextExample], path: Any) -> None:
         """Raises ValueError if all training examples have the same number."""
@@ -192,3 +204,32 @@ class NumberTask(TextsTask[NumberAnswer]):
 def right_numbers(examples: Sequence[TextExample]) -> list[float]:
     """Returns the gold numbers of examples; the reader has validated them."""
     return [float(str(example.label)) for example in examples]
+
+
+def class_names(labels: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Returns labels in the order of an imported model's outputs.
+
+    Names are compared without case, and `-` equals `_`. Default names (`LABEL_0`, `LABEL_1`, ...) match the labels 0,
+    1, ... if the task has these.
+
+    Args:
+        labels: the task's labels, in any order; () returns `names` unchanged.
+        names: the model's class names.
+
+    Raises:
+        ValueError: if the names do not match the labels.
+    """
+    if not labels:
+        return tuple(names)
+    known = {_folded(label): label for label in labels}
+    ordered = tuple(known.get(_folded(name.removeprefix(_UNNAMED)), "") for name in names)
+    if sorted(ordered) != sorted(labels):
+        raise ValueError(
+            f"`labels` must name the classes, {', '.join(labels)}, in the order of the model's outputs. "
+            f"Received: {', '.join(names)}"
+        )
+    return ordered
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("-", "_")

@@ -49,11 +49,18 @@ def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> 
         yield place, row
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 file without line ends. Raises ValueError for other bytes, with file and line."""
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields number, from 1, and text of each line of a UTF-8 file, without line end or byte order mark.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: for bytes that are not UTF-8, with file and line.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            yield _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
+            yield number, _decoded(path, number, line).removesuffix("\n").removesuffix("\r")
 
 
 def _decoded(path: Path, number: int, line: bytes) -> str:
@@ -87,7 +94,7 @@ def _index(path: Path, header: Sequence[str], name: str) -> int:
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in lines_of(path):
         yield number, line.split("\t")
 
 
@@ -111,7 +118,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _objects(path: Path, keys: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
     """Yields the rows of JSON lines."""
     line = None
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in lines_of(path):
         place = f"{path}: line {number}"
         try:
             values = parse_json(line)

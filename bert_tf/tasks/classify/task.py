@@ -15,6 +15,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from bert_tf.config.base import parse_json
 from bert_tf.config.files import staged_file
 from bert_tf.tasks import metrics
+from bert_tf.tasks.base import pairs_of
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.files import lines_of, read_rows
 from bert_tf.tasks.classify.rows import TextExample
@@ -93,8 +94,7 @@ class ClassifyTask(TextTask):
                     "label": answer.label,
                     "probabilities": dict(zip(self.labels, answer.probabilities, strict=True)),
                 }
-                for examples, part in answers
-                for example, answer in zip(examples, part, strict=True)
+                for example, answer in pairs_of(answers)
             ),
         )
 
@@ -157,11 +157,7 @@ class RegressionTask(NumberTask):
         """Writes JSON lines with the texts and `number`."""
         _write(
             path,
-            (
-                dict(self.named_texts(example)) | {"number": answer.number}
-                for examples, part in answers
-                for example, answer in zip(examples, part, strict=True)
-            ),
+            (dict(self.named_texts(example)) | {"number": answer.number} for example, answer in pairs_of(answers)),
         )
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
@@ -191,7 +187,7 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:
     """Yields file and line, and the value of `key`, for each of `count` JSON lines."""
     number = 0
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in lines_of(path):
         place = f"{path}: line {number}"
         try:
             row = parse_json(line)

@@ -12,7 +12,7 @@ from bert_tf.config.features import Combination, combination
 from bert_tf.models import BertBackbone, BertFeatureTagger, BertProbe
 from bert_tf.models.bilstm_tagger import BILSTM_DIM
 from bert_tf.tasks.base import Task
-from bert_tf.tasks.features.rows import with_pooled_features, with_token_features
+from bert_tf.tasks.features.rows import pooled_extraction, token_extraction, with_features
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.training.losses import SINGLE_OUTPUT
 
@@ -67,8 +67,8 @@ class Features:
             raise ConfigError(f"features do not support multiple choice. Received: {rows.choices} choices")
         root, chosen = local_path(self.folder or output / FEATURES_NAME), self.chosen(backbone.config)
         if self.pooling is None:
-            return with_token_features(rows, backbone, chosen, root)
-        return with_pooled_features(rows, backbone, chosen, self.pooling, root)
+            return with_features(rows, token_extraction(backbone, chosen.layers), root)
+        return with_features(rows, pooled_extraction(backbone, chosen, self.pooling), root)
 
     def model(self, task: Task, backbone: BertBackbone) -> BertFeatureTagger | BertProbe:
         """Returns the whole model, from token ids to logits, with a new head."""

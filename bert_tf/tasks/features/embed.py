@@ -42,7 +42,7 @@ def embed_file(
     output: str | Path,
     *,
     task: Task | None = None,
-    length: int | None = None,
+    max_sequence_length: int | None = None,
     input_errors: InputErrors | None = None,
 ) -> Embedded:
     """Writes the outputs of an encoder's layers for each token of a file.
@@ -54,8 +54,8 @@ def embed_file(
         output: a new or empty directory, or one with features of the same texts and encoder; only missing layers are
             computed.
         task: task that reads and encodes the file; None reads one text a line.
-        length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is split into
-            rows that overlap by half; a task encodes longer examples in its own way.
+        max_sequence_length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is
+            split into rows that overlap by half; a task encodes longer examples in its own way.
         input_errors: collects errors of the file; None raises them.
 
     Returns:
@@ -70,9 +70,9 @@ def embed_file(
     source = load_backbone(preset)
     chosen = dict.fromkeys(layer for name in layers for layer in combination(name, source.config.num_layers).layers)
     positions = source.config.max_sequence_length
-    length = length or positions
+    length = max_sequence_length or positions
     if length > positions:
-        raise ValueError(f"`max_seq_length` must not exceed the model's {positions} positions. Received: {length}")
+        raise ValueError(f"`max_sequence_length` must not exceed the model's {positions} positions. Received: {length}")
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
     input_errors = InputErrors() if input_errors is None else input_errors
     windows: list[Window] | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bert_tf.tasks.classify.files import lines_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
@@ -56,17 +57,12 @@ def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
     Raises:
         ValueError: for bytes that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            place = f"{path}: line {number}"
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{place}: not UTF-8: {error}") from error
-            if text.strip():
-                yield Line(place, text)
-            else:
-                input_errors.add(place, "a text must not be empty. Received: an empty line")
+    for number, text in lines_of(path):
+        place = f"{path}: line {number}"
+        if text.strip():
+            yield Line(place, text.rstrip("\r"))
+        else:
+            input_errors.add(place, "a text must not be empty. Received: an empty line")
 
 
 def windows(length: int, most: int) -> list[Window]:
@@ -102,7 +98,7 @@ def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -
         ValueError: if `length` is less than 4.
     """
     if length < 4:
-        raise ValueError(f"`max_seq_length` must be at least 4. Received: {length}")
+        raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")
     ids, splits = tokenizer.tokenize([line.text for line in lines])
     vocabulary = tokenizer.vocabulary
     tokens, kept, examples = [], [], []

@@ -33,7 +33,7 @@ def train_probe(
     task: Task,
     build: Callable[[], keras.Model],
     rows: PooledFeatures,
-    figures: Callable[[Model], Mapping[str, float]],
+    evaluate: Callable[[Model], Mapping[str, float]],
     measure: Callable[[Model, int], Mapping[str, float]],
 ) -> TrainResult:
     """Fits a logistic or ridge regression for each of `STRENGTHS` and keeps the best one.
@@ -45,8 +45,8 @@ def train_probe(
         task: a task of whole texts.
         build: builds a `BertProbe`.
         rows: training rows with targets.
-        figures: returns the metrics of a model of features on the development set.
-        measure: like `figures`, and saves the model from `build`.
+        evaluate: returns the metrics of a model of features on the development set.
+        measure: like `evaluate`, and saves the model from `build`.
 
     Returns:
         The result; its step is the number of the selected strength, from 1.
@@ -64,7 +64,7 @@ def train_probe(
         else:
             fit = LogisticRegression(C=strength, max_iter=_MOST_ITERATIONS).fit(standard, targets, weights)
         fits.append(_unscaled(*_linear(fit, model.num_classes), scaler))
-    scores = [figures(linear_model(*fit))[task.metric] for fit in fits]
+    scores = [evaluate(linear_model(*fit))[task.metric] for fit in fits]
     # Of equal scores, max selects the first, which has the strongest penalty.
     best = max(range(len(fits)), key=scores.__getitem__)
     model.get_layer("logits").set_weights(fits[best])

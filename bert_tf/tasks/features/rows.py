@@ -66,43 +66,23 @@ class PooledFeatures(EncodedRows):
         return {FEATURES: np.concatenate([layer[rows] for layer in self.layers], axis=1)}
 
 
-def with_token_features(rows: EncodedRows, backbone: BertBackbone, chosen: Combination, root: Path) -> TokenFeatures:
-    """Returns rows with the features of their tokens, computed unless they are cached on disk.
+def with_features(rows: EncodedRows, extraction: Extraction, root: Path) -> TokenFeatures | PooledFeatures:
+    """Returns rows with features, computed unless they are cached on disk.
 
     Args:
         rows: rows with one choice each.
-        backbone: the encoder.
-        chosen: the selected layers.
+        extraction: the features.
         root: cache directory, with one subdirectory for each encoder and set of rows.
 
     Raises:
         ConfigError: for errors of `cache.extract`.
         ValueError: for features outside of float16's range.
     """
-    extraction = token_extraction(backbone, chosen.layers)
-    folder = extract(extraction, rows, _place(root, extraction, rows))
-    return TokenFeatures(**_fields(rows), layers=tuple(folder[name] for name in chosen.layers))
-
-
-def with_pooled_features(
-    rows: EncodedRows, backbone: BertBackbone, chosen: Combination, pooling: str, root: Path
-) -> PooledFeatures:
-    """Returns rows with one feature vector each, computed unless they are cached on disk.
-
-    Args:
-        rows: rows with one choice each.
-        backbone: the encoder.
-        chosen: the selected layers.
-        pooling: `pooling` of `BertProbe`.
-        root: cache directory, with one subdirectory for each encoder and set of rows.
-
-    Raises:
-        ConfigError: for errors of `cache.extract`.
-        ValueError: for features outside of float16's range.
-    """
-    extraction = pooled_extraction(backbone, chosen, pooling)
-    folder = extract(extraction, rows, _place(root, extraction, rows))
-    return PooledFeatures(**_fields(rows), layers=tuple(folder[name] for name in extraction.widths))
+    source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
+    folder = extract(extraction, rows, root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS])
+    fields = {field.name: getattr(rows, field.name) for field in dataclasses.fields(EncodedRows)}
+    kind = TokenFeatures if extraction.by_token else PooledFeatures
+    return kind(**fields, layers=tuple(folder[name] for name in extraction.widths))
 
 
 def token_extraction(backbone: BertBackbone, layers: Sequence[str]) -> Extraction:
@@ -136,13 +116,3 @@ def encoder_fingerprint(backbone: BertBackbone) -> str:
             digest.update(weight.path.encode())
             digest.update(keras.ops.convert_to_numpy(weight).astype("<f4").tobytes())
     return digest.hexdigest()
-
-
-def _place(root: Path, extraction: Extraction, rows: EncodedRows) -> Path:
-    """Returns the directory of these features, named after their source."""
-    source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
-    return root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS]
-
-
-def _fields(rows: EncodedRows) -> dict:
-    return {field.name: getattr(rows, field.name) for field in dataclasses.fields(EncodedRows)}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
+from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
 # Predicted numbers count as identical if their range is below this share of the range of the gold numbers.
 _NO_SPREAD = 1e-2
@@ -33,15 +31,10 @@ def detect_collapse(scored: Scored) -> str:
 
 
 def _one_label(scored: ScoredLabels) -> str:
-    predicted = Counter(scored.labels[max(range(len(p)), key=p.__getitem__)] for p in _probabilities(scored))
-    gold = {row.gold for row in scored.rows}
-    if len(predicted) == 1 and len(gold) > 1:
-        return f"collapsed: all {len(scored.rows)} examples were given the label {next(iter(predicted))!r}"
+    predicted = {row.probabilities.index(max(row.probabilities)) for row in scored.rows}
+    if len(predicted) == 1 and len({row.gold for row in scored.rows}) > 1:
+        return f"collapsed: all {len(scored.rows)} examples were given the label {scored.labels[predicted.pop()]!r}"
     return ""
-
-
-def _probabilities(scored: ScoredLabels) -> list[tuple[float, ...]]:
-    return [row.probabilities for row in scored.rows]
 
 
 def _one_number(scored: ScoredNumbers) -> str:

@@ -29,7 +29,7 @@ class FinetuneInit:
         from_scratch: keep the encoder's architecture, but initialize its weights randomly.
         keep_head: also copy the weights of the preset's head, which must be of this task.
         frozen_layers: None trains all layers; 0 freezes the embeddings, n also the lowest n layers.
-        length: maximum tokens of a row; None uses the task's default, limited by the model's positions.
+        max_sequence_length: maximum tokens of a row; None uses the task's default, limited by the model's positions.
         features: train on features of the frozen encoder; None trains the encoder.
         bilstm_dim: width of each direction of a new BiLSTM between the encoder and the task's head; None adds no
             BiLSTM.
@@ -47,7 +47,7 @@ class FinetuneInit:
     from_scratch: bool = False
     keep_head: bool = False
     frozen_layers: int | None = None
-    length: int | None = None
+    max_sequence_length: int | None = None
     features: Features | None = None
     bilstm_dim: int | None = None
 
@@ -65,13 +65,14 @@ class FinetuneInit:
 
     def tokens(self, task: Task, positions: int) -> int:
         """Returns the maximum tokens of a row. Raises ValueError if they exceed the model's `positions`."""
-        if self.length is None:
-            return min(task.default_length, positions)
-        if self.length > positions:
+        length = self.max_sequence_length
+        if length is None:
+            return min(task.max_sequence_length, positions)
+        if length > positions:
             raise ValueError(
-                f"`max_seq_length` must not exceed the model's {positions} positions. Received: {self.length}"
+                f"`max_sequence_length` must not exceed the model's {positions} positions. Received: {length}"
             )
-        return self.length
+        return length
 
 
 def builder(task: Task, source: Preset, start: FinetuneInit) -> Callable[[], keras.Model]:

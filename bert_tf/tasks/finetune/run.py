@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, encoder_of
-from bert_tf.reports.tasks.answers import ANSWERS_NAME, write_answers_page
+from bert_tf.reports.tasks.answers import ANSWERS_NAME
 from bert_tf.reports.training.page import write_report
 from bert_tf.tasks.base import Task
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.features.rows import PooledFeatures
 from bert_tf.tasks.finetune.diagnostics import detect_collapse
@@ -37,35 +38,6 @@ RESULT_NAME = "result.json"
 AUGMENT_NAME = "augment"
 # Skipped input errors, one on each line.
 PROBLEMS_NAME = "skipped.tsv"
-
-
-@dataclass(frozen=True)
-class TaskFiles:
-    """Files of a task, each in the task's format.
-
-    Args:
-        train: training examples.
-        dev: development examples, which select the best epoch and run.
-        further: additional labelled files to evaluate at the end, by name, for example MNLI mismatched.
-        augment: files to train on first, in a separate run.
-        more_train: files to train on together with `train`.
-
-    Example:
-        >>> files = bert_tf.TaskFiles(train="my_task/train.tsv", dev="my_task/dev.tsv")
-        >>> [path.name for path in files.training]
-        ['train.tsv']
-    """
-
-    train: str | Path
-    dev: str | Path
-    further: Mapping[str, str | Path] = field(default_factory=dict)
-    augment: tuple[str | Path, ...] = ()
-    more_train: tuple[str | Path, ...] = ()
-
-    @property
-    def training(self) -> tuple[Path, ...]:
-        """All training files of one run."""
-        return tuple(map(local_path, (self.train, *self.more_train)))
 
 
 @dataclass(frozen=True)
@@ -332,7 +304,7 @@ def _finish(
     save_json(
         {"task": task.name, "step": result.step, "seconds": round(result.seconds, 1), **summary}, output / RESULT_NAME
     )
-    write_answers_page(folder / ANSWERS_NAME, f"{task.name} on the development set", scored, official, remark)
+    task.write_page(folder / ANSWERS_NAME, f"{task.name} on the development set", scored, official, remark)
     print(f"predictions page: {folder / ANSWERS_NAME}", file=sys.stderr)
     print(f"{output}: {metrics}", file=sys.stderr)
     return Finetuned(output / RUN_PRESET_NAME, metrics, len(examples), remark, result.step, result.seconds)

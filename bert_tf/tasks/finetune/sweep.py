@@ -17,11 +17,12 @@ from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, t
 from bert_tf.config.files import file_sha256
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
+from bert_tf.reports.tasks.results import RunRow
 from bert_tf.reports.tasks.sweep import write_results
 from bert_tf.tasks.base import Task
+from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
-from bert_tf.tasks.finetune.results import RunRow
-from bert_tf.tasks.finetune.run import Finetuned, TaskFiles, finetune_task
+from bert_tf.tasks.finetune.run import Finetuned, finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.training.fit import CHECKPOINTS_NAME
 from bert_tf.training.loop.checkpoints import TrainingError

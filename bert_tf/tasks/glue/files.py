@@ -57,7 +57,7 @@ def read_glue(
         ValueError: for a missing column, an empty file, bytes that are not UTF-8, and errors that `input_errors` does
             not skip, with file and line.
     """
-    lines: Iterator[tuple[int, str]] = enumerate(lines_of(path), start=1)
+    lines = lines_of(path)
     _, first = next(lines, (1, ""))
     header, before = [layout.aliases.get(name, name) for name in first.split("\t")], 2
     if len(header) == len(layout.headerless) and layout.key not in header:
@@ -92,12 +92,12 @@ def _fault(row: Mapping[str, str], wanted: Iterable[str], key: str, seen: Mappin
     return f"the index must be unique. Received: {key}, also in line {seen[key]}" if key in seen else ""
 
 
-def write_predictions(path: Path, parts: Iterable[Iterable[tuple[str, str]]]) -> None:
+def write_predictions(path: Path, predictions: Iterable[tuple[str, str]]) -> None:
     """Writes index and prediction of each example under the leaderboard's header, atomically."""
     with staged_file(path) as file:
         file.write(("\t".join(PREDICTIONS_HEADER) + "\n").encode())
-        for part in parts:
-            file.write("".join(f"{key}\t{prediction}\n" for key, prediction in part).encode())
+        for key, prediction in predictions:
+            file.write(f"{key}\t{prediction}\n".encode())
 
 
 def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tuple[int, str, Value]]:
@@ -113,7 +113,7 @@ def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tupl
     Raises:
         ValueError: for another header or width, or an invalid prediction, with file and line.
     """
-    lines = enumerate(lines_of(path), start=1)
+    lines = lines_of(path)
     _, header = next(lines, (1, ""))
     if tuple(header.split("\t")) != PREDICTIONS_HEADER:
         raise ValueError(f"{path}: line 1: must be `index`, a tab, `prediction`. Received: {header!r}")

@@ -9,20 +9,8 @@ from pathlib import Path
 from bert_tf.config import local_path
 from bert_tf.config.files import staged_file
 from bert_tf.tasks.classify.files import lines_of
+from bert_tf.tasks.glue import tasks
 from bert_tf.tasks.glue.files import read_predictions
-from bert_tf.tasks.glue.tasks import (
-    ColaTask,
-    DiagnosticTask,
-    GlueTask,
-    MnliTask,
-    MrpcTask,
-    QnliTask,
-    QqpTask,
-    RteTask,
-    Sst2Task,
-    StsbTask,
-    WnliTask,
-)
 
 # Fixed date of files in the archive, so that equal predictions produce equal bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -32,22 +20,22 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 class TestSet:
     """One file of a submission: its task, and the number of rows in the official test set."""
 
-    task: GlueTask | StsbTask
+    task: tasks.GlueTask | tasks.StsbTask
     rows: int
 
 
 TEST_SETS: dict[str, TestSet] = {
-    "CoLA.tsv": TestSet(ColaTask(), 1063),
-    "SST-2.tsv": TestSet(Sst2Task(), 1821),
-    "MRPC.tsv": TestSet(MrpcTask(), 1725),
-    "STS-B.tsv": TestSet(StsbTask(), 1379),
-    "QQP.tsv": TestSet(QqpTask(), 390965),
-    "MNLI-m.tsv": TestSet(MnliTask(), 9796),
-    "MNLI-mm.tsv": TestSet(MnliTask(), 9847),
-    "QNLI.tsv": TestSet(QnliTask(), 5463),
-    "RTE.tsv": TestSet(RteTask(), 3000),
-    "WNLI.tsv": TestSet(WnliTask(), 146),
-    "AX.tsv": TestSet(DiagnosticTask(), 1104),
+    "CoLA.tsv": TestSet(tasks.ColaTask(), 1063),
+    "SST-2.tsv": TestSet(tasks.Sst2Task(), 1821),
+    "MRPC.tsv": TestSet(tasks.MrpcTask(), 1725),
+    "STS-B.tsv": TestSet(tasks.StsbTask(), 1379),
+    "QQP.tsv": TestSet(tasks.QqpTask(), 390965),
+    "MNLI-m.tsv": TestSet(tasks.MnliTask(), 9796),
+    "MNLI-mm.tsv": TestSet(tasks.MnliTask(), 9847),
+    "QNLI.tsv": TestSet(tasks.QnliTask(), 5463),
+    "RTE.tsv": TestSet(tasks.RteTask(), 3000),
+    "WNLI.tsv": TestSet(tasks.WnliTask(), 146),
+    "AX.tsv": TestSet(tasks.DiagnosticTask(), 1104),
 }
 
 
@@ -73,7 +61,8 @@ def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
     with staged_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in TEST_SETS:
             entry = zipfile.ZipInfo(name, _DATE)
-            archive.writestr(entry, "".join(f"{line}\n" for line in lines_of(predictions / name)), zipfile.ZIP_DEFLATED)
+            text = "".join(f"{line}\n" for _, line in lines_of(predictions / name))
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
     return rows
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from bert_tf.tasks import metrics
+from bert_tf.tasks.base import pairs_of
 from bert_tf.tasks.classify.base import LabelAnswer, NumberAnswer, NumberTask, TextTask, right_numbers
 from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.glue.files import Layout, predictions_of, read_glue, write_predictions
@@ -43,17 +44,15 @@ class GlueTask(TextTask):
 
     def score(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> dict[str, float]:
         """Returns the leaderboard's metrics, in [0, 1] or [-1, 1]."""
-        return self.figures([str(example.label) for example in examples], [answer.label for answer in answers])
+        return self.metrics_of([str(example.label) for example in examples], [answer.label for answer in answers])
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the metrics of predicted labels."""
         return {"accuracy": metrics.accuracy(gold, predicted)}
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
         """Writes index and label in the leaderboard's format."""
-        write_predictions(
-            path, (((e.key, a.label) for e, a in zip(examples, part, strict=True)) for examples, part in answers)
-        )
+        write_predictions(path, ((example.key, answer.label) for example, answer in pairs_of(answers)))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
         """Reads predictions in the leaderboard's format; their probabilities are ()."""
@@ -77,9 +76,9 @@ class ColaTask(GlueTask):
     text_names: tuple[str, ...] = ("sentence",)
     labels: tuple[str, ...] = _BINARY
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the Matthews correlation, and the accuracy, which the leaderboard does not use."""
-        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
+        return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class _SameTask(GlueTask):
 
     labels: tuple[str, ...] = _BINARY
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the F1 of label 1, the accuracy, and their mean."""
         f1, accuracy = metrics.f1(gold, predicted, "1"), metrics.accuracy(gold, predicted)
         return {"f1": f1, "accuracy": accuracy, "average": (f1 + accuracy) / 2}
@@ -145,9 +144,9 @@ class DiagnosticTask(MnliTask):
     metric: ClassVar[str] = "matthews"
     layout: ClassVar[Layout] = Layout(aliases=_DIAGNOSTIC)
 
-    def figures(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
+    def metrics_of(self, gold: list[str], predicted: list[str]) -> dict[str, float]:
         """Returns the Matthews correlation of three classes, and the accuracy, which the leaderboard does not use."""
-        return {"matthews": metrics.matthews(gold, predicted)} | super().figures(gold, predicted)
+        return {"matthews": metrics.matthews(gold, predicted)} | super().metrics_of(gold, predicted)
 
 
 @dataclass(frozen=True)
@@ -217,10 +216,7 @@ class StsbTask(NumberTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
         """Writes index and number in the leaderboard's format."""
-        write_predictions(
-            path,
-            (((e.key, f"{a.number:.3f}") for e, a in zip(examples, part, strict=True)) for examples, part in answers),
-        )
+        write_predictions(path, ((example.key, f"{answer.number:.3f}") for example, answer in pairs_of(answers)))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
         """Reads predictions in the leaderboard's format."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bert_tf.tasks.classify.files import lines_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.tags import OUTSIDE, is_tag
 
@@ -119,24 +120,6 @@ class _Layout:
         cells = cells_of(line, self.separator)
         cells += [OUTSIDE] * (self.width - len(cells))
         return f"{self.written(cells)}{self.separator}{OUTSIDE}"
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields number, from 1, and text of each line of a UTF-8 file, without line end or byte order mark.
-
-    Args:
-        path: the file.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, with file and line.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}: line {number}: not UTF-8: {error}") from error
-            yield number, text.removesuffix("\n").removesuffix("\r")
 
 
 def is_blank(line: str) -> bool:

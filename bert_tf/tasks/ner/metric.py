@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from bert_tf.tasks.ner.tags import entities
 
-Tags = Sequence[str]
 
-
-def entity_scores(gold: Sequence[Tags], predicted: Sequence[Tags]) -> dict[str, float]:
+def entity_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Returns the metrics of tagged sentences.
 
     An entity is correct if its first word, last word and type are correct. Gold and predicted tags are decoded by

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bert_tf.tasks.ner.files import DOCUMENT_START, Sentence, cells_of, is_blank, lines_of
+from bert_tf.tasks.classify.files import lines_of
+from bert_tf.tasks.ner.files import DOCUMENT_START, Sentence, cells_of, is_blank
 from bert_tf.tasks.ner.tags import is_tag
 
 

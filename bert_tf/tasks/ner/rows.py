@@ -66,7 +66,7 @@ def word_rows(
     """
     capacity = length - _SPECIAL
     if capacity < 1:
-        raise ValueError(f"`max_seq_length` must be at least {_SPECIAL + 1} for words. Received: {length}")
+        raise ValueError(f"`max_sequence_length` must be at least {_SPECIAL + 1} for words. Received: {length}")
     words, spans = _laid_out(sentences, capacity)
     pieces = _pieces(words, tokenizer, capacity)
     rows = [

@@ -72,16 +72,16 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     return spans
 
 
-def tags_of(found: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]:
+def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]:
     """Returns the tags of a sentence.
 
     Args:
-        found: entities of the sentence, in order and not nested.
+        spans: entities of the sentence, in order and not nested.
         words: number of words in the sentence.
         scheme: one of `SCHEMES`. In IO, adjacent entities of the same type are merged.
     """
     tags = [OUTSIDE] * words
-    for entity in found:
+    for entity in spans:
         tags[entity.start : entity.end] = [f"I-{entity.type}"] * (entity.end - entity.start)
         adjacent = entity.start > 0 and type_of(tags[entity.start - 1]) == entity.type
         if scheme == "IOBES":

@@ -13,7 +13,8 @@ import numpy as np
 
 from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
-from bert_tf.tasks.base import Task
+from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Columns, Sentence, read_columns
 from bert_tf.tasks.ner.metric import entity_scores
@@ -21,7 +22,6 @@ from bert_tf.tasks.ner.predictions import read_tags
 from bert_tf.tasks.ner.rows import word_rows
 from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, scheme_of, tags_of, type_of
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
@@ -49,7 +49,8 @@ class NerTask(Task[Sentence, Tags]):
     by_token: ClassVar[bool] = True
     needs_pooler: ClassVar[bool] = False
     # Rows are only as long as their sentences, so a large limit costs nothing; document context fills it up.
-    default_length: ClassVar[int] = 512
+    max_sequence_length: ClassVar[int] = 512
+    head: ClassVar[str] = "token_classification"
 
     token_column: int = 0
     tag_column: int = -1
@@ -111,6 +112,16 @@ class NerTask(Task[Sentence, Tags]):
         labels = (OUTSIDE, *(f"{letter}-{kind}" for kind in types for letter in "BI"))
         return replace(self, scheme=scheme, labels=labels)
 
+    def import_labels(self, names: tuple[str, ...]) -> Self:
+        """Returns the task with the model's tags. Raises ValueError unless they are O, B- and I- with types."""
+        wrong = [name for name in names if name != OUTSIDE and name[:2] not in ("B-", "I-")]
+        if wrong or OUTSIDE not in names:
+            raise ValueError(
+                f"`labels` must be {OUTSIDE}, and B- and I- with a type, in the order of the model's outputs. "
+                f"Received: {', '.join(names)}"
+            )
+        return replace(self, labels=names, scheme=self.scheme or _MODEL_SCHEME)
+
     def encode(
         self, examples: Sequence[Sentence], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
@@ -146,11 +157,9 @@ class NerTask(Task[Sentence, Tags]):
         conlleval reads this format; if columns are separated by tabs, with `-d '\t'`.
         """
         with staged_file(path) as file:
-            for sentences, part in answers:
-                for sentence, tags in zip(sentences, part, strict=True):
-                    pairs = zip(sentence.written, tags, strict=True)
-                    words = [f"{line}{sentence.separator}{tag}" for line, tag in pairs]
-                    file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
+            for sentence, tags in pairs_of(answers):
+                words = [f"{line}{sentence.separator}{tag}" for line, tag in zip(sentence.written, tags, strict=True)]
+                file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
 
     def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[Tags]:
         """Reads tags from the last column of a file of any program with the same words."""

@@ -69,16 +69,16 @@ def points_v2(golds: Sequence[str], predicted: str) -> Points:
     return Points(max(float(gold == answer) for gold in wanted), max(overlaps))
 
 
-def figures_v1(points: Sequence[Points | None]) -> dict[str, float]:
+def metrics_v1(points: Sequence[Points | None]) -> dict[str, float]:
     """Returns `exact` and `f1` in percent.
 
     Args:
         points: points of each question; None if there is no prediction, which scores 0.
     """
-    return _means(points)
+    return {name: 100.0 * sum(_value(point, name) for point in points) / len(points) for name in ("exact", "f1")}
 
 
-def figures_v2(
+def metrics_v2(
     ids: Sequence[str],
     points: Sequence[Points | None],
     has_answer: Sequence[bool],
@@ -106,11 +106,11 @@ def figures_v2(
         for number, (name, answerable) in enumerate(zip(ids, has_answer, strict=True)):
             if taken[number] is not None and null_odds[name] > null_threshold:
                 taken[number] = Points(float(not answerable), float(not answerable))
-    metrics: dict[str, float] = {**_means(taken), "total": len(taken)}
+    metrics: dict[str, float] = {**metrics_v1(taken), "total": len(taken)}
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
         part = [point for point, answerable in zip(taken, has_answer, strict=True) if answerable == wanted]
         if part:
-            metrics |= {f"{prefix}_{name}": value for name, value in {**_means(part), "total": len(part)}.items()}
+            metrics |= {f"{prefix}_{name}": value for name, value in {**metrics_v1(part), "total": len(part)}.items()}
     if null_odds is not None:
         for name in ("exact", "f1"):
             best = best_threshold(ids, [_value(point, name) for point in points], has_answer, says_none, null_odds)
@@ -158,10 +158,6 @@ def _overlap(gold: str, answer: str) -> float:
         return 0.0
     precision, recall = shared / len(words), shared / len(gold_words)
     return (2 * precision * recall) / (precision + recall)
-
-
-def _means(points: Sequence[Points | None]) -> dict[str, float]:
-    return {name: 100.0 * sum(_value(point, name) for point in points) / len(points) for name in ("exact", "f1")}
 
 
 def _value(point: Points | None, name: str) -> float:

@@ -12,13 +12,13 @@ from typing import ClassVar, Self
 import keras
 
 from bert_tf.models import BertBackbone, BertSpanPredictor
-from bert_tf.tasks.base import Task
+from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
 from bert_tf.tasks.squad.files import SquadExample, read_json_object, read_squad
-from bert_tf.tasks.squad.metric import Points, best_threshold, figures_v1, figures_v2, points_v1, points_v2
+from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
 from bert_tf.tasks.squad.predictions import JsonObjectWriter, candidates_as_json
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text.tokenizer import BertTokenizer
@@ -46,7 +46,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     predictions_name: ClassVar[str] = "predictions.json"
     by_token: ClassVar[bool] = True
     needs_pooler: ClassVar[bool] = False
-    default_length: ClassVar[int] = 384
+    max_sequence_length: ClassVar[int] = 384
+    head: ClassVar[str] = "question_answering"
     may_be_impossible: ClassVar[bool] = False
     """True if questions without an answer are allowed."""
 
@@ -93,7 +94,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """
         if length < self.max_query_length + _LEAST_BESIDE_QUERY:
             raise ValueError(
-                f"`max_seq_length` must exceed `max_query_length` by at least {_LEAST_BESIDE_QUERY}. "
+                f"`max_sequence_length` must exceed `max_query_length` by at least {_LEAST_BESIDE_QUERY}. "
                 f"Received: {length} and {self.max_query_length}"
             )
         windows = make_windows(examples, tokenizer, length, self.doc_stride, self.max_query_length, labelled)
@@ -116,12 +117,12 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         limits = (self.max_answer_length, self.n_best, self.may_be_impossible, self.threshold)
         return list(find_answers(examples, rows, outputs, *limits))
 
-    def averaged(self, others: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
         """Returns the text with the largest mean probability over all models, for each question.
 
         For squad2 it is "" if the mean of the null odds exceeds the mean of the thresholds.
         """
-        threshold = sum(task.threshold for task in (self, *others)) / (1 + len(others))
+        threshold = sum(task.threshold for task in (self, *tasks)) / (1 + len(tasks))
         return [average(of_models, self.n_best, threshold) for of_models in zip(*answers, strict=True)]
 
     def points(self, example: SquadExample, predicted: str) -> Points:
@@ -135,7 +136,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 
     def score(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> dict[str, float]:
         """Returns `exact` and `f1` of evaluate-v1.1.py, in percent, and `missing` if predictions are missing."""
-        return figures_v1(self.all_points(examples, answers)) | missing(examples, answers)
+        return metrics_v1(self.all_points(examples, answers)) | missing(examples, answers)
 
     def score_details(self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer]) -> Scored:
         """Returns predicted and gold spans of the contexts; `right` is the F1."""
@@ -168,12 +169,11 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 
             texts, candidates = writer(""), writer("nbest")
             odds = writer("null_odds") if self.may_be_impossible else None
-            for examples, part in answers:
-                for example, answer in zip(examples, part, strict=True):
-                    texts.add(example.id, answer.text)
-                    candidates.add(example.id, candidates_as_json(answer.candidates))
-                    if odds:
-                        odds.add(example.id, answer.null_odds)
+            for example, answer in pairs_of(answers):
+                texts.add(example.id, answer.text)
+                candidates.add(example.id, candidates_as_json(answer.candidates))
+                if odds:
+                    odds.add(example.id, answer.null_odds)
 
     def read_answers(self, path: Path, examples: Sequence[SquadExample]) -> list[SquadAnswer]:
         """Reads texts by id.
@@ -270,9 +270,9 @@ class Squad2Task(Squad1Task):
             examples: the questions.
             answers: the answers.
             null_odds: null odds by id, in the order of their file; None omits the best metrics.
-            null_threshold: predictions with larger null odds count as no answer (see `metric.figures_v2`).
+            null_threshold: predictions with larger null odds count as no answer (see `metric.metrics_v2`).
         """
-        metrics = figures_v2(
+        metrics = metrics_v2(
             [example.id for example in examples],
             self.all_points(examples, answers),
             [bool(example.answers) for example in examples],

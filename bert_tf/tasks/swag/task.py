@@ -10,14 +10,15 @@ from typing import ClassVar, Self
 
 import keras
 import numpy as np
+from scipy.special import softmax
 
 from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertMultipleChoice
-from bert_tf.tasks.base import Task
+from bert_tf.reports.tasks.scored import Scored, ScoredLabel, ScoredLabels
+from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
-from bert_tf.tasks.scored import Scored, ScoredLabel, ScoredLabels
 from bert_tf.tasks.swag.files import CONTEXT, PREDICTION, START, ChoiceExample, read_choices, read_predictions
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
@@ -42,6 +43,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     name: ClassVar[str] = "swag"
     metric: ClassVar[str] = "accuracy"
     predictions_name: ClassVar[str] = "predictions.csv"
+    head: ClassVar[str] = "multiple_choice"
 
     choices: int = 0
 
@@ -86,9 +88,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
 
     def answers(self, examples: Sequence[ChoiceExample], rows: EncodedRows, outputs: Arrays) -> list[ChoiceAnswer]:
         """Returns the most probable ending and the probabilities of all endings."""
-        logits = outputs[SINGLE_OUTPUT]
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+        probabilities = softmax(outputs[SINGLE_OUTPUT], axis=1)
         return [ChoiceAnswer(int(row.argmax()), tuple(row.tolist())) for row in probabilities]
 
     def score(self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]) -> dict[str, float]:
@@ -114,11 +114,10 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         probabilities_path = path.with_name(f"{path.stem}.probabilities.jsonl")
         with staged_file(path) as file, staged_file(probabilities_path) as probabilities_file:
             file.write(f",{PREDICTION}\n".encode())
-            for examples, part in answers:
-                for example, answer in zip(examples, part, strict=True):
-                    file.write(f"{example.number},{answer.choice}\n".encode())
-                    row = {"index": example.number, PREDICTION: answer.choice, "probabilities": answer.probabilities}
-                    probabilities_file.write((json.dumps(row) + "\n").encode())
+            for example, answer in pairs_of(answers):
+                file.write(f"{example.number},{answer.choice}\n".encode())
+                row = {"index": example.number, PREDICTION: answer.choice, "probabilities": answer.probabilities}
+                probabilities_file.write((json.dumps(row) + "\n").encode())
 
     def read_answers(self, path: Path, examples: Sequence[ChoiceExample]) -> list[ChoiceAnswer]:
         """Reads the column `pred`; rows without an index are in the order of the examples."""
