@@ -15,8 +15,7 @@ import numpy as np
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.options import Options
+from bert_tf.conversion.checkpoint import Checkpoint, Options
 from bert_tf.conversion.tensors import (
     FIXED_OUTPUTS,
     MLM_BIAS,
