@@ -47,7 +47,7 @@ class NameTable:
 
     Args:
         rows: names of single tensors, or of layers whose tensors end with `kinds`; `{i}` is the number of an encoder
-            layer, `{_i}` is empty for the first layer and `_{i}` for the others.
+            layer, `{next}` the following number, `{_i}` is empty for the first layer and `_{i}` for the others.
         kinds: ends of names by those of the original.
         transposed: ends of the original's names whose tensors have their axes in reverse order.
         by_head: whether attention has (H, N, D) and (N, D, H) for its (H, H) kernels, and (N, D) for biases.
@@ -67,7 +67,10 @@ class NameTable:
         pattern, layer = _LAYER.sub("/layer_{i}/", name), _LAYER.search(name)
         owner, _, kind = pattern.rpartition("/")
         row = self.rows.get(pattern) or self.rows[owner] + self.kinds[kind]
-        return row.format(i=layer[1], _i=f"_{layer[1]}" if int(layer[1]) else "") if layer else row
+        if layer is None:
+            return row
+        number = int(layer[1])
+        return row.format(i=number, next=number + 1, _i=f"_{number}" if number else "")
 
     def shape(self, name: str, shape: tuple[int, ...], config: BertConfig) -> tuple[int, ...]:
         """Returns the format's shape of a tensor of `shape` in the original."""
