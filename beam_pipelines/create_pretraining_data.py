@@ -281,7 +281,8 @@ def _finish(run: _Run) -> list[Manifest]:
         path = directory.file(folder)
         storage.write_in(path, lambda local: save_vocabulary(run.vocabulary, local / VOCABULARY_NAME))
         storage.write_in(path, functools.partial(write_manifest, manifest))
-    directory.remove_reports()
+    # The manifest sums the reports.
+    storage.delete([directory.file(REPORTS)])
     if rejections := tally.rejections(directory.file(DEAD_LETTERS)):
         print(f"data: {rejections}", file=sys.stderr)
     return manifests

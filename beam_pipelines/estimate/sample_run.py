@@ -18,7 +18,7 @@ from beam_pipelines.output.directory import by_folder
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.corpus import Corpus
-from beam_pipelines.sources.documents import BATCH_CHARACTERS, RawDocument
+from beam_pipelines.sources.documents import RawDocument, in_batches
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard, ShardReport
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.near_duplicates import SignDocuments
@@ -92,7 +92,7 @@ class SampleRun:
         filtered: list[list[RawDocument]] = []
         for unit in units:
             self._tokenize.start_bundle()
-            batches = list(_batches(unit.documents))
+            batches = list(in_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
                     batches = [kept for batch in batches for kept in self._filter.process(batch)]
@@ -139,20 +139,6 @@ class SampleRun:
         counts["examples"] = sum(length.counts["examples"] for length in report.lengths)
         counts["disk"] = sum(length.shard.bytes for length in report.lengths if length.shard)
         return counts
-
-
-def _batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
-    """Yields batches of the same size as in the run."""
-    batch: list[RawDocument] = []
-    characters = 0
-    for document in documents:
-        batch.append(document)
-        characters += sum(map(len, document.paragraphs))
-        if characters >= BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 def _main_output(elements: Iterable[Any]) -> Iterator[bytes]:

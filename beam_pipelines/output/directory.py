@@ -237,14 +237,6 @@ class DataDirectory:
                 return False
         return True
 
-    def remove_reports(self) -> None:
-        """Deletes the reports, which are summed in the manifest."""
-        self.remove(REPORTS)
-
-    def remove(self, name: str) -> None:
-        """Deletes a file or folder of the directory, if it exists."""
-        storage.delete([self.file(name)])
-
 
 def _differences(older: Any, newer: Mapping[str, Any], prefix: str = "") -> list[str]:
     if not isinstance(older, Mapping):
