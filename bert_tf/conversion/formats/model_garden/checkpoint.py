@@ -17,8 +17,13 @@ from pathlib import Path
 import tensorflow as tf
 
 from bert_tf.conversion.checkpoint import Checkpoint, Options
-from bert_tf.conversion.formats.model_garden.object_graph import read_graph, write_objects
-from bert_tf.conversion.formats.model_garden.objects import TABLE, build_objects, find_tensors
+from bert_tf.conversion.formats.model_garden.objects import (
+    TABLE,
+    build_objects,
+    find_tensors,
+    read_graph,
+    write_objects,
+)
 from bert_tf.conversion.formats.name_table import most_common_dtype
 from bert_tf.conversion.formats.releases import CONFIG_NAME, read_config, release_fields, write_release
 from bert_tf.conversion.formats.tf_checkpoint import (
