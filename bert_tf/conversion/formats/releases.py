@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, save_json
+from bert_tf.config import BertConfig, from_dict, save_json
 from bert_tf.conversion.checkpoint import (
     Checkpoint,
     Options,
@@ -23,18 +23,17 @@ from bert_tf.text.vocabulary import save_vocabulary
 
 CONFIG_NAME = "bert_config.json"
 LAYER_NORM_EPSILON = 1e-12
-# The programs' defaults for missing keys.
-_DEFAULTS: dict[str, Any] = {
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 16,
-    "initializer_range": 0.02,
+# Key: field of `BertConfig`, and the programs' default.
+_FIELDS: dict[str, tuple[str, Any]] = {
+    "hidden_size": ("hidden_dim", 768),
+    "num_hidden_layers": ("num_layers", 12),
+    "num_attention_heads": ("num_heads", 12),
+    "intermediate_size": ("intermediate_dim", 3072),
+    "hidden_dropout_prob": ("dropout", 0.1),
+    "attention_probs_dropout_prob": ("attention_dropout", 0.1),
+    "max_position_embeddings": ("max_sequence_length", 512),
+    "type_vocab_size": ("num_segments", 16),
+    "initializer_range": ("initializer_range", 0.02),
 }
 # Both programs compute `gelu` with the tanh approximation.
 _ACTIVATIONS = {"gelu": "gelu_approximate", "relu": "relu", "tanh": "tanh"}
@@ -85,13 +84,16 @@ def read_config(path: Path) -> tuple[BertConfig, dict[str, Any]]:
         raise ConversionError(f"{path}: no such file. A TensorFlow checkpoint must have its configuration beside it.")
     mapping = read_json(path)
     _check(mapping, path)
-    shape = {name: mapping.get(name, default) for name, default in _DEFAULTS.items()}
-    for rate in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        shape[rate] = 0.0 if shape[rate] is None else shape[rate]
-    activation = _ACTIVATIONS[shape.pop("hidden_act").lower()]
-    config = BertConfig.from_mapping(
-        {"vocab_size": mapping["vocab_size"], **shape, "activation": activation}, str(path)
-    )
+    fields = {field: mapping.get(key, default) for key, (field, default) in _FIELDS.items()}
+    for rate in ("dropout", "attention_dropout"):
+        fields[rate] = 0.0 if fields[rate] is None else fields[rate]
+    if fields["attention_dropout"] == fields["dropout"]:
+        fields["attention_dropout"] = None
+    fields |= {
+        "vocabulary_size": mapping["vocab_size"],
+        "activation": _ACTIVATIONS[mapping.get("hidden_act", "gelu").lower()],
+    }
+    config = from_dict(BertConfig, fields, str(path))
     return config, {name: value for name, value in mapping.items() if name in _UNREAD or name in _FIXED}
 
 
@@ -150,21 +152,11 @@ def write_release(checkpoint: Checkpoint, directory: Path, options: Options) -> 
                 f"{checkpoint.path}: {CONFIG_NAME} cannot represent this encoder: `{field}` must be {rule}. "
                 f"Received: {getattr(config, field)}"
             )
-    values = {
-        "attention_probs_dropout_prob": config.dropout
-        if config.attention_dropout is None
-        else config.attention_dropout,
-        "hidden_act": names[config.activation],
-        "hidden_dropout_prob": config.dropout,
-        "hidden_size": config.hidden_dim,
-        "initializer_range": config.initializer_range,
-        "intermediate_size": config.intermediate_dim,
-        "max_position_embeddings": config.max_sequence_length,
-        "num_attention_heads": config.num_heads,
-        "num_hidden_layers": config.num_layers,
-        "type_vocab_size": config.num_segments,
-        "vocab_size": config.vocabulary_size,
-    } | dict(checkpoint.info.get(CONFIG_NAME, {}))
+    values = {key: getattr(config, field) for key, (field, _) in _FIELDS.items()}
+    if config.attention_dropout is None:
+        values["attention_probs_dropout_prob"] = config.dropout
+    values |= {"hidden_act": names[config.activation], "vocab_size": config.vocabulary_size}
+    values |= checkpoint.info.get(CONFIG_NAME, {})
     # The releases do not store the casing. If the word pieces suggest another one, the configuration stores it.
     if checkpoint.lowercase is not None and (vocabulary is None or is_lowercase(vocabulary) != checkpoint.lowercase):
         values[_CASE_KEY] = checkpoint.lowercase
@@ -177,12 +169,12 @@ def _check(mapping: Mapping[str, Any], path: Path) -> None:
     for key, name in _OTHERS.items():
         if key in mapping:
             raise ConversionError(f"{path}: must be a configuration of BERT. Received: one of {name}, by `{key}`")
-    if mapping.get("embedding_size") not in (None, mapping.get("hidden_size", _DEFAULTS["hidden_size"])):
+    if mapping.get("embedding_size") not in (None, mapping.get("hidden_size", 768)):
         raise ConversionError(
             f"{path}: `embedding_size` must equal `hidden_size`; only ALBERT and ELECTRA factorize the embedding. "
             f"Received: {mapping['embedding_size']}"
         )
-    known = {"vocab_size", "embedding_size", *_DEFAULTS, *_UNREAD, *_FIXED}
+    known = {"vocab_size", "hidden_act", "embedding_size", *_FIELDS, *_UNREAD, *_FIXED}
     unknown = [f"`{key}`" for key in mapping if key not in known]
     if unknown:
         raise ConversionError(f"{path}: unknown keys, which may change the computation: {', '.join(unknown)}")
