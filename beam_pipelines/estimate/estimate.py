@@ -26,14 +26,13 @@ from apache_beam.options.pipeline_options import (
 
 from beam_pipelines.estimate.sample import SAMPLE_BYTES, read_sample
 from beam_pipelines.estimate.sample_run import BUILD, STEPS, Measured, SampleRun
+from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS
 from beam_pipelines.runners.select import environment
 from beam_pipelines.sources.corpus import FORMATS, Corpus
 from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.config import DataConfig
 from bert_tf.reports.data.facts import in_bytes, plural
-from bert_tf.text.vocabulary import Vocabulary
 
 # More files than this occupy all workers evenly, so their parts are not computed.
 _MOST_FILES = 1000
@@ -155,23 +154,11 @@ def workers_of(flags: Sequence[str]) -> Workers:
     return Workers(0 if direct.direct_running_mode == "in_memory" else direct.direct_num_workers or _cores())
 
 
-def estimate(
-    corpus: Corpus,
-    settings: ReadSettings,
-    configs: Sequence[DataConfig],
-    vocabulary: Vocabulary,
-    buckets: Buckets,
-    workers: Workers,
-    sample_bytes: int = SAMPLE_BYTES,
-) -> Estimate:
+def estimate(plan: RunPlan, workers: Workers, sample_bytes: int = SAMPLE_BYTES) -> Estimate:
     """Estimates the cost of a run.
 
     Args:
-        corpus: input of the run.
-        settings: settings of the formats.
-        configs: settings of the examples, one for each length, with `num_shards` resolved.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run.
+        plan: plan of the run.
         workers: see `workers_of`.
         sample_bytes: approximate bytes of text in the sample.
 
@@ -186,20 +173,21 @@ def estimate(
     begun = time.process_time()
     # A worker has one thread.
     with environment(TF_NUM_INTRAOP_THREADS="1"):
-        sample_run = SampleRun(corpus, configs, vocabulary, buckets)
+        sample_run = SampleRun(plan)
     loaded, worker = time.process_time() - begun, _resident()
-    units = read_sample(corpus, settings, sample_bytes)
+    corpus, buckets = plan.corpus, plan.buckets
+    units = read_sample(corpus, plan.settings, sample_bytes)
     numbers = range(len(corpus.inputs))
     whole = _Whole(corpus, [sample_run.measure([u for u in units if u.source == number]) for number in numbers])
-    passes = configs[0].dupe_factor * max(corpus.weights)
+    passes = plan.config.dupe_factor * max(corpus.weights)
     starting = workers.seconds([imported + loaded] * workers.processes) if workers.processes else loaded
-    working = workers.seconds(whole.part_seconds(settings)) + workers.seconds(whole.bucket_seconds(buckets))
+    working = workers.seconds(whole.part_seconds(plan.settings)) + workers.seconds(whole.bucket_seconds(buckets))
     return Estimate(
         estimated_seconds=round(_DRIVER_SECONDS + starting + working, 1),
         estimated_memory_bytes=round(_memory(driver, worker, workers, whole, passes, buckets)),
         estimated_disk_bytes=round(whole.counts["disk"]),
         temporary_disk_bytes=round(whole.counts["packed"]),
-        shards=len(configs) * round(_filled(buckets, whole.counts["documents"])),
+        shards=len(plan.configs) * round(_filled(buckets, whole.counts["documents"])),
         documents=round(whole.counts["documents"]),
         tokens=round(whole.counts["tokens"]),
         examples=round(whole.counts["examples"]),
