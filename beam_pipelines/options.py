@@ -45,54 +45,49 @@ _NEAR_DUPLICATES = {
 }
 
 
+# Defaults and help of the other flags.
+_CORPUS_FLAGS = {
+    "format": ("text", f"input format, one for each input or one for all: {', '.join(FORMATS)}"),
+    "language": (
+        "en",
+        "ISO 639-1 codes, one for each input or one for all; none: one sentence per line. Templates of wikipedia "
+        "follow the language of the dump, or this one if the dump names none",
+    ),
+    "weights": ("1", "relative number of uses of the documents, one for each input or one for all"),
+    "text_field": ("text", "text field (jsonl) or column (parquet)"),
+    "max_document_bytes": (10_000_000, "maximum size of a document in bytes"),
+    "max_rejected_fraction": (0.05, "maximum share of rejected documents before the run fails"),
+}
+_VOCABULARY_FLAGS = {
+    "min_count": (1, "minimum number of occurrences of a word"),
+    "max_words": (1_000_000, "maximum number of distinct words to train on, most frequent first; bounds memory"),
+    "character_coverage": (0.9999, "share of character occurrences covered by the alphabet; 1.0: every character"),
+    "limit_alphabet": (0, "maximum number of distinct characters, whatever the coverage; 0: no limit"),
+}
+
+
+def _add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, tuple[Any, str]]) -> None:
+    for name, (default, text) in flags.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text}; default: %(default)s")
+
+
+def _add_fields(parser: argparse.ArgumentParser, defaults: Any, flags: Mapping[str, str]) -> None:
+    _add_flags(parser, {name: (getattr(defaults, name), text) for name, text in flags.items()})
+
+
 class CorpusOptions(PipelineOptions):
     """Defines the input and output flags of both pipelines."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--input",
-            default="",
-            help="comma-separated globs (plain, .gz, .bz2); python_docs: package names, by default all",
-        )
-        parser.add_argument(
-            "--format",
-            default="text",
-            help=f"input format, one for each input or one for all: {', '.join(FORMATS)}; default: text",
-        )
-        parser.add_argument(
-            "--language",
-            default="en",
-            help="ISO 639-1 codes, one for each input or one for all; none: one sentence per line. Templates of "
-            "wikipedia follow the language of the dump, or this one if the dump names none; default: en",
-        )
-        parser.add_argument(
-            "--weights",
-            default="1",
-            help="relative number of uses of the documents, one for each input or one for all; default: 1",
-        )
-        parser.add_argument(
-            "--text_field", default="text", help="text field (jsonl) or column (parquet); default: text"
-        )
+        inputs = "comma-separated globs (plain, .gz, .bz2); python_docs: package names, by default all"
+        parser.add_argument("--input", default="", help=inputs)
         parser.add_argument("--output", default="", help="output path: a data directory or a vocabulary file")
-        parser.add_argument(
-            "--cased", action="store_true", help="keep case and accents; default for data with a cased vocabulary"
-        )
-        parser.add_argument(
-            "--max_document_bytes",
-            type=int,
-            default=10_000_000,
-            help="maximum size of a document in bytes; default: 10000000",
-        )
-        parser.add_argument(
-            "--max_rejected_fraction",
-            type=float,
-            default=0.05,
-            help="maximum share of rejected documents before the run fails; default: 0.05",
-        )
-        parser.add_argument(
-            "--language_filter", action="store_true", help="drop documents in another language than their input"
-        )
+        cased = "keep case and accents; default for data with a cased vocabulary"
+        parser.add_argument("--cased", action="store_true", help=cased)
+        languages = "drop documents in another language than their input"
+        parser.add_argument("--language_filter", action="store_true", help=languages)
+        _add_flags(parser, _CORPUS_FLAGS)
         _add_fields(parser, CleaningConfig(), _CLEANING_FLAGS)
 
 
@@ -110,21 +105,12 @@ class PretrainingDataOptions(PipelineOptions):
             help="maximum sequence length, special tokens included; several, such as 128,512, use one folder each; "
             "default: %(default)s",
         )
-        parser.add_argument(
-            "--max_predictions_per_seq",
-            default="",
-            help="maximum number of predictions per example, one for each length; default: from --masked_lm_prob",
-        )
+        predictions = "maximum number of predictions per example, one for each length; default: from --masked_lm_prob"
+        parser.add_argument("--max_predictions_per_seq", default="", help=predictions)
         parser.add_argument("--no_nsp", action="store_true", help="single segments instead of sentence pairs")
         parser.add_argument("--estimate", action="store_true", help="estimate time, memory and disk; write nothing")
         _add_fields(parser, DataConfig(), _DATA_FLAGS)
         _add_fields(parser, CleaningConfig(), _NEAR_DUPLICATES)
-
-
-def _add_fields(parser: argparse.ArgumentParser, defaults: Any, flags: Mapping[str, str]) -> None:
-    for name, text in flags.items():
-        default = getattr(defaults, name)
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text}; default: %(default)s")
 
 
 class VocabularyOptions(PipelineOptions):
@@ -133,27 +119,7 @@ class VocabularyOptions(PipelineOptions):
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--vocabulary_size", type=int, default=0, help="number of pieces, special tokens included")
-        parser.add_argument(
-            "--min_count", type=int, default=1, help="minimum number of occurrences of a word; default: 1"
-        )
-        parser.add_argument(
-            "--max_words",
-            type=int,
-            default=1_000_000,
-            help="maximum number of distinct words to train on, most frequent first; bounds memory; default: 1000000",
-        )
-        parser.add_argument(
-            "--character_coverage",
-            type=float,
-            default=0.9999,
-            help="share of character occurrences covered by the alphabet; 1.0: every character; default: 0.9999",
-        )
-        parser.add_argument(
-            "--limit_alphabet",
-            type=int,
-            default=0,
-            help="maximum number of distinct characters, whatever the coverage; 0: no limit; default: 0",
-        )
+        _add_flags(parser, _VOCABULARY_FLAGS)
 
 
 class _StrictParser(_BeamArgumentParser):

@@ -10,8 +10,7 @@ import dataclasses
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,13 +26,13 @@ from apache_beam.options.pipeline_options import (
 
 from beam_pipelines.estimate.sample import SAMPLE_BYTES, read_sample
 from beam_pipelines.estimate.sample_run import BUILD, STEPS, Measured, SampleRun
+from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.runners.job_servers import PORTABLE_RUNNERS
+from beam_pipelines.runners.select import environment
 from beam_pipelines.sources.corpus import FORMATS, Corpus
 from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.config import DataConfig
 from bert_tf.reports.data.facts import in_bytes, plural
-from bert_tf.text.vocabulary import Vocabulary
 
 # More files than this occupy all workers evenly, so their parts are not computed.
 _MOST_FILES = 1000
@@ -53,7 +52,6 @@ _DRIVING_BYTES, _GATHERED_COPIES, _COPIES_IN_PROCESS = 50 << 20, 5.5, 1.5
 _WORKER_BYTES, _SHARED_BYTES = 350 << 20, 400 << 20
 # CPU seconds; a process that has used more was busy with other work before.
 _LONGEST_IMPORT = 10.0
-_THREADS = "TF_NUM_INTRAOP_THREADS"
 
 
 @dataclass(frozen=True)
@@ -156,23 +154,11 @@ def workers_of(flags: Sequence[str]) -> Workers:
     return Workers(0 if direct.direct_running_mode == "in_memory" else direct.direct_num_workers or _cores())
 
 
-def estimate(
-    corpus: Corpus,
-    settings: ReadSettings,
-    configs: Sequence[DataConfig],
-    vocabulary: Vocabulary,
-    buckets: Buckets,
-    workers: Workers,
-    sample_bytes: int = SAMPLE_BYTES,
-) -> Estimate:
+def estimate(plan: RunPlan, workers: Workers, sample_bytes: int = SAMPLE_BYTES) -> Estimate:
     """Estimates the cost of a run.
 
     Args:
-        corpus: input of the run.
-        settings: settings of the formats.
-        configs: settings of the examples, one for each length, with `num_shards` resolved.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run.
+        plan: plan of the run.
         workers: see `workers_of`.
         sample_bytes: approximate bytes of text in the sample.
 
@@ -185,20 +171,23 @@ def estimate(
     # Up to here this process has done the same work as a worker before it loads TensorFlow.
     imported, driver = min(time.process_time(), _LONGEST_IMPORT), _resident().own
     begun = time.process_time()
-    with _one_thread():
-        sample_run = SampleRun(corpus, configs, vocabulary, buckets)
+    # A worker has one thread.
+    with environment(TF_NUM_INTRAOP_THREADS="1"):
+        sample_run = SampleRun(plan)
     loaded, worker = time.process_time() - begun, _resident()
-    units = read_sample(corpus, settings, sample_bytes)
+    corpus, buckets = plan.corpus, plan.buckets
+    units = read_sample(corpus, plan.settings, sample_bytes)
     numbers = range(len(corpus.inputs))
     whole = _Whole(corpus, [sample_run.measure([u for u in units if u.source == number]) for number in numbers])
+    passes = plan.config.dupe_factor * max(corpus.weights)
     starting = workers.seconds([imported + loaded] * workers.processes) if workers.processes else loaded
-    working = workers.seconds(whole.part_seconds(settings)) + workers.seconds(whole.bucket_seconds(buckets))
+    working = workers.seconds(whole.part_seconds(plan.settings)) + workers.seconds(whole.bucket_seconds(buckets))
     return Estimate(
         estimated_seconds=round(_DRIVER_SECONDS + starting + working, 1),
-        estimated_memory_bytes=round(_memory(driver, worker, workers, whole, configs[0], buckets)),
+        estimated_memory_bytes=round(_memory(driver, worker, workers, whole, passes, buckets)),
         estimated_disk_bytes=round(whole.counts["disk"]),
         temporary_disk_bytes=round(whole.counts["packed"]),
-        shards=len(configs) * round(_filled(buckets, whole.counts["documents"])),
+        shards=len(plan.configs) * round(_filled(buckets, whole.counts["documents"])),
         documents=round(whole.counts["documents"]),
         tokens=round(whole.counts["tokens"]),
         examples=round(whole.counts["examples"]),
@@ -225,11 +214,6 @@ class _Whole:
         self._scales = [size / max(sample.bytes, 1) for size, sample in zip(sizes, measured, strict=True)]
         self.counts = {name: self._total([sample.counts[name] for sample in measured]) for name in measured[0].counts}
         self.seconds = {name: self._total([sample.seconds[name] for sample in measured]) for name in STEPS}
-
-    @property
-    def heaviest(self) -> float:
-        """Largest weight of an input."""
-        return max(self._corpus.weights)
 
     def _total(self, amounts: Sequence[float]) -> float:
         return sum(scale * amount for scale, amount in zip(self._scales, amounts, strict=True))
@@ -279,11 +263,8 @@ class _Whole:
         return [self.seconds[BUILD] * share / count for count, share in groups for _ in range(count)]
 
 
-def _memory(
-    driver: int, worker: _Resident, workers: Workers, whole: _Whole, config: DataConfig, buckets: Buckets
-) -> float:
+def _memory(driver: int, worker: _Resident, workers: Workers, whole: _Whole, passes: float, buckets: Buckets) -> float:
     """Returns the peak memory of all processes, reached while the largest buckets are built."""
-    passes = config.dupe_factor * whole.heaviest
     tokens = whole.counts["tokens"] * (1 - buckets.validation_fraction) / buckets.train
     making = tokens * (_BUCKET_BYTES + _PASS_BYTES * passes)
     gathered = whole.counts["shuffled"]
@@ -314,20 +295,6 @@ def _resident() -> _Resident:
         return _Resident(_WORKER_BYTES, _SHARED_BYTES)
     sizes = {line.partition(":")[0]: int(line.split()[1]) << 10 for line in lines}
     return _Resident(sizes["Anonymous"], sizes["Rss"] - sizes["Anonymous"])
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limits TensorFlow, if it is loaded inside the block, to one thread as in a worker."""
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_THREADS]
-        else:
-            os.environ[_THREADS] = before
 
 
 def _cores() -> int:

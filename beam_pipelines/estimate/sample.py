@@ -7,10 +7,10 @@ import io
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import pyarrow.parquet
 from apache_beam.io.filesystem import CompressionTypes
@@ -84,6 +84,7 @@ def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE
     return units
 
 
+@dataclass(frozen=True)
 class _SourceReader:
     """Reads one input.
 
@@ -94,73 +95,63 @@ class _SourceReader:
         quota: bytes on disk to read at each place.
     """
 
-    def __init__(self, format: Format, source: int, files: list[InputFile], quota: float) -> None:
-        self._format = format
-        self._source = source
-        self._files = files
-        self._quota = quota
+    format: Format
+    source: int
+    files: list[InputFile]
+    quota: float
 
     def read(self, places: int) -> Iterator[Unit]:
         """Yields the units of all places, continuing into the next parts if one is too small."""
-        if self._quota * places >= sum(file.size for file in self._files):
-            parts = self._parts_from((0, 0), Counter())
-            yield from self._join_units(unit for part in parts for unit in self._read_part(part, math.inf))
-            return
-        starts = Counter(self._places(places))
+        whole = self.quota * places >= sum(file.size for file in self.files)
+        starts = Counter([(0, 0)] if whole else self._places(places))
         left = 0.0
         for place, count in sorted(starts.items()):
-            units = list(
-                self._join_units(self._read_place(self._parts_from(place, starts), left + self._quota * count))
-            )
-            left += self._quota * count - sum(unit.bytes for unit in units)
+            units = list(self._read_place(place, starts, math.inf if whole else left + self.quota * count))
+            left += self.quota * count - sum(unit.bytes for unit in units)
             yield from units
 
-    def _read_place(self, parts: Iterable[Part], wanted: float) -> Iterator[Unit]:
-        for part in parts:
+    def _read_place(self, place: Place, starts: Counter[Place], wanted: float) -> Iterator[Unit]:
+        """Yields about `wanted` bytes from a place up to the next one, in units of about the quota."""
+        pending: list[Unit] = []
+        for part in self._parts_from(place, starts):
             for unit in self._read_part(part, wanted):
                 wanted -= unit.bytes
-                yield unit
+                pending.append(unit)
+                if sum(unit.bytes for unit in pending) >= self.quota:
+                    yield _join(pending)
+                    pending = []
             if wanted <= 0:
-                return
-
-    def _join_units(self, units: Iterable[Unit]) -> Iterator[Unit]:
-        """Yields units of about the quota of a place, joined from smaller ones."""
-        pending: list[Unit] = []
-        for unit in units:
-            pending.append(unit)
-            if sum(part.bytes for part in pending) >= self._quota:
-                yield _join(pending)
-                pending = []
+                break
         if pending:
             yield _join(pending)
 
     def _places(self, count: int) -> Iterator[Place]:
         """Yields places at equal byte distances."""
-        total = sum(file.size for file in self._files)
+        total = sum(file.size for file in self.files)
         before = number = 0
         for place in range(count):
             wanted = total * (2 * place + 1) / (2 * count)
-            while before + self._files[number].size <= wanted:
-                before += self._files[number].size
+            while before + self.files[number].size <= wanted:
+                before += self.files[number].size
                 number += 1
             end = before
-            for index, part in enumerate(self._parts(self._files[number])):
+            for index, part in enumerate(self._parts(self.files[number])):
                 end += part.size
                 if wanted < end:
                     yield number, index
                     break
 
     def _parts(self, file: InputFile) -> list[Part]:
-        if not isinstance(self._format, _SEEKABLE) or file.path.endswith(COMPRESSED):
-            return list(self._format.split(file))
-        count = max(1, round(file.size / max(self._quota, 1)))
+        if not isinstance(self.format, _SEEKABLE) or file.path.endswith(COMPRESSED):
+            return list(self.format.split(file))
+        count = max(1, round(file.size / max(self.quota, 1)))
         edges = [file.size * number // count for number in range(count + 1)]
         return [Part(file.path, begin, end, end - begin, file.label) for begin, end in pairwise(edges)]
 
     def _parts_from(self, place: Place, starts: Counter[Place]) -> Iterator[Part]:
         """Yields the parts from `place` up to the next place."""
-        for number in range(place[0], len(self._files)):
-            for index, part in enumerate(self._parts(self._files[number])):
+        for number in range(place[0], len(self.files)):
+            for index, part in enumerate(self._parts(self.files[number])):
                 if (number, index) > place and (number, index) in starts:
                     return
                 if (number, index) >= place:
@@ -174,39 +165,30 @@ class _SourceReader:
         such marks. Documents before the first mark are skipped, unless the whole part is read.
         """
         documents: list[RawDocument] = []
-        marks: list[_Mark] = []
-        parquet = isinstance(self._format, Parquet)
-        name = self._format.settings.text_field
+        marks: list[tuple[int, float, float]] = []  # documents yielded, bytes read, CPU seconds used
+        parquet = isinstance(self.format, Parquet)
+        name = self.format.settings.text_field
         with _column_bytes(part, name) if parquet else _count_bytes_read() as position:
             begun = now = time.process_time()
             text_bytes, here = 0, 0.0
-            for document in self._format.read(part):
+            for document in self.format.read(part):
                 text_bytes += _text_bytes(document)
                 read = position(text_bytes)
-                if documents and read != here and (not marks or here - marks[-1].position >= self._quota / 2):
-                    marks.append(_Mark(len(documents), here, now))
-                    if here - marks[0].position >= wanted:
-                        return [self._unit(documents, *pair) for pair in pairwise(marks)]
+                if documents and read != here and (not marks or here - marks[-1][1] >= self.quota / 2):
+                    marks.append((len(documents), here, now))
+                    if here - marks[0][1] >= wanted:
+                        return [
+                            Unit(self.source, documents[a:b], end - begin, ended - started)
+                            for (a, begin, started), (b, end, ended) in pairwise(marks)
+                        ]
                 here, now = read, time.process_time()
-                documents.append(document._replace(source=self._source))
-        return [Unit(self._source, documents, part.size, time.process_time() - begun)]
-
-    def _unit(self, documents: list[RawDocument], begin: _Mark, end: _Mark) -> Unit:
-        unit_documents = documents[begin.documents : end.documents]
-        return Unit(self._source, unit_documents, end.position - begin.position, end.seconds - begin.seconds)
+                documents.append(document._replace(source=self.source))
+        return [Unit(self.source, documents, part.size, time.process_time() - begun)]
 
 
 def _join(units: Sequence[Unit]) -> Unit:
     documents = [document for unit in units for document in unit.documents]
     return Unit(units[0].source, documents, sum(unit.bytes for unit in units), sum(unit.seconds for unit in units))
-
-
-class _Mark(NamedTuple):
-    """Documents yielded, bytes read and CPU seconds used at one moment."""
-
-    documents: int
-    position: float
-    seconds: float
 
 
 @contextlib.contextmanager

@@ -14,18 +14,15 @@ import numpy as np
 
 from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplicates
 from beam_pipelines.estimate.sample import Unit
-from beam_pipelines.output.directory import by_folder
 from beam_pipelines.output.run_output import RunOutput
+from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.sources.corpus import Corpus
-from beam_pipelines.sources.documents import BATCH_CHARACTERS, RawDocument
+from beam_pipelines.sources.documents import RawDocument, in_batches
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard, ShardReport
 from beam_pipelines.transforms.filter_documents import FilterDocuments
 from beam_pipelines.transforms.near_duplicates import SignDocuments
 from beam_pipelines.transforms.packed_documents import unpack
-from beam_pipelines.transforms.tokenize import Buckets, TokenizeDocuments
-from bert_tf.config import DataConfig
-from bert_tf.text.vocabulary import Vocabulary
+from beam_pipelines.transforms.tokenize import TokenizeDocuments
 
 READ, FILTER, TOKENIZE, NEAR_DUPLICATES, BUILD = "read", "filter", "tokenize", "near duplicates", "build"
 STEPS = (READ, FILTER, TOKENIZE, NEAR_DUPLICATES, BUILD)
@@ -61,20 +58,15 @@ class SampleRun:
     """The steps of a run, set up to process samples.
 
     Args:
-        corpus: input of the run.
-        configs: settings of the examples, one for each length.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run.
+        plan: plan of the run.
     """
 
-    def __init__(self, corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, buckets: Buckets) -> None:
-        self._corpus = corpus
-        self._configs = configs
-        self._vocabulary = vocabulary
-        self._buckets = buckets
-        self._cleaning = configs[0].cleaning
-        self._filter = FilterDocuments(self._cleaning, corpus.languages)
-        self._tokenize = TokenizeDocuments(configs[0], corpus.languages, vocabulary, buckets, frozenset())
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self._cleaning = plan.config.cleaning
+        languages = plan.corpus.languages
+        self._filter = FilterDocuments(self._cleaning, languages)
+        self._tokenize = TokenizeDocuments(plan.config, languages, plan.vocabulary, plan.buckets, frozenset())
         self._tokenize.setup()
         # One-time work of the first call (TensorFlow's graph takes as long as a megabyte of text) must not be scaled,
         # so it is done here.
@@ -92,7 +84,7 @@ class SampleRun:
         filtered: list[list[RawDocument]] = []
         for unit in units:
             self._tokenize.start_bundle()
-            batches = list(_batches(unit.documents))
+            batches = list(in_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
                     batches = [kept for batch in batches for kept in self._filter.process(batch)]
@@ -115,7 +107,7 @@ class SampleRun:
 
     def _sign(self, batches: Iterable[list[RawDocument]]) -> int:
         """Signs and compares documents; returns the bytes of their rows."""
-        threshold, seed = self._cleaning.near_duplicates, self._configs[0].seed
+        threshold, seed = self._cleaning.near_duplicates, self._plan.config.seed
         step = SignDocuments(seed, *band_shape(threshold), partitions=1)
         step.start_bundle()
         packed = [rows for batch in batches for _, rows in step.process(batch)]
@@ -128,10 +120,10 @@ class SampleRun:
         with tempfile.TemporaryDirectory(prefix="bert_tf_estimate_") as folder:
             output = RunOutput(folder)
             output.begin()
+            plan = self._plan
             step = BuildShard(
-                by_folder(self._configs), self._corpus.weights, self._vocabulary, self._buckets, output, "",
-                ProgressLog(),
-            )  # fmt: skip
+                plan.configs, plan.corpus.weights, plan.vocabulary, plan.buckets, output, "", ProgressLog()
+            )
             list(step.process((0, chunks)))
             (path,) = Path(folder, REPORTS).iterdir()
             report = ShardReport.from_json(path.read_bytes())
@@ -139,20 +131,6 @@ class SampleRun:
         counts["examples"] = sum(length.counts["examples"] for length in report.lengths)
         counts["disk"] = sum(length.shard.bytes for length in report.lengths if length.shard)
         return counts
-
-
-def _batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
-    """Yields batches of the same size as in the run."""
-    batch: list[RawDocument] = []
-    characters = 0
-    for document in documents:
-        batch.append(document)
-        characters += sum(map(len, document.paragraphs))
-        if characters >= BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 def _main_output(elements: Iterable[Any]) -> Iterator[bytes]:

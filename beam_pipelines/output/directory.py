@@ -9,17 +9,15 @@ import importlib.metadata
 import json
 import platform
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import STAGING_PREFIX, TOKEN_NAME, RunOutput
-from beam_pipelines.sources.corpus import Corpus
-from beam_pipelines.sources.documents import ReadSettings
+from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
-from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.config import ConfigError, DataConfig, to_dict
+from bert_tf.config import ConfigError, to_dict
 from bert_tf.config.files import STAGING_PATTERN
 from bert_tf.data.schema import (
     DATA_ALGORITHM_VERSION,
@@ -28,9 +26,7 @@ from bert_tf.data.schema import (
     SCHEMA_VERSION,
     VERIFIED_NAME,
     VOCABULARY_NAME,
-    length_folder,
 )
-from bert_tf.text.vocabulary import Vocabulary
 
 RUN_NAME = "run.json"
 DEAD_LETTERS = "dead_letters.jsonl"
@@ -41,23 +37,19 @@ _SOFTWARE = ("data_algorithm_version", "schema_version", "versions.")
 _SOFTWARE_OF_RUN = "software"
 
 
-def describe_run(
-    corpus: Corpus, configs: Sequence[DataConfig], vocabulary: Vocabulary, settings: ReadSettings
-) -> dict[str, Any]:
+def describe_run(plan: RunPlan) -> dict[str, Any]:
     """Returns everything that determines the bytes of a data directory, as plain values.
 
     The bytes do not depend on the versions of Beam and Python, except for Python's Unicode database. They depend on
     the version of bert_tf only through `DATA_ALGORITHM_VERSION`.
 
     Args:
-        corpus: input of the run.
-        configs: settings of the examples, one for each length.
-        vocabulary: vocabulary of the token ids.
-        settings: settings of the formats.
+        plan: plan of the run.
 
     Returns:
         The description of the run, serialisable as JSON.
     """
+    corpus, configs = plan.corpus, list(plan.configs.values())
     inputs = [to_dict(source) | {"pattern": ""} for source in corpus.inputs]
     files = [[file.path, file.size, file.modified, file.label, inputs[file.source]] for file in corpus.files]
     config = to_dict(configs[0])
@@ -65,10 +57,10 @@ def describe_run(
         config[name] = [getattr(length_config, name) for length_config in configs]
     return {
         "config": config,
-        "vocabulary_sha256": vocabulary.fingerprint,
+        "vocabulary_sha256": plan.vocabulary.fingerprint,
         "input_files": len(files),
         "input_sha256": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
-        "read_settings": to_dict(settings),
+        "read_settings": to_dict(plan.settings),
         "schema_version": SCHEMA_VERSION,
         "data_algorithm_version": DATA_ALGORITHM_VERSION,
         "versions": {
@@ -87,28 +79,27 @@ def installed_software() -> dict[str, str]:
     }
 
 
-def by_folder(configs: Sequence[DataConfig]) -> dict[str, DataConfig]:
-    """Returns the configs by shard folder; a single length uses the directory itself."""
-    if len(configs) == 1:
-        return {"": configs[0]}
-    return {length_folder(config.max_seq_length): config for config in configs}
-
-
 @dataclass(frozen=True)
 class DataDirectory:
     """A directory that belongs to one run.
 
     Args:
         path: path on any file system supported by Beam.
-        run: description of the run, from `describe_run`.
-        buckets: buckets of the run; they name the shards.
-        folders: folders of the shards, see `by_folder`.
+        plan: plan of the run.
     """
 
     path: str
-    run: dict[str, Any]
-    buckets: Buckets
-    folders: tuple[str, ...]
+    plan: RunPlan
+
+    @functools.cached_property
+    def run(self) -> dict[str, Any]:
+        """Description of the run."""
+        return describe_run(self.plan)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of the shards."""
+        return tuple(self.plan.configs)
 
     @functools.cached_property
     def output(self) -> RunOutput:
@@ -166,7 +157,7 @@ class DataDirectory:
 
     @property
     def _names_of_data(self) -> set[str]:
-        shards = {bucket_name(self.buckets, bucket) for bucket in range(len(self.buckets))}
+        shards = {bucket_name(self.plan.buckets, bucket) for bucket in range(len(self.plan.buckets))}
         return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME, VERIFIED_NAME}
 
     def _check_same_run(self, entries: Mapping[str, int]) -> list[dict[str, str]]:
@@ -236,14 +227,6 @@ class DataDirectory:
             elif storage.sha256(path) != length.shard.sha256:
                 return False
         return True
-
-    def remove_reports(self) -> None:
-        """Deletes the reports, which are summed in the manifest."""
-        self.remove(REPORTS)
-
-    def remove(self, name: str) -> None:
-        """Deletes a file or folder of the directory, if it exists."""
-        storage.delete([self.file(name)])
 
 
 def _differences(older: Any, newer: Mapping[str, Any], prefix: str = "") -> list[str]:

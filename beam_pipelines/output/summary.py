@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from beam_pipelines.sources.corpus import Corpus
+from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.transforms.build_shards import ShardReport
 from beam_pipelines.transforms.rejections import Tally
-from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
 from bert_tf.data.manifest import Manifest, Source, library_versions
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import ShardInfo
 from bert_tf.text.build_table import UNICODE_VERSION
-from bert_tf.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -24,16 +22,12 @@ class RunSummary:
     """Sums the bucket reports of a run.
 
     Args:
-        corpus: input of the run.
-        vocabulary: vocabulary of the token ids.
-        buckets: training and validation buckets.
+        plan: plan of the run.
         tally: tally of the documents read.
         reports: one report for each non-empty bucket.
     """
 
-    corpus: Corpus
-    vocabulary: Vocabulary
-    buckets: Buckets
+    plan: RunPlan
     tally: Tally
     reports: Sequence[ShardReport]
 
@@ -54,13 +48,13 @@ class RunSummary:
             counts.update(report.counts)
             counts.update(length.counts)
             if length.shard:
-                shards[self.buckets.name(report.bucket)[0]].append(length.shard)
+                shards[self.plan.buckets.name(report.bucket)[0]].append(length.shard)
         sources = self.sources()
         labels = {name: counts.pop(f"label_{name}", 0) for name in ("next", "random")}
         return Manifest(
             config=config,
-            vocabulary_sha256=self.vocabulary.fingerprint,
-            vocabulary_size=len(self.vocabulary),
+            vocabulary_sha256=self.plan.vocabulary.fingerprint,
+            vocabulary_size=len(self.plan.vocabulary),
             shards={split: tuple(infos) for split, infos in shards.items()},
             label_histogram=labels if config.next_sentence else {},
             rejected=dict(sorted(sum((Counter(source.left_out) for source in sources), Counter()).items())),
@@ -79,12 +73,12 @@ class RunSummary:
     def sources(self) -> tuple[Source, ...]:
         """Returns the document counts of every input."""
         sources = []
-        for number, source in enumerate(self.corpus.inputs):
+        for number, source in enumerate(self.plan.corpus.inputs):
             counts: Counter[str] = Counter()
             for report in self.reports:
                 counts.update(report.sources.get(str(number), {}))
             documents, tokens = counts.pop("documents", 0), counts.pop("tokens", 0)
-            files = self.corpus.files_of(number)
+            files = self.plan.corpus.files_of(number)
             sources.append(
                 Source(
                     input=source.pattern,

@@ -182,7 +182,9 @@ def _run_environment(name: str, options: PipelineOptions, runner: Any) -> Iterat
             stack.enter_context(_quiet_logs())
         portable = name in PORTABLE_RUNNERS
         if portable or options.view_as(DirectOptions).direct_running_mode == "multi_processing":
-            stack.enter_context(_worker_environment())
+            # Workers have one TensorFlow thread, no accelerator, and this interpreter as `python`.
+            path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+            stack.enter_context(environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="-1", PATH=path))
             log = stack.enter_context(_redirected_output())
             if portable:
                 stack.enter_context(job_server_of(runner, log))
@@ -190,13 +192,8 @@ def _run_environment(name: str, options: PipelineOptions, runner: Any) -> Iterat
 
 
 @contextlib.contextmanager
-def _worker_environment() -> Iterator[None]:
-    """Sets the environment of workers: one TensorFlow thread, no accelerator, and this interpreter as `python`."""
-    values = {
-        "TF_NUM_INTRAOP_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-    }
+def environment(**values: str) -> Iterator[None]:
+    """Sets environment variables inside the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

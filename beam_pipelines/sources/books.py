@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from beam_pipelines.sources import lines
-from beam_pipelines.sources.documents import OVER_LONG, UNDECODABLE, Format, Part, RawDocument, excerpt
-from beam_pipelines.sources.paragraphs import raw_document
+from beam_pipelines.sources.documents import OVER_LONG, UNDECODABLE, Format, Part, RawDocument, excerpt, raw_document
 
 # Bytes of a book besides its text: header and licence. White space may take as many bytes as the text.
 _AROUND_BYTES = 100_000

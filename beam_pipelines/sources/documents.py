@@ -145,6 +145,21 @@ class _SplitFile(beam.DoFn):
         yield from parts
 
 
+class _Batch:
+    """Collects documents until they have about `BATCH_CHARACTERS` characters."""
+
+    def __init__(self) -> None:
+        self.documents: list[RawDocument] = []
+        self._characters = 0
+
+    def add(self, document: RawDocument) -> bool:
+        """Adds a document; returns True if the batch is full."""
+        self.documents.append(document)
+        # A document that is left out has little text but still costs time.
+        self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
+        return self._characters >= BATCH_CHARACTERS
+
+
 class _ReadPart(beam.DoFn):
     """Reads parts. Batches continue over the parts of a bundle, so many small files do not cause small batches."""
 
@@ -153,24 +168,20 @@ class _ReadPart(beam.DoFn):
         self._progress = progress
 
     def start_bundle(self) -> None:
-        self._batch: list[RawDocument] = []
-        self._characters = 0
+        self._batch = _Batch()
 
     def process(self, part: Part) -> Iterable[list[RawDocument]]:
         for document in self._format.read(part):
-            self._batch.append(document._replace(source=part.source))
-            # A document that is left out has little text but still costs time.
-            self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
-            if self._characters >= BATCH_CHARACTERS:
+            if self._batch.add(document._replace(source=part.source)):
                 yield self._take_batch()
         self._progress.note("parts_read", 1)
 
     def finish_bundle(self) -> Iterable[WindowedValue]:
-        if self._batch:
+        if self._batch.documents:
             yield GlobalWindows.windowed_value(self._take_batch())
 
     def _take_batch(self) -> list[RawDocument]:
-        batch = self._batch
+        batch = self._batch.documents
         self._progress.note("documents", len(batch))
         self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
         self.start_bundle()
@@ -182,16 +193,46 @@ def excerpt(paragraphs: Iterable[str]) -> tuple[str, ...]:
     return (" ".join(paragraphs)[:EXCERPT_CHARACTERS],)
 
 
+def paragraphs_of(text: str) -> tuple[str, ...]:
+    """Returns the stripped non-blank lines of `text`. Only a newline ends a line."""
+    return tuple(line for line in map(str.strip, text.split("\n")) if line)
+
+
+def without_surrogates(text: str) -> str:
+    """Replaces lone surrogates in `text` by question marks; JSON can represent them, UTF-8 cannot."""
+    return text.encode(errors="replace").decode()
+
+
+def raw_document(file: str, place: str, paragraphs: Iterable[str], max_document_bytes: int) -> RawDocument:
+    """Builds a document, or the excerpt of a document that is left out.
+
+    Args:
+        file: path of the file.
+        place: position in the file.
+        paragraphs: text of the document.
+        max_document_bytes: maximum size in bytes of UTF-8; longer documents have the reason `over_long`.
+
+    Returns:
+        The document. Its reason is `empty` if it has no paragraphs, and `undecodable` if it has a lone surrogate.
+    """
+    kept = tuple(paragraphs)
+    try:
+        size = sum(len(paragraph.encode()) for paragraph in kept)
+    except UnicodeEncodeError:
+        return RawDocument(file, place, excerpt(map(without_surrogates, kept)), UNDECODABLE)
+    if not kept:
+        return RawDocument(file, place, (), EMPTY)
+    if size > max_document_bytes:
+        return RawDocument(file, place, excerpt(kept), OVER_LONG)
+    return RawDocument(file, place, kept)
+
+
 def in_batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
-    """Groups `documents` into lists of about `BATCH_CHARACTERS` characters, in order."""
-    batch: list[RawDocument] = []
-    size = 0
+    """Yields batches of the same size as in a run, in order."""
+    batch = _Batch()
     for document in documents:
-        batch.append(document)
-        # A document that is left out has little text but still costs time.
-        size += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+        if batch.add(document):
+            yield batch.documents
+            batch = _Batch()
+    if batch.documents:
+        yield batch.documents

@@ -18,8 +18,10 @@ from beam_pipelines.sources.documents import (
     Part,
     RawDocument,
     excerpt,
+    paragraphs_of,
+    raw_document,
+    without_surrogates,
 )
-from beam_pipelines.sources.paragraphs import paragraphs_of, raw_document, without_surrogates
 
 # If this many first lines are all malformed, the file is not damaged but has another format.
 _TELLING_LINES = 100

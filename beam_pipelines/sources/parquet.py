@@ -13,9 +13,18 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources.documents import EMPTY, UNDECODABLE, Format, InputFile, Part, RawDocument, excerpt
+from beam_pipelines.sources.documents import (
+    EMPTY,
+    UNDECODABLE,
+    Format,
+    InputFile,
+    Part,
+    RawDocument,
+    excerpt,
+    paragraphs_of,
+    raw_document,
+)
 from beam_pipelines.sources.lines import PART_BYTES, READ_ERRORS
-from beam_pipelines.sources.paragraphs import paragraphs_of, raw_document
 
 # Bytes decoded and read at a time, independent of the size of a row group.
 _BATCH_BYTES = 4 << 20

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources.documents import Format, Part, RawDocument
-from beam_pipelines.sources.paragraphs import raw_document
+from beam_pipelines.sources.documents import Format, Part, RawDocument, raw_document
 from bert_tf.data.corpora.docstrings import file_documents
 
 

@@ -20,9 +20,10 @@ from beam_pipelines.sources.documents import (
     Part,
     RawDocument,
     excerpt,
+    raw_document,
+    without_surrogates,
 )
 from beam_pipelines.sources.jsonl import LINE_FACTOR, LINE_MARGIN, field_of, malformed, parsed
-from beam_pipelines.sources.paragraphs import raw_document, without_surrogates
 
 NO_PASSAGES = "no_passages"
 _END = "</doc>"

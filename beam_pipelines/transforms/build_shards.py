@@ -133,6 +133,7 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
     return SelectedDocuments(drawn, copies[copies > 0], left_out)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class BuildShard(beam.DoFn):
     """Writes the shards of one bucket, then its report; if the report exists, the shards exist.
 
@@ -146,55 +147,45 @@ class BuildShard(beam.DoFn):
         progress: log of finished shards.
     """
 
-    def __init__(
-        self,
-        configs: dict[str, DataConfig],
-        weights: Sequence[float],
-        vocabulary: Vocabulary,
-        buckets: Buckets,
-        output: RunOutput,
-        fingerprint: str,
-        progress: ProgressLog,
-    ) -> None:
-        self._configs = configs
-        self._weights = weights
-        self._vocabulary = vocabulary
-        self._buckets = buckets
-        self._output = output
-        self._fingerprint = fingerprint
-        self._progress = progress
+    configs: dict[str, DataConfig]
+    weights: Sequence[float]
+    vocabulary: Vocabulary
+    buckets: Buckets
+    output: RunOutput
+    fingerprint: str
+    progress: ProgressLog
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
         """Yields the name of the report of one bucket."""
         bucket, chunks = element
-        config = next(iter(self._configs.values()))
-        selected = select_documents(unpack(read_spilled(chunks)), self._weights, config)
-        name = bucket_name(self._buckets, bucket)
-        lengths = [self._build(folder, config, selected, name) for folder, config in self._configs.items()]
+        config = next(iter(self.configs.values()))
+        selected = select_documents(unpack(read_spilled(chunks)), self.weights, config)
+        name = bucket_name(self.buckets, bucket)
+        lengths = [self._build(folder, config, selected, name) for folder, config in self.configs.items()]
         report = ShardReport(
             bucket,
-            self._fingerprint,
-            _counts(selected, self._vocabulary.unk_id),
+            self.fingerprint,
+            _counts(selected, self.vocabulary.unk_id),
             _by_source(selected),
             _histogram(np.array([len(d.token_ids).bit_length() - 1 for d in selected.documents], np.int64)),
             lengths,
         )
-        path = storage.join(self._output.directory, REPORTS, f"{Path(name).stem}.json")
-        self._output.write(path, report.to_json())
+        path = storage.join(self.output.directory, REPORTS, f"{Path(name).stem}.json")
+        self.output.write(path, report.to_json())
         for counts in (report.counts, *(length.counts for length in lengths)):
             for key, count in counts.items():
                 beam.metrics.Metrics.counter(NAMESPACE, key).inc(count)
-        self._progress.note("shards", 1)
+        self.progress.note("shards", 1)
         yield name
 
     def _build(self, folder: str, config: DataConfig, selected: SelectedDocuments, name: str) -> LengthReport:
-        examples = draw_examples(selected.documents, selected.copies, config, self._vocabulary)
+        examples = draw_examples(selected.documents, selected.copies, config, self.vocabulary)
         rows = _CountedRows(examples, config)
         shard, stored_checksum = None, ""
         if len(examples):
-            path = storage.join(self._output.directory, folder) if folder else self._output.directory
-            records = _records(rows, config, self._vocabulary)
-            shard = self._output.write_in(path, lambda directory: write_shard(directory / name, records))
+            path = storage.join(self.output.directory, folder) if folder else self.output.directory
+            records = _records(rows, config, self.vocabulary)
+            shard = self.output.write_in(path, lambda directory: write_shard(directory / name, records))
             stored_checksum = storage.checksum(storage.join(path, name))
         counts = rows.counts | {"skipped_chunks": examples.skipped}
         return LengthReport(shard, counts, _histogram(rows.lengths), stored_checksum)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _BUCKET_STREAM = 0x6275636B6574
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Buckets:
     """Assignment of documents to `train` training buckets, followed by `validation` held-out buckets."""
 
@@ -74,6 +74,7 @@ def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
     return BertTokenizer(Vocabulary(tokens), lowercase)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class TokenizeDocuments(beam.DoFn):
     """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
@@ -89,23 +90,15 @@ class TokenizeDocuments(beam.DoFn):
         finished: buckets with complete shards; their documents are counted but not emitted.
     """
 
-    def __init__(
-        self,
-        config: DataConfig,
-        languages: Sequence[str],
-        vocabulary: Vocabulary,
-        buckets: Buckets,
-        finished: frozenset[int],
-    ) -> None:
-        self._config = config
-        self._languages = languages
-        self._vocabulary = vocabulary
-        self._buckets = buckets
-        self._finished = finished
+    config: DataConfig
+    languages: Sequence[str]
+    vocabulary: Vocabulary
+    buckets: Buckets
+    finished: frozenset[int]
 
     def setup(self) -> None:
         """Builds the tokenizer, once per process."""
-        self._tokenizer = shared_tokenizer(self._vocabulary.tokens, self._config.lowercase)
+        self._tokenizer = shared_tokenizer(self.vocabulary.tokens, self.config.lowercase)
 
     def start_bundle(self) -> None:
         """Starts without documents."""
@@ -132,30 +125,30 @@ class TokenizeDocuments(beam.DoFn):
     def finish_bundle(self) -> Iterable[WindowedValue]:
         """Yields the numbers of copies."""
         for bucket, copies in sorted(self._copies.items()):
-            if bucket not in self._finished:
+            if bucket not in self.finished:
                 yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
 
     def _tokenize(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
         """Tokenizes documents by id; documents without word pieces are left out."""
         numbers = [number for number, equal in documents.items() for _ in equal]
         raw = [document for equal in documents.values() for document in equal]
-        tokenized = tokenize_documents(raw, numbers, self._languages, self._tokenizer)
+        tokenized = tokenize_documents(raw, numbers, self.languages, self._tokenizer)
         return [document for document in tokenized if document is not None]
 
     def _count(self, copies: Mapping[int, Sequence[RawDocument]]) -> None:
         """Adds copies by id to the counts of their buckets."""
-        buckets = self._buckets.of(np.array(list(copies), np.int64))
+        buckets = self.buckets.of(np.array(list(copies), np.int64))
         for bucket, equal in zip(buckets.tolist(), copies.values(), strict=True):
             self._copies[bucket].update(document.source for document in equal)
 
     def _pack_documents(self, documents: Sequence[TokenizedDocument]) -> Iterable[tuple[int, bytes]]:
         by_bucket: dict[int, list[TokenizedDocument]] = defaultdict(list)
-        buckets = self._buckets.of(np.array([document.document_id for document in documents], np.int64))
+        buckets = self.buckets.of(np.array([document.document_id for document in documents], np.int64))
         for document, bucket in zip(documents, buckets.tolist(), strict=True):
             by_bucket[bucket].append(document)
         for bucket, bucket_documents in sorted(by_bucket.items()):
-            if bucket not in self._finished:
-                yield bucket, pack(bucket_documents, len(self._vocabulary))
+            if bucket not in self.finished:
+                yield bucket, pack(bucket_documents, len(self.vocabulary))
 
 
 def tokenize_documents(

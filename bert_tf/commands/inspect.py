@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import math
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.config import existing
 from bert_tf.data.manifest import data_directories
 from bert_tf.export.versions import version_folders
+
+if TYPE_CHECKING:
+    from bert_tf.conversion.checkpoint import Checkpoint
 
 # Printed values of a longer list; the summary has all of them.
 _SHOWN = 8
@@ -88,7 +94,6 @@ def _is_prefix(path: Path) -> bool:
 def _checkpoint(path: Path) -> dict[str, Any] | None:
     """Returns the description of a checkpoint of any format without reading its arrays; None for other files."""
     from bert_tf.conversion import Options, read_checkpoint
-    from bert_tf.conversion.describe import describe_checkpoint
     from bert_tf.conversion.formats.registry import recognize
     from bert_tf.models.presets import preset_directory
 
@@ -99,8 +104,45 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
         return None
     if form == "preset" and "only_here" in (summary := _preset(preset_directory(path))):
         return summary
-    summary = describe_checkpoint(read_checkpoint(path, form, Options(padded_vocabulary=True)))
+    summary = _describe_checkpoint(read_checkpoint(path, form, Options(padded_vocabulary=True)))
     return summary if form != "preset" else summary | _preset(preset_directory(path))
+
+
+def _describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Returns the description of a checkpoint; blocks of parameters have the names of a preset."""
+    from bert_tf.conversion.checkpoint import without_padding
+    from bert_tf.conversion.formats.preset import TABLE
+    from bert_tf.conversion.tensors import expected_shapes
+
+    blocks: Counter[str] = Counter()
+    for name, shape in expected_shapes(checkpoint.config, checkpoint.heads).items():
+        blocks[TABLE.name(name).partition("/")[0]] += math.prod(shape)
+    vocabulary = checkpoint.vocabulary
+    return {
+        "kind": f"checkpoint of the form {checkpoint.form}",
+        "bytes": sum(path.stat().st_size for path in _files(checkpoint.path)),
+        "dtype": checkpoint.dtype,
+        "parameters": sum(blocks.values()),
+        "parameters_by_block": dict(blocks),
+        "model": dataclasses.asdict(checkpoint.config),
+        "vocabulary_size": None if vocabulary is None else len(without_padding(vocabulary)),
+        "lowercase": checkpoint.lowercase,
+        "heads": checkpoint.heads.names(),
+        "labels": None if checkpoint.labels is None else list(checkpoint.labels),
+        "step": checkpoint.step,
+        "left_out": list(checkpoint.left_out),
+        "info": dict(checkpoint.info),
+    }
+
+
+def _files(path: Path) -> list[Path]:
+    """Returns the files under a directory except hidden ones, or the files whose names begin with that of `path`."""
+    if path.is_dir():
+        files = (file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts))
+        return [file for file in files if file.is_file()]
+    if path.is_file():
+        return [path]
+    return [file for file in path.parent.iterdir() if file.name.startswith(f"{path.name}.") and file.is_file()]
 
 
 def _preset(directory: Path) -> dict[str, Any]:

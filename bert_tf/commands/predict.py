@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return _of_task(args)
     if args.ensemble:
         raise ValueError(f"`--ensemble` needs an input file in the task's format. Received: {args.input}")
-    from bert_tf.data.atomic_files import staged_file
+    from bert_tf.config.files import staged_file
     from bert_tf.export.inference import Predictor
     from bert_tf.tasks.inference import Progress
 

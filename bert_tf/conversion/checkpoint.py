@@ -1,21 +1,55 @@
-"""Checkpoints in a common representation, independent of the file format."""
+"""Checkpoints in a common representation, independent of the file format, and the settings of a conversion."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bert_tf.config import BertConfig, ConfigError
+from bert_tf.config import BertConfig, local_path
+from bert_tf.config.base import read_json_object
 from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
 from bert_tf.models.weights import check_finite
-from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
-# Dtypes that a checkpoint may be stored in, widest first.
+# Dtypes that a checkpoint may be stored in, widest first. Other dtypes would lose bits or are not those of weights.
 DTYPES = ("float32", "bfloat16", "float16")
+# Text never contains such a piece, because brackets are separate words.
+_PADDING = re.compile(r"\[padding(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings for everything that the source does not define.
+
+    Args:
+        lowercase: whether text is lower-cased; None uses the setting of the source.
+        vocabulary: path of a vocab.txt; None uses that of the source.
+        padded_vocabulary: whether rows of the token embedding beyond the vocabulary are padding.
+        dtype: dtype to write if the target supports several; None keeps that of the source.
+        text_columns: number of texts that a classifier takes, 1 or 2.
+        describe: builds a preset's task.json from the known facts about a head (`task`, `labels`, `text_columns`) and
+            the encoder; None writes the known facts.
+        shard_bytes: maximum size of a file of weights if the target may have several, in bytes.
+    """
+
+    lowercase: bool | None = None
+    vocabulary: str | Path | None = None
+    padded_vocabulary: bool = False
+    dtype: str | None = None
+    text_columns: int = 1
+    describe: Callable[[Mapping[str, Any], BertConfig], Mapping[str, Any]] | None = None
+    shard_bytes: int = 5_000_000_000
+
+    @property
+    def vocabulary_path(self) -> Path | None:
+        """The path of `vocabulary`. Raises ConfigError for a URL."""
+        return None if self.vocabulary is None else local_path(self.vocabulary)
 
 
 @dataclass(frozen=True)
@@ -63,12 +97,73 @@ class Checkpoint:
         """
         tensor = self.tensors[name]
         array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
-        try:
+        with conversion_errors():
             check_finite(array, tensor.name, self.path)
-        except ConfigError as error:
-            raise ConversionError(str(error)) from error
         return array
 
     def parameters(self) -> int:
         """Returns the number of parameters."""
         return sum(int(np.prod(tensor.shape)) for tensor in self.tensors.values())
+
+
+@contextmanager
+def conversion_errors() -> Iterator[None]:
+    """Raises ConversionError in place of any other ValueError, with its message; also a decorator."""
+    try:
+        yield
+    except ConversionError:
+        raise
+    except ValueError as error:
+        raise ConversionError(str(error)) from error
+
+
+@conversion_errors()
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object. Raises ConversionError for a damaged or deeply nested file."""
+    return read_json_object(path)
+
+
+@conversion_errors()
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Reads a vocab.txt. Raises ConversionError with the file and the line."""
+    return load_vocabulary(path)
+
+
+def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
+    """Returns a vocabulary of the length of the token embedding.
+
+    Args:
+        vocabulary: vocabulary of the source.
+        rows: number of rows of the embedding.
+        source: file of the vocabulary, for the error message.
+        padded: whether rows beyond the vocabulary are padding, which becomes `[paddingN]`.
+
+    Raises:
+        ConversionError: if the lengths differ and the difference is not padding.
+    """
+    if len(vocabulary) == rows:
+        return vocabulary
+    if len(vocabulary) > rows or not padded:
+        hint = "; if the other rows are padding, add --padded_vocabulary" if len(vocabulary) < rows else ""
+        raise ConversionError(
+            f"{source}: must have as many word pieces as the token embedding has rows, {rows}{hint}. "
+            f"Received: {len(vocabulary)}"
+        )
+    return Vocabulary((*vocabulary.tokens, *(f"[padding{number}]" for number in range(len(vocabulary), rows))))
+
+
+def fitted_vocabulary(stored: Path, rows: int, options: Options) -> Vocabulary | None:
+    """Returns the vocabulary of `options`, or else of the file `stored`, fitted to `rows`; None if there is neither."""
+    path = options.vocabulary_path or stored
+    if options.vocabulary is None and not path.is_file():
+        return None
+    return fitted(read_vocabulary(path), rows, path, padded=options.padded_vocabulary)
+
+
+def without_padding(vocabulary: Vocabulary) -> Vocabulary:
+    """Returns the vocabulary without the padding that `fitted` added."""
+    tokens = vocabulary.tokens
+    length = len(tokens)
+    while length and (match := _PADDING.fullmatch(tokens[length - 1])) and int(match[1]) == length - 1:
+        length -= 1
+    return vocabulary if length == len(tokens) else Vocabulary(tokens[:length])

@@ -9,18 +9,18 @@ import pytest
 from beam_samples import write_vocabulary
 
 from beam_pipelines.output import directory as data_directory
-from beam_pipelines.output.directory import DataDirectory, describe_run
+from beam_pipelines.output.directory import DataDirectory
+from beam_pipelines.run_plan import plan_run
 from beam_pipelines.sources.corpus import Corpus
 from beam_pipelines.sources.documents import ReadSettings
-from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import ConfigError, DataConfig
 from bert_tf.text.vocabulary import load_vocabulary
 
 
 def directory(home: Path) -> DataDirectory:
     vocabulary = load_vocabulary(write_vocabulary(home / "vocab.txt"))
-    description = describe_run(Corpus((), ()), [DataConfig()], vocabulary, ReadSettings())
-    return DataDirectory(str(home / "data"), description, Buckets(0, 1, 0, 0.0), ("",))
+    config = DataConfig(num_shards=1, validation_fraction=0.0)
+    return DataDirectory(str(home / "data"), plan_run(Corpus((), ()), ReadSettings(), [config], vocabulary))
 
 
 def recorded(home: Path) -> list[dict[str, str]]:

@@ -15,10 +15,11 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from beam_samples import documents, write_corpus, write_vocabulary
 
-from beam_pipelines.create_pretraining_data import plan, run
+from beam_pipelines.create_pretraining_data import run
 from beam_pipelines.errors import InputError
 from beam_pipelines.estimate.estimate import Estimate, Workers, estimate, in_time, workers_of
 from beam_pipelines.estimate.sample import read_sample
+from beam_pipelines.run_plan import plan_run
 from beam_pipelines.sources.corpus import find_corpus
 from beam_pipelines.sources.documents import ReadSettings
 from bert_tf.config import CleaningConfig, DataConfig
@@ -150,12 +151,8 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def foreseen(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
-    corpus = find_corpus(pattern)
-    planned = [plan(config, corpus.text_bytes) for config in configs]
-    return estimate(
-        corpus, SETTINGS, [config for config, _ in planned], load_vocabulary(vocabulary), planned[0][1],
-        Workers(workers), **options,
-    )  # fmt: skip
+    plan = plan_run(find_corpus(pattern), SETTINGS, configs, load_vocabulary(vocabulary))
+    return estimate(plan, Workers(workers), **options)
 
 
 def made(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
@@ -201,8 +198,7 @@ def test_a_larger_run_is_foreseen_nearly(tmp_path: Path, vocabulary: Path) -> No
     summary = made(pattern, vocabulary, tmp_path / "data", *flags)
     corpus = find_corpus(pattern, weights="2")
     configs = [DataConfig(max_seq_length=length, max_predictions_per_seq=20, num_shards=3) for length in (64, 128)]
-    buckets = plan(configs[0], corpus.text_bytes)[1]
-    found = estimate(corpus, SETTINGS, configs, load_vocabulary(vocabulary), buckets, Workers(2), 200_000)
+    found = estimate(plan_run(corpus, SETTINGS, configs, load_vocabulary(vocabulary)), Workers(2), 200_000)
     manifests = [read_manifest(tmp_path / "data" / f"length-{length}") for length in (64, 128)]
     disk = sum(shard.bytes for manifest in manifests for shards in manifest.shards.values() for shard in shards)
     assert found.sample_bytes < found.input_bytes / 3

@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,17 @@ def test_the_summary_is_the_last_line_of_stdout(home: Path, data_flags: list[str
     assert list(json.loads(out.splitlines()[-1])) == keys
     assert "data: done, parts 3/3, 300 documents" in errors
     assert [line for line in errors.splitlines() if not line.startswith("data: ")] == []
+
+
+@pytest.mark.parametrize("package", ["apache_beam", "sentencex"])
+def test_a_missing_package_is_one_line(package: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{package!r}] = None\n")
+    command = [sys.executable, "-m", "beam_pipelines.create_pretraining_data"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 1
+    needed = package.replace("_", "-")
+    assert process.stderr == f"error: `bert-tf data` needs {needed}. Run `pip install 'bert-tf[data]'`.\n"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.create_pretraining_data import plan
-from beam_pipelines.sources.documents import RawDocument
+from beam_pipelines.run_plan import plan_run
+from beam_pipelines.sources.corpus import Corpus, Input
+from beam_pipelines.sources.documents import InputFile, RawDocument, ReadSettings
 from beam_pipelines.transforms import duplicates
 from beam_pipelines.transforms.build_shards import select_documents
 from beam_pipelines.transforms.count_words import pack_counts, unpack_counts
@@ -93,8 +94,9 @@ def test_another_seed_draws_other_buckets() -> None:
     ],
 )
 def test_shards_follow_from_the_size(fields: dict, text_bytes: int, train: int, validation: int) -> None:
-    config, buckets = plan(DataConfig(**fields), text_bytes)
-    assert (config.num_shards, buckets.train, buckets.validation) == (train, train, validation)
+    corpus = Corpus((Input("a.txt", "text"),), (InputFile("a.txt", text_bytes, 0.0),))
+    plan = plan_run(corpus, ReadSettings(), [DataConfig(**fields)], Vocabulary(SPECIAL_TOKENS))
+    assert (plan.config.num_shards, plan.buckets.train, plan.buckets.validation) == (train, train, validation)
 
 
 def test_sentences() -> None:

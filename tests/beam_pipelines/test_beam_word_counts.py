@@ -30,7 +30,7 @@ words = st.text("abcé中#", min_size=1, max_size=4)
 tables = st.lists(st.dictionaries(words, st.integers(1, 5), max_size=12), min_size=1, max_size=5)
 
 
-def census_of(directory: str, tables: list[dict[str, int]], min_count: int, partitions: int = 3) -> WordCounts:
+def counted(directory: str, tables: list[dict[str, int]], min_count: int, partitions: int = 3) -> WordCounts:
     """Splits `tables` over partitions and merges them, as the pipeline does."""
     parts: dict[int, list[bytes]] = {}
     for table in tables:
@@ -54,11 +54,11 @@ def test_a_table_begins_with_its_most_frequent_words(counts: dict[bytes, int]) -
 
 @given(tables, st.integers(1, 3), st.integers(1, 30))
 @settings(deadline=None, max_examples=60)
-def test_census(tables: list[dict[str, int]], min_count: int, limit: int) -> None:
+def test_word_counts(tables: list[dict[str, int]], min_count: int, limit: int) -> None:
     total = sum((Counter(table) for table in tables), Counter())
     kept = {word: count for word, count in total.items() if count >= min_count}
     with tempfile.TemporaryDirectory() as directory:
-        word_counts = census_of(directory, tables, min_count)
+        word_counts = counted(directory, tables, min_count)
         assert (word_counts.occurrences, word_counts.distinct) == (total.total(), len(total))
         assert word_counts.weight == total.total()
         ranked = sorted(kept, key=lambda word: (-kept[word], word.encode()))
@@ -73,16 +73,16 @@ def test_census(tables: list[dict[str, int]], min_count: int, limit: int) -> Non
     assert word_counts.characters == first + later
 
 
-def test_a_census_without_its_summary_is_an_error() -> None:
+def test_counts_without_their_summary_are_an_error() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        census_of(directory, [{"a": 1}], 1, partitions=1)
+        counted(directory, [{"a": 1}], 1, partitions=1)
         storage.delete([f"{directory}/00000.summary.json"])
         with pytest.raises(FileNotFoundError, match=r"00000\.summary\.json: file not found"):
             WordCounts(directory)
 
 
 def test_words_that_the_tokenizer_does_not_look_at_have_no_characters(tmp_path: Path) -> None:
-    word_counts = census_of(str(tmp_path), [{"a" * 200: 2, "b" * 201: 7}], 1)
+    word_counts = counted(str(tmp_path), [{"a" * 200: 2, "b" * 201: 7}], 1)
     assert word_counts.characters == {"a": 2, "##a": 398}
     assert word_counts.occurrences == 9
 

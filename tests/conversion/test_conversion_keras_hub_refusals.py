@@ -136,7 +136,7 @@ def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("weight_map", "message"),
-    [({"/layers/dense/vars": "../model.weights.h5"}, "files beside it"), ({}, "must name the file of every weight")],
+    [({"/layers/dense/vars": "../model.weights.h5"}, "files beside it"), ({}, "must map every weight to a file")],
 )
 def test_an_index_must_name_files_beside_it(weight_map: dict[str, str], message: str, tmp_path: Path) -> None:
     directory = copied("backbone", tmp_path)

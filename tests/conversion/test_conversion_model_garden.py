@@ -14,8 +14,7 @@ import tensorflow as tf
 from bert_tf.conversion import ConversionError, Options, convert
 from bert_tf.conversion.formats import google_tf1
 from bert_tf.conversion.formats.model_garden import checkpoint as model_garden
-from bert_tf.conversion.formats.model_garden.object_graph import holder, write_objects
-from bert_tf.conversion.formats.model_garden.objects import build_objects
+from bert_tf.conversion.formats.model_garden.objects import build_objects, holder, write_objects
 from bert_tf.conversion.formats.registry import recognize
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
 from bert_tf.conversion.verify import programs

@@ -12,8 +12,8 @@ import pytest
 from checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_arrays
 
 from bert_tf.conversion import ConversionError
-from bert_tf.conversion.formats.bert_config import read_config
-from bert_tf.conversion.formats.vocabulary import fitted, read_vocabulary, without_padding
+from bert_tf.conversion.checkpoint import fitted, read_vocabulary, without_padding
+from bert_tf.conversion.formats.releases import read_config
 from bert_tf.conversion.tensors import Heads, Tensor, check_tensors, expected_shapes, heads_among
 from bert_tf.conversion.verify.outputs import Answers
 from bert_tf.conversion.verify.parity import compare

@@ -10,8 +10,8 @@ import numpy as np
 from bert_tf.commands import convert
 from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.convert import watched
 from bert_tf.conversion.formats.registry import FORMS
-from bert_tf.conversion.progress import watched
 from bert_tf.conversion.tensors import Heads, Tensor
 
 

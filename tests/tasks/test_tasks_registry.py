@@ -34,7 +34,7 @@ TASK = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.tasks import metrics
 from bert_tf.tasks.classify.base import LabelAnswer, TextTask
 from bert_tf.tasks.classify.rows import TextExample

@@ -13,8 +13,8 @@ from beam_pipelines.sources.documents import (
     Part,
     RawDocument,
     excerpt,
+    raw_document,
 )
-from beam_pipelines.sources.paragraphs import raw_document
 from beam_pipelines.sources.wikipedia.dump_files import chunks_of, ends_file, is_index, is_multistream, parts_of
 from beam_pipelines.sources.wikipedia.dump_pages import (
     Extent,

@@ -7,16 +7,15 @@ beside it. Writes a `bert_model.ckpt` for `tf.train.init_from_checkpoint`. Its t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from bert_tf.config import BertConfig
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.formats.bert_config import CONFIG_NAME, read_config
-from bert_tf.conversion.formats.releases import casing, read_release_vocabulary, remembered, write_release
+from bert_tf.conversion.checkpoint import Checkpoint, Options
+from bert_tf.conversion.formats.name_table import NameTable, most_common_dtype
+from bert_tf.conversion.formats.releases import CONFIG_NAME, read_config, release_fields, write_release
 from bert_tf.conversion.formats.tf_checkpoint import (
     RELEASED_NAME,
     TensorFiles,
@@ -25,10 +24,11 @@ from bert_tf.conversion.formats.tf_checkpoint import (
     needed_prefix,
     write_tensors,
 )
-from bert_tf.conversion.options import Options
-from bert_tf.conversion.tensors import ConversionError, check_tensors, expected_shapes, heads_among
+from bert_tf.conversion.tensors import ConversionError, expected_shapes, heads_among
 
 _STEP = "global_step"
+# All other formats are described by their differences from this one.
+_TABLE = NameTable()
 # Optimizer slots and variables: of the original, TensorFlow's Adam and Momentum, LAMB, and the loss scaling of NVIDIA's
 # programs.
 _SLOTS = re.compile(
@@ -67,27 +67,27 @@ def read(path: Path, options: Options) -> Checkpoint:
     files = TensorFiles(prefix)
     if is_object_based(prefix):
         raise ConversionError(f"{prefix}: stores its tensors by object, which is the format `model_garden`.")
-    _check_architecture(files.shapes, prefix)
+    for pattern, architecture in _OTHERS.items():
+        match = next((name for name in files.shapes if re.fullmatch(pattern, name)), None)
+        if match:
+            raise ConversionError(
+                f"{prefix}: must hold tensors of BERT. Received: those of {architecture}, such as `{match}`"
+            )
     config, beside = read_config(prefix.parent / CONFIG_NAME)
     left_out = tuple(name for name in files.shapes if _SLOTS.fullmatch(name))
-    tensors = {name: files.tensor(name) for name in files.shapes if name not in left_out}
-    heads = heads_among(tensors, lambda name: tensors[name].shape)
-    config = _as_kept(config, tensors)
-    check_tensors(tensors, config, heads, prefix)
-    ordered = {name: tensors[name] for name in expected_shapes(config, heads)}
-    vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
+    stored = {name: tensor for name, tensor in files.tensors().items() if name not in left_out}
+    heads = heads_among(stored, lambda name: stored[name].shape)
+    config = replace(config, pooler=any(name.startswith("bert/pooler/") for name in stored))
     return Checkpoint(
         form="google_tf1",
         path=prefix,
         config=config,
         heads=heads,
-        tensors=ordered,
-        vocabulary=vocabulary,
-        lowercase=casing(prefix.parent, vocabulary, beside, options),
-        dtype=files.dtype(ordered),
+        tensors=_TABLE.read(stored, config, heads, prefix),
+        dtype=most_common_dtype(stored.values()),
         step=int(files.array(_STEP)) if _STEP in files else None,
         left_out=left_out,
-        info=remembered(beside),
+        **release_fields(prefix.parent, config, beside, options),
     )
 
 
@@ -109,19 +109,6 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
 
 def _arrays(checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
     for name in expected_shapes(checkpoint.config, checkpoint.heads):
-        yield name, checkpoint.array(name)
+        yield name, _TABLE.array(name, checkpoint)
     if checkpoint.step is not None:
         yield _STEP, np.array(checkpoint.step, np.int64)
-
-
-def _check_architecture(names: Mapping[str, object], prefix: Path) -> None:
-    for pattern, architecture in _OTHERS.items():
-        match = next((name for name in names if re.fullmatch(pattern, name)), None)
-        if match:
-            raise ConversionError(
-                f"{prefix}: must hold tensors of BERT. Received: those of {architecture}, such as `{match}`"
-            )
-
-
-def _as_kept(config: BertConfig, tensors: Mapping[str, object]) -> BertConfig:
-    return replace(config, pooler=any(name.startswith("bert/pooler/") for name in tensors))

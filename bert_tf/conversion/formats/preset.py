@@ -1,11 +1,8 @@
-"""Reads and writes the presets of this project.
-
-Attention projects from H to N heads of width D and back, so kernels are (H, N, D) and (N, D, H) in a preset.
-"""
+"""Reads and writes the presets of this project."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,68 +10,50 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import BertConfig, ConfigError
+from bert_tf.config import ConfigError
 from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.options import Options
+from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors
+from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
 from bert_tf.conversion.tensors import (
     FIXED_OUTPUTS,
     MLM_BIAS,
-    TASK_PREFIXES,
     WORD_EMBEDDINGS,
     ConversionError,
     Heads,
-    Tensor,
-    check_tensors,
     expected_shapes,
 )
 from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
 from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
 from bert_tf.models.weights import read_array, stored_shapes
 
-_EMBEDDINGS = {
-    WORD_EMBEDDINGS: "embeddings/token_embedding/embeddings",
-    "bert/embeddings/token_type_embeddings": "embeddings/segment_embedding",
-    "bert/embeddings/position_embeddings": "embeddings/position_embedding",
-    "bert/embeddings/LayerNorm": "embeddings/layer_norm",
-}
-_LAYER = {
-    "attention/self/query": "self_attention_layer/query",
-    "attention/self/key": "self_attention_layer/key",
-    "attention/self/value": "self_attention_layer/value",
-    "attention/output/dense": "self_attention_layer/attention_output",
-    "attention/output/LayerNorm": "self_attention_layer_norm",
-    "intermediate/dense": "feedforward_intermediate_dense",
-    "output/dense": "feedforward_output_dense",
-    "output/LayerNorm": "feedforward_layer_norm",
-}
-_HEADS = {
-    "bert/pooler/dense": "pooler",
-    MLM_BIAS: "mlm_logits/output_bias",
-    "cls/predictions/transform/dense": "mlm_logits/dense",
-    "cls/predictions/transform/LayerNorm": "mlm_logits/layer_norm",
-    "cls/seq_relationship/output_weights": "nsp_logits/dense/kernel",
-    "cls/seq_relationship/output_bias": "nsp_logits/dense/bias",
-} | {
-    f"{prefix}{ours}": theirs
-    for prefix in TASK_PREFIXES.values()
-    for ours, theirs in (("output_weights", "logits/kernel"), ("output_bias", "logits/bias"))
-}
-
-
-def weight_path(name: str) -> str:
-    """Returns the path of the model's variable for a tensor of the original's name."""
-    for ours, theirs in (_EMBEDDINGS | _HEADS).items():
-        if name == ours or name.startswith(f"{ours}/"):
-            return theirs + name[len(ours) :]
-    layer, _, rest = name.removeprefix("bert/encoder/layer_").partition("/")
-    part, _, kind = rest.rpartition("/")
-    return f"layer_{int(layer) + 1}/{_LAYER[part]}/{kind}"
-
-
-def to_weight(name: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns the array of a tensor in the layout of the model's variable with shape `shape`."""
-    return (array.T if name.endswith("output_weights") else array).reshape(shape)
+_ATTENTION = "layer_{next}/self_attention_layer"
+_OUTPUTS = ("", "cls/token", "cls/squad", "cls/choice")
+TABLE = NameTable(
+    rows={
+        WORD_EMBEDDINGS: "embeddings/token_embedding/embeddings",
+        "bert/embeddings/token_type_embeddings": "embeddings/segment_embedding",
+        "bert/embeddings/position_embeddings": "embeddings/position_embedding",
+        "bert/embeddings/LayerNorm": "embeddings/layer_norm",
+        "bert/encoder/layer_{i}/attention/self/query": f"{_ATTENTION}/query",
+        "bert/encoder/layer_{i}/attention/self/key": f"{_ATTENTION}/key",
+        "bert/encoder/layer_{i}/attention/self/value": f"{_ATTENTION}/value",
+        "bert/encoder/layer_{i}/attention/output/dense": f"{_ATTENTION}/attention_output",
+        "bert/encoder/layer_{i}/attention/output/LayerNorm": f"{_ATTENTION}_norm",
+        "bert/encoder/layer_{i}/intermediate/dense": "layer_{next}/feedforward_intermediate_dense",
+        "bert/encoder/layer_{i}/output/dense": "layer_{next}/feedforward_output_dense",
+        "bert/encoder/layer_{i}/output/LayerNorm": "layer_{next}/feedforward_layer_norm",
+        "bert/pooler/dense": "pooler",
+        MLM_BIAS: "mlm_logits/output_bias",
+        "cls/predictions/transform/dense": "mlm_logits/dense",
+        "cls/predictions/transform/LayerNorm": "mlm_logits/layer_norm",
+        "cls/seq_relationship": "nsp_logits/dense",
+        **dict.fromkeys(_OUTPUTS, "logits"),
+    },
+    kinds={kind: f"/{kind}" for kind in ("kernel", "bias", "gamma", "beta")}
+    | {"output_weights": "/kernel", "output_bias": "/bias"},
+    transposed=("output_weights",),
+    by_head=True,
+)
 
 
 def recognizes(path: Path) -> bool:
@@ -101,14 +80,13 @@ def read(path: Path, options: Options) -> Checkpoint:
         raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
     source = info.get("conversion", {})
-    tensors = dict(_tensors(directory / WEIGHTS_NAME, header.config, heads))
-    check_tensors(tensors, header.config, heads, directory / WEIGHTS_NAME)
+    weights = directory / WEIGHTS_NAME
     return Checkpoint(
         form="preset",
         path=directory,
         config=header.config,
         heads=heads,
-        tensors=tensors,
+        tensors=TABLE.read(_stored(weights), header.config, heads, weights),
         vocabulary=vocabulary,
         lowercase=header.lowercase,
         dtype=source.get("dtype", "float32"),
@@ -174,8 +152,7 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
         model = BertPretrainer(backbone, masked_lm=heads.masked_lm, next_sentence=heads.next_sentence)
     weights = {weight.path: weight for weight in model.weights}
     for name in expected_shapes(checkpoint.config, heads):
-        weight = weights.pop(weight_path(name))
-        weight.assign(to_weight(name, checkpoint.array(name), tuple(weight.shape)))
+        weights.pop(TABLE.name(name)).assign(TABLE.array(name, checkpoint))
     if weights:
         raise RuntimeError(f"every weight must have a tensor in a checkpoint. Received: none for {sorted(weights)}")
     return model
@@ -198,24 +175,17 @@ def _heads(header: PresetHeader) -> Heads:
     )
 
 
-def _tensors(path: Path, config: BertConfig, heads: Heads) -> Iterator[tuple[str, Tensor]]:
-    names = {weight_path(name): (name, shape) for name, shape in expected_shapes(config, heads).items()}
-    try:
-        shapes = stored_shapes(path)
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
-    for weight, shape in shapes.items():
-        name, wanted = names.get(weight, (weight, shape))
-        fits = np.prod(shape) == np.prod(wanted)
-        yield name, Tensor(weight, wanted if fits else shape, partial(_array, path, weight, name, wanted))
+@conversion_errors()
+def _stored(path: Path) -> dict[str, StoredTensor]:
+    return {
+        name: StoredTensor(name, path, "float32", shape, partial(_array, path, name))
+        for name, shape in stored_shapes(path).items()
+    }
 
 
-def _array(path: Path, weight: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    try:
-        array = read_array(path, weight)
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
-    return array.T.reshape(shape) if name.endswith("output_weights") else array.reshape(shape)
+@conversion_errors()
+def _array(path: Path, name: str) -> np.ndarray:
+    return read_array(path, name)
 
 
 def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:

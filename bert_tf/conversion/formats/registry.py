@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bert_tf.config import local_path
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.options import Options
+from bert_tf.conversion.checkpoint import Checkpoint, Options
 from bert_tf.conversion.tensors import ConversionError
 
 

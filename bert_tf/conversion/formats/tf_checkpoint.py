@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.conversion.tensors import ConversionError, Tensor
+from bert_tf.conversion.formats.name_table import StoredTensor
+from bert_tf.conversion.tensors import ConversionError
 
 RELEASED_NAME = "bert_model.ckpt"
 # Key that only object-based checkpoints have.
@@ -24,8 +25,8 @@ _DATA = re.compile(r"\.data-(\d{5})-of-(\d{5})")
 _TABLE_END = bytes.fromhex("57fb808b247547db")
 # Exceptions of the reader for a damaged file; a truncated file raises LookupError.
 _FAILURES = (tf.errors.OpError, ValueError, RuntimeError, LookupError)
-# TensorFlow's dtypes that a model may be stored in.
-_FLOATS = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16", "half": "float16"}
+# TensorFlow's other name of a dtype.
+_HALF = {"half": "float16"}
 
 
 class TensorFiles:
@@ -63,38 +64,14 @@ class TensorFiles:
             raise ConversionError(f"{self.prefix}: tensor `{name}` is damaged: {_reason(error)}") from error
         return array
 
-    def tensor(self, name: str, shape: tuple[int, ...] | None = None, *, transposed: bool = False) -> Tensor:
-        """Returns a tensor in the original's layout; its array is read on demand.
-
-        Args:
-            name: name in this checkpoint.
-            shape: shape in the original's layout; None for the stored shape.
-            transposed: whether the axes are stored in reverse order.
-
-        Raises:
-            ConversionError: if the tensor does not hold floating-point numbers of at most 32 bits.
-        """
-        if self.types[name] not in _FLOATS:
-            raise ConversionError(
-                f"{self.prefix}: `{name}` must hold one of {', '.join(sorted(set(_FLOATS.values())))}. "
-                f"Received: {self.types[name]}"
+    def tensors(self) -> dict[str, StoredTensor]:
+        """Returns all tensors by name; their arrays are read on demand."""
+        return {
+            name: StoredTensor(
+                name, self.prefix, _HALF.get(self.types[name], self.types[name]), shape, partial(self.array, name)
             )
-        kept = self.shapes[name][::-1] if transposed else self.shapes[name]
-        if shape is None or np.prod(shape) != np.prod(kept):
-            shape = kept
-        return Tensor(name, shape, partial(self._shaped, name, shape, transposed))
-
-    def _shaped(self, name: str, shape: tuple[int, ...], transposed: bool) -> np.ndarray:
-        array = self.array(name)
-        return (array.T if transposed else array).reshape(shape)
-
-    def dtype(self, names: Iterable[str]) -> str:
-        """Returns the dtype of most elements of the named tensors."""
-        sizes: dict[str, int] = {}
-        for name in names:
-            kind = _FLOATS[self.types[name]]
-            sizes[kind] = sizes.get(kind, 0) + int(np.prod(self.shapes[name]))
-        return max(sizes, key=lambda kind: sizes[kind])
+            for name, shape in self.shapes.items()
+        }
 
 
 def find_prefix(path: Path) -> Path | None:

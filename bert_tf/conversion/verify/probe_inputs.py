@@ -10,14 +10,14 @@ import numpy as np
 from bert_tf.config import BertConfig
 
 LONGEST, PREDICTIONS = 512, 8
-ROWS = ("long, both segments", "short", "half, one segment", "padded, both segments")
 
 
 def fixed_inputs(config: BertConfig) -> dict[str, np.ndarray]:
     """Returns four fixed rows for an architecture, the same on every machine.
 
-    `ROWS` names the rows. The long row has all positions (at most 512); the others are padded to its length. Word
-    pieces are drawn from the whole vocabulary.
+    The rows are long with both segments, short, half as long with one segment, and padded with both segments. The long
+    row has all positions (at most 512); the others are padded to its length. Word pieces are drawn from the whole
+    vocabulary.
 
     Args:
         config: architecture of the encoder.

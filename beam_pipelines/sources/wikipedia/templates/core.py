@@ -23,6 +23,7 @@ from beam_pipelines.sources.wikipedia.templates.renderers import (
     value,
 )
 
+_FORMULAS = ("CO2", "H2O", "H2", "N2", "O2", "O3", "CH4", "NH3", "SO2", "NO2", "NOx", "H2S", "H2SO4", "HNO3", "CO2e")
 TEMPLATES = merged(
     show(
         "1",
@@ -55,26 +56,7 @@ TEMPLATES = merged(
     fixed("π", "pi"),
     fixed("°", "degree"),
     fixed("′", "prime"),
-    *(
-        fixed(formula, formula.lower())
-        for formula in (
-            "CO2",
-            "H2O",
-            "H2",
-            "N2",
-            "O2",
-            "O3",
-            "CH4",
-            "NH3",
-            "SO2",
-            "NO2",
-            "NOx",
-            "H2S",
-            "H2SO4",
-            "HNO3",
-            "CO2e",
-        )
-    ),
+    *(fixed(formula, formula.lower()) for formula in _FORMULAS),
     {"convert": convert, "cvt": convert, "val": value, "frac": fraction, "fraction": fraction},
     # References, notes and pronunciation marks with arguments that look like text.
     drop(

@@ -15,15 +15,13 @@ import ml_dtypes
 import numpy as np
 
 from bert_tf.config import save_json
-from bert_tf.conversion.checkpoint import DTYPES, Checkpoint
+from bert_tf.conversion.checkpoint import DTYPES, Checkpoint, Options, fitted, without_padding
 from bert_tf.conversion.formats.huggingface import config as configs
 from bert_tf.conversion.formats.huggingface import names as layout
-from bert_tf.conversion.formats.huggingface.tokenizer import TokenizerFiles, lowercase_by_name, read_tokenizer
-from bert_tf.conversion.formats.huggingface.tokenizer_files import write_tokenizer
+from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
-from bert_tf.conversion.formats.vocabulary import fitted, without_padding
-from bert_tf.conversion.options import Options
-from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
+from bert_tf.conversion.formats.name_table import StoredTensor
+from bert_tf.conversion.tensors import ConversionError, Heads, expected_shapes
 from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
@@ -51,18 +49,20 @@ def read(path: Path, options: Options) -> Checkpoint:
     config = configs.read_config(file)
     name = configs.architecture(config, file)
     # Only the weights show whether there is a pooler. `plain` uses the configuration for the table of positions.
-    weights = layout.plain(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
-    heads, names = _heads(weights, name, config, path)
-    architecture = configs.encoder_config(config, file, layout.has_pooler(weights.tensors))
-    tensors = layout.canonical(weights.tensors, architecture, heads)
-    check_tensors(tensors, architecture, heads, path)
+    weights, left_out = layout.plain(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
+    heads, names = _heads(weights, left_out, name, config, path)
+    architecture = configs.encoder_config(config, file, layout.has_pooler(weights))
+    tensors = layout.TABLE.read(weights, architecture, heads, path)
     tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
-    vocabulary = tokenizer.vocabulary
+    vocabulary, lowercase = tokenizer.vocabulary, tokenizer.lowercase
     if vocabulary is not None:
         rows = architecture.vocabulary_size
         padded = options.padded_vocabulary or configs.padded_length(config, len(vocabulary)) == rows
         vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
+        if lowercase is None:
+            lowercase = is_lowercase(vocabulary)
     rate = configs.dropout(config, file)
+    dtypes = {tensor.dtype for tensor in weights.values()}
     return Checkpoint(
         form="huggingface",
         path=path,
@@ -70,12 +70,13 @@ def read(path: Path, options: Options) -> Checkpoint:
         heads=heads,
         tensors=tensors,
         vocabulary=vocabulary,
-        lowercase=_lowercase(path, tokenizer, options),
-        dtype=layout.number_format(weights.tensors.values()),
+        lowercase=lowercase if options.lowercase is None else options.lowercase,
+        # The dtype that holds all tensors exactly.
+        dtype=dtypes.pop() if len(dtypes) == 1 else "float32",
         labels=names,
         classifier_dropout=(architecture.dropout if rate is None else rate) if heads.task in _DROPPING else None,
-        left_out=weights.left_out,
-        info={configs.INFO_KEY: {"config": configs.kept(config)} | _tokenizer_info(tokenizer)},
+        left_out=left_out,
+        info={configs.INFO_KEY: {"config": configs.kept(config)} | tokenizer.info()},
     )
 
 
@@ -114,10 +115,14 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
 
 
 def _heads(
-    weights: layout.Weights, name: str | None, config: Mapping[str, Any], path: Path
+    weights: Mapping[str, StoredTensor],
+    left_out: tuple[str, ...],
+    name: str | None,
+    config: Mapping[str, Any],
+    path: Path,
 ) -> tuple[Heads, tuple[str, ...] | None]:
-    heads = layout.heads_of(weights.tensors, name, config, path)
-    copied = any(left.endswith("decoder.weight") for left in weights.left_out)
+    heads = layout.heads_of(weights, name, config, path)
+    copied = any(left.endswith("decoder.weight") for left in left_out)
     if heads.masked_lm and config.get("tie_word_embeddings") is False and not copied:
         raise ConversionError(
             f"{path / configs.CONFIG_NAME}: `tie_word_embeddings` must be true without a tensor "
@@ -131,40 +136,22 @@ def _heads(
     return Heads(task=heads.task, num_labels=number), names
 
 
-def _lowercase(path: Path, tokenizer: TokenizerFiles, options: Options) -> bool | None:
-    for lowercase in (options.lowercase, tokenizer.lowercase, lowercase_by_name(path)):
-        if lowercase is not None:
-            return lowercase
-    return None if tokenizer.vocabulary is None else is_lowercase(tokenizer.vocabulary)
-
-
-def _tokenizer_info(tokenizer: TokenizerFiles) -> dict[str, Any]:
-    info: dict[str, Any] = {}
-    if tokenizer.added:
-        info["added_tokens"] = list(tokenizer.added)
-    if tokenizer.longest is not None:
-        info["model_max_length"] = tokenizer.longest
-    return info
-
-
 def _write_weights(checkpoint: Checkpoint, heads: Heads, dtype: str, directory: Path, limit: int) -> None:
     prefix = "bert." if heads.names() else ""
-    encoder_parts = ("embeddings.", "encoder.", "pooler.")
-    originals = {
-        (prefix if theirs.startswith(encoder_parts) else "") + theirs: ours
-        for ours, theirs in layout.names(checkpoint.config, heads).items()
-    }
     numbers = np.dtype(_NUMBERS[dtype])
-    shapes = expected_shapes(checkpoint.config, heads)
-    sizes = {name: int(np.prod(shapes[ours])) * numbers.itemsize for name, ours in originals.items()}
+    originals, sizes = {}, {}
+    for ours, shape in expected_shapes(checkpoint.config, heads).items():
+        name = (prefix if ours.startswith("bert/") else "") + layout.TABLE.name(ours)
+        originals[name] = ours
+        sizes[name] = int(np.prod(shape)) * numbers.itemsize
 
     def array(name: str) -> np.ndarray:
-        values = checkpoint.array(originals[name])
+        values = layout.TABLE.array(originals[name], checkpoint)
         with np.errstate(over="ignore"):
-            cast = values.astype(numbers)
+            cast = np.ascontiguousarray(values.astype(numbers))
         if not np.isfinite(cast.astype(np.float32)).all():
             largest = float(np.abs(values).max())
             raise ConversionError(f"{checkpoint.path}: `{name}` does not fit {dtype}. Received: up to {largest:.4g}")
-        return np.ascontiguousarray(cast.T if originals[name].endswith("/kernel") else cast)
+        return cast
 
     write_shards(sizes, directory, array, limit)

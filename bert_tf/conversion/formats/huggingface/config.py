@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, ConfigError, from_dict
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.config import BertConfig, from_dict
+from bert_tf.conversion.checkpoint import Checkpoint, conversion_errors, read_json
 from bert_tf.conversion.formats.huggingface.names import CLASSES
 from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
@@ -106,10 +105,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         ConversionError: for another architecture, an unknown key or an unsupported value.
     """
-    try:
-        config = read_json_object(path)
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    config = read_json(path)
     kind = config.get("model_type", "bert")
     if kind != "bert":
         raise ConversionError(f"{path}: `model_type` must be `bert`. Received: {kind!r}")
@@ -128,6 +124,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+@conversion_errors()
 def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertConfig:
     """Returns the encoder's architecture.
 
@@ -145,10 +142,7 @@ def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertC
     fields = {name: config.get(key, default) for key, (name, default) in _FIELDS.items()}
     if fields["attention_dropout"] == fields["dropout"]:
         fields["attention_dropout"] = None
-    try:
-        return from_dict(BertConfig, fields | {"activation": ACTIVATIONS[activation], "pooler": pooler}, str(path))
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    return from_dict(BertConfig, fields | {"activation": ACTIVATIONS[activation], "pooler": pooler}, str(path))
 
 
 def architecture(config: Mapping[str, Any], path: Path) -> str | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion.tensor_file import FLOATS, StoredTensor
-from bert_tf.conversion.tensors import MLM_BIAS, TASK_PREFIXES, ConversionError, Heads, Tensor, expected_shapes
+from bert_tf.conversion.formats.name_table import NameTable, StoredTensor, by_name
+from bert_tf.conversion.tensors import MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads
 
 # Heads of each class.
 CLASSES: dict[str, Heads] = {
@@ -26,6 +24,38 @@ CLASSES: dict[str, Heads] = {
     "BertForQuestionAnswering": Heads(task="question_answering"),
     "BertForMultipleChoice": Heads(task="multiple_choice"),
 }
+_LAYER = (
+    "attention/self/query",
+    "attention/self/key",
+    "attention/self/value",
+    "attention/output/dense",
+    "attention/output/LayerNorm",
+    "intermediate/dense",
+    "output/dense",
+    "output/LayerNorm",
+)
+# Names of BertForPreTraining and similar classes, without `bert.`.
+TABLE = NameTable(
+    rows={
+        WORD_EMBEDDINGS: "embeddings.word_embeddings.weight",
+        "bert/embeddings/token_type_embeddings": "embeddings.token_type_embeddings.weight",
+        "bert/embeddings/position_embeddings": "embeddings.position_embeddings.weight",
+        "bert/embeddings/LayerNorm": "embeddings.LayerNorm",
+        **{f"bert/encoder/layer_{{i}}/{part}": f"encoder.layer.{{i}}.{part.replace('/', '.')}" for part in _LAYER},
+        "bert/pooler/dense": "pooler.dense",
+        "cls/predictions/transform/dense": "cls.predictions.transform.dense",
+        "cls/predictions/transform/LayerNorm": "cls.predictions.transform.LayerNorm",
+        MLM_BIAS: "cls.predictions.bias",
+        "cls/seq_relationship": "cls.seq_relationship",
+        "": "classifier",
+        "cls/token": "classifier",
+        "cls/squad": "qa_outputs",
+        "cls/choice": "classifier",
+    },
+    kinds=dict.fromkeys(("kernel", "gamma", "output_weights"), ".weight")
+    | dict.fromkeys(("bias", "beta", "output_bias"), ".bias"),
+    transposed=("/kernel",),
+)
 _ON_POOLER = ("sequence_classification", "multiple_choice")
 _POOLER = "pooler.dense.weight"
 _MASKED_LM = "cls.predictions.transform.dense.weight"
@@ -52,38 +82,25 @@ _OTHERS = {
 }
 
 
-@dataclass(frozen=True)
-class Weights:
-    """The tensors of a model by the names of BertForPreTraining and similar classes, without `bert.`.
-
-    Args:
-        tensors: tensors of the model.
-        left_out: names in the file of tensors that the model does not need.
-    """
-
-    tensors: Mapping[str, StoredTensor]
-    left_out: tuple[str, ...] = field(default=())
-
-
-def plain(stored: Mapping[str, StoredTensor], config: BertConfig, source: Path) -> Weights:
-    """Returns tensors by the current names of the library, without copies and index tables.
+def plain(
+    stored: Mapping[str, StoredTensor], config: BertConfig, source: Path
+) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
+    """Returns tensors by the names of `TABLE`, without copies and index tables.
 
     Args:
         stored: tensors by their names in the files.
         config: architecture of the encoder.
         source: directory, for the error message.
 
+    Returns:
+        The tensors, and the names in the file of tensors that the model does not need.
+
     Raises:
         ConversionError: for names of a wrapper or another architecture, duplicate names, output weights of the masked
             language model that differ from the embedding, or unusual index tables.
     """
     _refuse_wrappers(stored, source)
-    tensors: dict[str, StoredTensor] = {}
-    for tensor in stored.values():
-        name = _present_name(tensor.name)
-        if name in tensors:
-            raise ConversionError(f"{source}: `{tensor.name}` and `{tensors[name].name}` are names of one tensor.")
-        tensors[name] = tensor
+    tensors = by_name(stored.values(), lambda tensor: _present_name(tensor.name))
     left_out = []
     for name in _BUFFERS:
         if name in tensors:
@@ -97,7 +114,7 @@ def plain(stored: Mapping[str, StoredTensor], config: BertConfig, source: Path) 
             copy = tensors.pop(name)
             _check_tied(copy, tensors[twin], source)
             left_out.append(copy.name)
-    return Weights(tensors, tuple(left_out))
+    return tensors, tuple(left_out)
 
 
 def heads_of(
@@ -115,96 +132,31 @@ def heads_of(
         ConversionError: if tensors of the class are missing, there are tensors of another task, or the task of the
             classifier is unknown.
     """
-    present = {
-        "masked_lm": _MASKED_LM in tensors,
-        "next_sentence": _NEXT_SENTENCE in tensors,
-        "classifier": _CLASSIFIER in tensors,
-        "question_answering": _SPANS in tensors,
-    }
+    masked_lm, next_sentence = _MASKED_LM in tensors, _NEXT_SENTENCE in tensors
     if architecture is None:
-        task = _guessed_task(tensors, config, source)
-        return Heads(present["masked_lm"], present["next_sentence"], task)
+        return Heads(masked_lm, next_sentence, _guessed_task(tensors, config, source))
     wanted = CLASSES[architecture]
-    needed = [name for name in (_MASKED_LM,) if wanted.masked_lm]
-    needed += [name for name in (_NEXT_SENTENCE,) if wanted.next_sentence]
-    if wanted.task:
-        needed.append(_SPANS if wanted.task == "question_answering" else _CLASSIFIER)
-    if wanted.next_sentence or wanted.task in _ON_POOLER:
-        needed.append(_POOLER)
-    missing = [name for name in needed if name not in tensors]
-    strange = [_CLASSIFIER] if present["classifier"] and wanted.task in (None, "question_answering") else []
-    strange += [_SPANS] if present["question_answering"] and wanted.task != "question_answering" else []
-    if wanted.task:
-        strange += [name for name in (_MASKED_LM, _NEXT_SENTENCE) if name in tensors]
-    if missing or strange:
-        faults = [f"missing: {name}" for name in missing] + [f"of another class: {name}" for name in strange]
+    output = _SPANS if wanted.task == "question_answering" else _CLASSIFIER if wanted.task else ""
+    needed = {
+        _MASKED_LM: wanted.masked_lm,
+        _NEXT_SENTENCE: wanted.next_sentence,
+        output: bool(wanted.task),
+        _POOLER: wanted.next_sentence or wanted.task in _ON_POOLER,
+    }
+    faults = [f"missing: {name}" for name, is_needed in needed.items() if is_needed and name not in tensors]
+    strange = [name for name in (_CLASSIFIER, _SPANS) if name != output]
+    strange += [_MASKED_LM, _NEXT_SENTENCE] if wanted.task else []
+    faults += [f"of another class: {name}" for name in strange if name in tensors]
+    if faults:
         raise ConversionError(
             f"{source}: tensors must be those of {architecture}, as in config.json:\n  " + "\n  ".join(faults)
         )
-    return Heads(present["masked_lm"], present["next_sentence"], wanted.task)
+    return Heads(masked_lm, next_sentence, wanted.task)
 
 
 def has_pooler(tensors: Mapping[str, StoredTensor]) -> bool:
     """Returns True if there is a pooler among tensors by the names of `plain`."""
     return _POOLER in tensors
-
-
-def names(config: BertConfig, heads: Heads) -> dict[str, str]:
-    """Returns Hugging Face's names, without `bert.`, by the original's names and in the original's order."""
-    return {name: _name(name, heads.task) for name in expected_shapes(config, heads)}
-
-
-def canonical(tensors: Mapping[str, StoredTensor], config: BertConfig, heads: Heads) -> dict[str, Tensor]:
-    """Returns tensors by the original's names and in its layout; unknown tensors keep their names.
-
-    Args:
-        tensors: tensors by the names of `plain`.
-        config: architecture of the encoder.
-        heads: heads on the encoder.
-
-    Raises:
-        ConversionError: for a tensor of the model whose dtype is not one of `tensor_file.FLOATS`.
-    """
-    originals = {theirs: ours for ours, theirs in names(config, heads).items()}
-    result = {}
-    for name, tensor in tensors.items():
-        ours = originals.get(name, tensor.name)
-        if name in originals and tensor.dtype not in FLOATS:
-            raise ConversionError(
-                f"{tensor.file}: tensor `{tensor.name}` must have dtype {', '.join(FLOATS)}. Received: {tensor.dtype}"
-            )
-        turned = ours.endswith("/kernel")
-        shape = tensor.shape[::-1] if turned else tensor.shape
-        result[ours] = Tensor(tensor.name, shape, _Transposed(tensor) if turned else tensor.read)
-    ordered = [name for name in originals.values() if name in result]
-    return {name: result[name] for name in [*ordered, *(name for name in result if name not in set(ordered))]}
-
-
-def number_format(tensors: Iterable[StoredTensor]) -> str:
-    """Returns the dtype that holds all tensors exactly."""
-    kinds = {tensor.dtype for tensor in tensors}
-    return kinds.pop() if len(kinds) == 1 else "float32"
-
-
-@dataclass(frozen=True)
-class _Transposed:
-    tensor: StoredTensor
-
-    def __call__(self) -> np.ndarray:
-        return self.tensor.read().T
-
-
-def _name(name: str, task: str | None) -> str:
-    if name == MLM_BIAS:
-        return _BIAS
-    if task and name.startswith(f"{TASK_PREFIXES[task]}output_"):
-        head = "qa_outputs" if task == "question_answering" else "classifier"
-        return f"{head}.{'weight' if name.endswith('weights') else 'bias'}"
-    if name.startswith("bert/embeddings/") and name.endswith("embeddings"):
-        return f"{name.removeprefix('bert/').replace('/', '.')}.weight"
-    ends = {"kernel": "weight", "gamma": "weight", "beta": "bias", "output_weights": "weight", "output_bias": "bias"}
-    parts = re.sub(r"layer_(\d+)", r"layer/\1", name.removeprefix("bert/")).split("/")
-    return ".".join([*parts[:-1], ends.get(parts[-1], parts[-1])])
 
 
 def _present_name(name: str) -> str:

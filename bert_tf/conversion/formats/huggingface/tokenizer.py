@@ -1,4 +1,7 @@
-"""Reads the tokenizer files of Hugging Face's directories, and rejects settings that this project does not support."""
+"""Reads and writes the tokenizer files of Hugging Face's directories.
+
+Settings that this project does not support are rejected.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import ConfigError
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.formats.vocabulary import read_vocabulary
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from bert_tf.config import save_json
+from bert_tf.conversion.checkpoint import read_json, read_vocabulary
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, UNK, Vocabulary
+from bert_tf.text.tokenizer import MAX_WORD_CHARS
+from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, UNK, Vocabulary, save_vocabulary
 
 VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
 SPECIAL_NAME, ADDED_NAME = "special_tokens_map.json", "added_tokens.json"
@@ -57,7 +62,7 @@ class TokenizerFiles:
     Args:
         vocabulary: word pieces and added tokens; None if there is neither vocab.txt nor tokenizer.json.
         source: file of the word pieces.
-        lowercase: whether text is lower-cased; None if no file defines it.
+        lowercase: whether text is lower-cased; None if neither a file nor the name of the directory defines it.
         added: added tokens in the order of their ids.
         longest: maximum sequence length of the model in tokens; None if no file defines it.
     """
@@ -67,6 +72,11 @@ class TokenizerFiles:
     lowercase: bool | None
     added: tuple[str, ...] = field(default=())
     longest: int | None = None
+
+    def info(self) -> dict[str, Any]:
+        """Returns the values that a preset keeps."""
+        added = {"added_tokens": list(self.added)} if self.added else {}
+        return added if self.longest is None else added | {"model_max_length": self.longest}
 
 
 def read_tokenizer(directory: Path, named: Any, given: Path | None) -> TokenizerFiles:
@@ -91,6 +101,9 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
     if lowercase is None and whole:
         lowercase = whole["normalizer"].get("lowercase", True)
     _check_accents(settings, whole, lowercase, directory)
+    name = directory.absolute().name.lower()
+    if lowercase is None and "cased" in name:
+        lowercase = "uncased" in name
     longest = settings.get("model_max_length", settings.get("max_len"))
     # The library writes 10^30 for no limit.
     longest = longest if isinstance(longest, int) and longest < 10**9 else None
@@ -106,19 +119,67 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
     return TokenizerFiles(vocabulary, source, lowercase, added, longest)
 
 
-def lowercase_by_name(directory: Path) -> bool | None:
-    """Returns the casing in a directory's name; None if the name has none."""
-    name = directory.absolute().name.lower()
-    if "uncased" in name:
-        return True
-    return False if "cased" in name else None
+def write_tokenizer(
+    directory: Path, vocabulary: Vocabulary, lowercase: bool, longest: int, added: tuple[str, ...] = ()
+) -> None:
+    """Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+
+    Args:
+        directory: directory to write to.
+        vocabulary: vocabulary without padding.
+        lowercase: whether text is lower-cased and stripped of accents.
+        longest: maximum sequence length of the model in tokens.
+        added: added tokens at the end of the vocabulary, which are whole words rather than word pieces.
+    """
+    pieces = vocabulary.tokens
+    added = added if added and pieces[-len(added) :] == added else ()
+    if added:
+        pieces = pieces[: -len(added)]
+        save_json({token: len(pieces) + number for number, token in enumerate(added)}, directory / "added_tokens.json")
+    save_vocabulary(Vocabulary(pieces), directory / VOCABULARY_NAME)
+    _chain(Vocabulary(pieces), lowercase, added).save(str(directory / TOKENIZER_NAME))
+    save_json(_SPECIAL, directory / SPECIAL_NAME)
+    settings: dict[str, Any] = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lowercase,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        "model_max_length": longest,
+    }
+    tokens = [(vocabulary.id_of(token), token, True) for token in _SPECIAL.values()]
+    tokens += [(vocabulary.id_of(token), token, False) for token in added]
+    settings["added_tokens_decoder"] = {
+        str(number): {"content": token, "lstrip": False, "normalized": not special, "rstrip": False,
+                      "single_word": False, "special": special}
+        for number, token, special in sorted(tokens)
+    }  # fmt: skip
+    save_json(settings | _SPECIAL, directory / SETTINGS_NAME)
+
+
+def _chain(vocabulary: Vocabulary, lowercase: bool, added: tuple[str, ...]) -> Tokenizer:
+    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    chain = Tokenizer(
+        models.WordPiece(
+            ids, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARS, continuing_subword_prefix=CONTINUATION
+        )
+    )
+    chain.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=lowercase
+    )
+    chain.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    chain.decoder = decoders.WordPiece(prefix=CONTINUATION)
+    chain.post_processor = processors.TemplateProcessing(
+        single=f"{CLS}:0 $A:0 {SEP}:0",
+        pair=f"{CLS}:0 $A:0 {SEP}:0 $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocabulary.cls_id), (SEP, vocabulary.sep_id)],
+    )
+    chain.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in _SPECIAL.values()])
+    chain.add_tokens([AddedToken(token) for token in added])
+    return chain
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        return read_json_object(path) if path.is_file() else {}
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    return read_json(path) if path.is_file() else {}
 
 
 def _check_settings(settings: Mapping[str, Any], path: Path) -> None:

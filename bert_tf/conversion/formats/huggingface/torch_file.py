@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from bert_tf.conversion.formats.huggingface.tensor_pickle import TensorPickle, ordered
-from bert_tf.conversion.tensor_file import StoredTensor
+from bert_tf.conversion.formats.name_table import StoredTensor
 from bert_tf.conversion.tensors import ConversionError
 
 _MAGIC_NUMBER, _VERSION = 0x1950A86A20F9469CFC6C, 1001

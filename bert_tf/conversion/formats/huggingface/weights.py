@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors
 
-from bert_tf.config import ConfigError, save_json
-from bert_tf.config.base import read_json_object
+from bert_tf.config import save_json
 from bert_tf.conversion.formats.huggingface.torch_file import read_torch_file
-from bert_tf.conversion.tensor_file import StoredTensor
+from bert_tf.conversion.formats.name_table import StoredTensor, read_weight_map, split_shards
 from bert_tf.conversion.tensors import ConversionError
 
 SAFETENSORS_NAME, TORCH_NAME = "model.safetensors", "pytorch_model.bin"
@@ -44,7 +42,7 @@ def read_weights(directory: Path) -> dict[str, StoredTensor]:
     return _read_shards(directory / name) if name.endswith(_INDEX) else _read_file(directory / name)
 
 
-def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Any, limit: int) -> None:
+def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Callable[[str], np.ndarray], limit: int) -> None:
     """Writes `model.safetensors`, or shards and their index if one file would be larger than `limit`.
 
     Args:
@@ -53,16 +51,9 @@ def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Any, limit: 
         arrays: returns the C-contiguous array of a name.
         limit: maximum size of a file in bytes; a larger tensor gets its own file.
     """
-    shards: list[list[str]] = [[]]
-    filled = 0
-    for name, size in sizes.items():
-        if shards[-1] and filled + size > limit:
-            shards.append([])
-            filled = 0
-        shards[-1].append(name)
-        filled += size
     from safetensors.numpy import save_file
 
+    shards = split_shards(sizes, limit)
     files: dict[str, str] = {}
     for number, names in enumerate(shards, start=1):
         stem = Path(SAFETENSORS_NAME).stem
@@ -91,28 +82,23 @@ def _read_file(path: Path) -> dict[str, StoredTensor]:
 
 
 def _read_shards(index: Path) -> dict[str, StoredTensor]:
-    try:
-        places = read_json_object(index).get("weight_map")
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
-    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()) or not places:
-        raise ConversionError(f"{index}: `weight_map` must map names of tensors to files. Received: {places!r}")
+    listed = read_weight_map(index)
+    places = {name: ", ".join(files) for name, files in listed.items()}
     all_tensors: dict[str, StoredTensor] = {}
-    for name in sorted(set(places.values())):
-        path = index.parent / name
-        if Path(name).name != name or not path.is_file():
-            raise ConversionError(f"{index}: `weight_map` must name files beside it. Received: {name!r}, no such file")
-        tensors = _read_file(path)
+    for file in sorted({file for files in listed.values() for file in files}):
+        tensors = _read_file(index.parent / file)
         twice = sorted(set(tensors) & set(all_tensors))
         if twice:
             other = all_tensors[twice[0]].file.name
-            raise ConversionError(f"{path}: tensor `{twice[0]}` must be in one file. Received: also in {other}")
+            raise ConversionError(
+                f"{index.parent / file}: tensor `{twice[0]}` must be in one file. Received: also in {other}"
+            )
         all_tensors |= tensors
+    held = {name: tensor.file.name for name, tensor in all_tensors.items()}
     faults = [
-        f"`{name}` in {places.get(name, 'no file')} by the index, "
-        f"in {all_tensors[name].file.name if name in all_tensors else 'no file'} in fact"
-        for name in sorted(set(places) | set(all_tensors))
-        if name not in all_tensors or places.get(name) != all_tensors[name].file.name
+        f"`{name}` in {places.get(name, 'no file')} by the index, in {held.get(name, 'no file')} in fact"
+        for name in sorted(set(places) | set(held))
+        if places.get(name) != held.get(name)
     ]
     if faults:
         raise ConversionError(f"{index}: every tensor must be where the index says. Received: {'; '.join(faults)}")

@@ -12,15 +12,14 @@ from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError, save_json
 from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint
+from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, without_padding
 from bert_tf.conversion.formats.keras_hub import config as configs
 from bert_tf.conversion.formats.keras_hub import weights
 from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
-from bert_tf.conversion.formats.vocabulary import fitted, read_vocabulary, without_padding
-from bert_tf.conversion.options import Options
-from bert_tf.conversion.tensors import ConversionError, Heads, check_tensors, expected_shapes
+from bert_tf.conversion.formats.name_table import most_common_dtype
+from bert_tf.conversion.tensors import ConversionError, Heads
 from bert_tf.text.casing import is_lowercase
-from bert_tf.text.vocabulary import Vocabulary, save_vocabulary
+from bert_tf.text.vocabulary import save_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -58,28 +57,31 @@ def read(path: Path, options: Options) -> Checkpoint:
     heads = task.heads if task else Heads()
     if heads.masked_lm:
         config = replace(config, mlm_activation=configs.MLM_ACTIVATION, mlm_layer_norm_epsilon=configs.MLM_EPSILON)
-    files = weights.backbone_files(path)
-    tensors, dtype = weights.read_tensors(files, config, heads, of_task=False)
+    stored = weights.read_weights(path, task=bool(heads.names()))
+    tensors = weights.TABLE.read(stored, config, heads, path)
     left_out: list[str] = []
     step = remembered.step
     if heads.names():
-        head, _ = weights.read_tensors([path / weights.TASK_WEIGHTS_NAME], config, heads, of_task=True)
-        tensors |= head
         left_out, trained = weights.optimizer_state(path / weights.TASK_WEIGHTS_NAME)
         step = step if step is not None else trained
     elif task:
         left_out = [f"{configs.TASK_NAME}: {task.name} {dict(task.arguments)}"]
-    check_tensors(tensors, config, heads, path)
-    vocabulary, lowercase = _vocabulary(path, config.vocabulary_size, options)
+    vocabulary = fitted_vocabulary(path / _VOCABULARY, config.vocabulary_size, options)
+    tokenizer = path / configs.TOKENIZER_NAME
+    lowercase = configs.read_tokenizer(tokenizer) if tokenizer.is_file() else None
+    if options.lowercase is not None:
+        lowercase = options.lowercase
+    if lowercase is None and vocabulary:
+        lowercase = is_lowercase(vocabulary)
     return Checkpoint(
         form="keras_hub",
         path=path,
         config=config,
         heads=heads,
-        tensors={name: tensors[name] for name in expected_shapes(config, heads)},
+        tensors=tensors,
         vocabulary=vocabulary,
         lowercase=lowercase,
-        dtype=dtype,
+        dtype=most_common_dtype(stored.values()),
         labels=_labels(remembered, heads, path),
         step=step,
         classifier_dropout=task.dropout if task else None,
@@ -103,7 +105,7 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
     config, dtype = checkpoint.config, options.dtype or checkpoint.dtype
     heads, lost = _heads(checkpoint)
     save_json(configs.backbone_object(config, dtype), directory / configs.CONFIG_NAME)
-    weights.write_backbone(checkpoint, directory, dtype, options.shard_bytes)
+    weights.write_weights(checkpoint, heads, directory, dtype, options.shard_bytes)
     preprocessor = None
     if checkpoint.vocabulary is not None and checkpoint.lowercase is not None:
         save_json(configs.tokenizer_object(checkpoint.lowercase), directory / configs.TOKENIZER_NAME)
@@ -116,7 +118,6 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
         if serialized:
             save_json(serialized, directory / configs.PREPROCESSOR_NAME)
         save_json(configs.task_object(task, config, dtype, serialized), directory / configs.TASK_NAME)
-        weights.write_task(checkpoint, heads, directory, dtype)
     labels = checkpoint.labels if heads.task else None
     remembered = Remembered(labels, checkpoint.step, config.initializer_range)
     save_json(configs.metadata_object(checkpoint.parameters(), remembered), directory / configs.METADATA_NAME)
@@ -135,7 +136,8 @@ def _check_files(path: Path) -> None:
     if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
         raise ConversionError(f"{path}: must be a keras-hub preset: `{weights.WEIGHTS_NAME}` is missing.")
     # keras-hub opens the directory later and selects files by its own rules.
-    weights.check_stored(sorted(path.glob("*.h5")))
+    for file in sorted(path.glob("*.h5")):
+        weights.stored_tensors(file)
 
 
 def _task(path: Path, config: BertConfig) -> Task | None:
@@ -147,18 +149,6 @@ def _task(path: Path, config: BertConfig) -> Task | None:
     if task.heads.names() and not (path / weights.TASK_WEIGHTS_NAME).is_file():
         raise ConversionError(f"{path}: the weights of its {task.name}, {weights.TASK_WEIGHTS_NAME}, are missing.")
     return task
-
-
-def _vocabulary(path: Path, rows: int, options: Options) -> tuple[Vocabulary | None, bool | None]:
-    file = options.vocabulary_path or path / _VOCABULARY
-    vocabulary = None
-    if options.vocabulary or file.is_file():
-        vocabulary = fitted(read_vocabulary(file), rows, file, padded=options.padded_vocabulary)
-    tokenizer = path / configs.TOKENIZER_NAME
-    lowercase = configs.read_tokenizer(tokenizer) if tokenizer.is_file() else None
-    if options.lowercase is not None:
-        lowercase = options.lowercase
-    return vocabulary, is_lowercase(vocabulary) if lowercase is None and vocabulary else lowercase
 
 
 def _labels(remembered: Remembered, heads: Heads, path: Path) -> tuple[str, ...] | None:

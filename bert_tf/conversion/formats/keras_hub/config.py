@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, ConfigError, from_dict
-from bert_tf.config.base import read_json_object
+from bert_tf.config import BertConfig, from_dict
+from bert_tf.conversion.checkpoint import conversion_errors, read_json
 from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
 
 CONFIG_NAME, TASK_NAME, TOKENIZER_NAME = "config.json", "task.json", "tokenizer.json"
@@ -25,6 +25,7 @@ _TASKS = {
     "BertClassifier": Heads(task="sequence_classification"),
     "BertTextEmbedder": Heads(),
 }
+_MODULES = {"BertMaskedLM": "bert_masked_lm", "BertTextClassifier": "bert_text_classifier"}
 _OBJECT_KEYS = {"module", "class_name", "config", "registered_name"}
 # Keys of older versions, which do not affect the computation.
 _OLD_KEYS = {"assets", "weights", "build_config", "compile_config", "shared_object_id"}
@@ -84,7 +85,7 @@ def read_backbone(path: Path) -> BertConfig:
     Raises:
         ConversionError: for another architecture, a quantized model or unknown arguments.
     """
-    return _backbone(_read(path), path)
+    return _backbone(read_json(path), path)
 
 
 def read_task(path: Path, config: BertConfig) -> Task:
@@ -97,7 +98,7 @@ def read_task(path: Path, config: BertConfig) -> Task:
     Raises:
         ConversionError: for a task of another architecture, unknown arguments or another encoder.
     """
-    mapping = _read(path)
+    mapping = read_json(path)
     name, arguments = _object(mapping, tuple(_TASKS), path)
     rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
     if not isinstance(rest.get("backbone"), dict) or _backbone(rest["backbone"], path) != config:
@@ -122,7 +123,7 @@ def read_tokenizer(path: Path) -> bool:
     Raises:
         ConversionError: if the tokenizer splits text differently from BERT.
     """
-    _, arguments = _object(_read(path), ("BertTokenizer",), path)
+    _, arguments = _object(read_json(path), ("BertTokenizer",), path)
     rest = _known(arguments, _TOKENIZER_KEYS, path)
     for key, value in _TOKENIZER_FIXED.items():
         if rest.get(key, value) != value:
@@ -137,31 +138,25 @@ def read_tokenizer(path: Path) -> bool:
     return lowercase
 
 
+@conversion_errors()
 def read_metadata(path: Path) -> tuple[Remembered, dict[str, Any]]:
     """Returns this project's values in metadata.json, and the versions that wrote the preset."""
     if not path.is_file():
         return Remembered(), {}
-    mapping = _read(path)
-    try:
-        ours = from_dict(Remembered, mapping.get(_OURS, {}), f"{path}: `{_OURS}`")
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    mapping = read_json(path)
+    ours = from_dict(Remembered, mapping.get(_OURS, {}), f"{path}: `{_OURS}`")
     return ours, {key: mapping[key] for key in ("keras_version", "keras_hub_version") if key in mapping}
 
 
 def backbone_object(config: BertConfig, dtype: str) -> dict[str, Any]:
     """Returns the content of config.json for a BertBackbone."""
-    arguments = {name: getattr(config, name) for name in _SIZES} | {"dropout": config.dropout}
-    base = {"name": "bert_backbone", "trainable": True, "dtype": _policy(dtype)}
-    return _serialized("models.bert.bert_backbone", "BertBackbone", base | arguments)
+    arguments = {name: getattr(config, name) for name in (*_SIZES, "dropout")}
+    return _serialized("BertBackbone", "bert_backbone", arguments, dtype)
 
 
 def tokenizer_object(lowercase: bool) -> dict[str, Any]:
     """Returns the content of tokenizer.json for a BertTokenizer; the vocabulary is a separate file."""
     arguments = {
-        "name": "bert_tokenizer",
-        "trainable": True,
-        "dtype": _policy("int32"),
         "config_file": TOKENIZER_NAME,
         "vocabulary": None,
         "sequence_length": None,
@@ -170,30 +165,25 @@ def tokenizer_object(lowercase: bool) -> dict[str, Any]:
         "special_tokens_in_strings": False,
     }
     fixed = {key: value for key, value in _TOKENIZER_FIXED.items() if key != "split_on_cjk"}
-    return _serialized("models.bert.bert_tokenizer", "BertTokenizer", arguments | fixed)
+    return _serialized("BertTokenizer", "bert_tokenizer", arguments | fixed, "int32")
 
 
 def preprocessor_object(task: str, config: BertConfig, lowercase: bool) -> dict[str, Any]:
     """Returns the content of preprocessor.json for a task; text is truncated to the number of positions."""
-    name = {"BertMaskedLM": "BertMaskedLMPreprocessor"}.get(task, "BertTextClassifierPreprocessor")
-    module = {"BertMaskedLM": "bert_masked_lm_preprocessor"}.get(task, "bert_text_classifier_preprocessor")
-    arguments: dict[str, Any] = {
-        "name": module,
-        "trainable": True,
-        "dtype": _policy("float32"),
+    arguments = {
         "tokenizer": tokenizer_object(lowercase),
         "config_file": PREPROCESSOR_NAME,
         "sequence_length": config.max_sequence_length,
         "truncate": "round_robin",
     }
-    return _serialized(f"models.bert.{module}", name, arguments)
+    return _serialized(f"{task}Preprocessor", f"{_MODULES[task]}_preprocessor", arguments, "float32")
 
 
 def task_object(task: Task, config: BertConfig, dtype: str, preprocessor: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns the content of task.json."""
-    module = {"BertMaskedLM": "bert_masked_lm", "BertTextClassifier": "bert_text_classifier"}[task.name]
+    module = _MODULES[task.name]
     arguments = {"backbone": backbone_object(config, dtype), "preprocessor": preprocessor, "name": module}
-    return _serialized(f"models.bert.{module}", task.name, arguments | dict(task.arguments))
+    return _serialized(task.name, module, arguments | dict(task.arguments))
 
 
 def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
@@ -211,13 +201,6 @@ def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
         "tasks": ["MaskedLM", "TextClassifier", "TextEmbedder"],
         _OURS: ours,
     }
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return read_json_object(path)
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
 
 
 def _object(mapping: Mapping[str, Any], names: tuple[str, ...], path: Path) -> tuple[str, dict[str, Any]]:
@@ -241,6 +224,7 @@ def _known(mapping: Mapping[str, Any], known: set[str], path: Path) -> dict[str,
     return dict(mapping)
 
 
+@conversion_errors()
 def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
     _, arguments = _object(mapping, ("BertBackbone",), path)
     rest = _known(arguments, _BACKBONE_KEYS, path)
@@ -249,12 +233,8 @@ def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
     missing = [key for key in _REQUIRED if key not in values]
     if missing:
         raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
-    try:
-        return from_dict(
-            BertConfig, values | {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}, f"{path}: `config`"
-        )
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    fixed = {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}
+    return from_dict(BertConfig, values | fixed, f"{path}: `config`")
 
 
 def _check_policy(policy: Any, path: Path) -> None:
@@ -281,10 +261,11 @@ def _policy(name: str) -> dict[str, Any]:
     return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": name}, "registered_name": None}
 
 
-def _serialized(module: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _serialized(name: str, module: str, arguments: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
+    base = {"name": module, "trainable": True, "dtype": _policy(dtype)} if dtype else {}
     return {
-        "module": f"keras_hub.src.{module}",
+        "module": f"keras_hub.src.models.bert.{module}",
         "class_name": name,
-        "config": dict(arguments),
+        "config": {**base, **arguments},
         "registered_name": f"keras_hub>{name}",
     }

@@ -16,11 +16,16 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.formats.bert_config import CONFIG_NAME, read_config
-from bert_tf.conversion.formats.model_garden.object_graph import read_graph, write_objects
-from bert_tf.conversion.formats.model_garden.objects import Found, build_objects, find_tensors
-from bert_tf.conversion.formats.releases import casing, read_release_vocabulary, remembered, write_release
+from bert_tf.conversion.checkpoint import Checkpoint, Options
+from bert_tf.conversion.formats.model_garden.objects import (
+    TABLE,
+    build_objects,
+    find_tensors,
+    read_graph,
+    write_objects,
+)
+from bert_tf.conversion.formats.name_table import most_common_dtype
+from bert_tf.conversion.formats.releases import CONFIG_NAME, read_config, release_fields, write_release
 from bert_tf.conversion.formats.tf_checkpoint import (
     OBJECT_GRAPH,
     RELEASED_NAME,
@@ -29,8 +34,7 @@ from bert_tf.conversion.formats.tf_checkpoint import (
     is_object_based,
     needed_prefix,
 )
-from bert_tf.conversion.options import Options
-from bert_tf.conversion.tensors import ConversionError, Tensor, check_tensors, expected_shapes, heads_among
+from bert_tf.conversion.tensors import ConversionError, heads_among
 
 # Variables of training, which are not part of a model.
 _TRAINING = re.compile(
@@ -69,26 +73,24 @@ def read(path: Path, options: Options) -> Checkpoint:
             f"{prefix}: must hold a BertEncoder of the Model Garden. Received: {_listed(list(files.shapes))}"
         )
     config, beside = read_config(prefix.parent / CONFIG_NAME)
-    left_out = _left_out(files, locations)
-    kept = {name: _tensor(files, name, key) for name, key in locations.keys.items()}
-    heads = heads_among(kept, lambda name: kept[name].shape)
-    expected = expected_shapes(config, heads)
-    tensors = {name: _tensor(files, name, key, expected.get(name)) for name, key in locations.keys.items()}
-    check_tensors(tensors, config, heads, prefix)
-    vocabulary = read_release_vocabulary(prefix.parent, config.vocabulary_size, options)
-    step = next((int(files.array(key)) for key in _STEPS if key in files), None)
+    rest = [key for key in files.shapes if key not in {*locations.keys.values(), OBJECT_GRAPH}]
+    left_out = tuple(key for key in rest if _TRAINING.fullmatch(key) or key in locations.replaced)
+    unknown = [key for key in rest if key not in left_out]
+    if unknown:
+        raise ConversionError(f"{prefix}: must hold only tensors of a known model. Received: {_listed(unknown)}")
+    tensors = files.tensors()
+    stored = {TABLE.name(name): tensors[key] for name, key in locations.keys.items()}
+    heads = heads_among(locations.keys, lambda name: stored[TABLE.name(name)].shape[::-1])
     return Checkpoint(
         form="model_garden",
         path=prefix,
         config=config,
         heads=heads,
-        tensors={name: tensors[name] for name in expected},
-        vocabulary=vocabulary,
-        lowercase=casing(prefix.parent, vocabulary, beside, options),
-        dtype=files.dtype(locations.keys.values()),
-        step=step,
+        tensors=TABLE.read(stored, config, heads, prefix),
+        dtype=most_common_dtype(stored.values()),
+        step=next((int(files.array(key)) for key in _STEPS if key in files), None),
         left_out=left_out,
-        info=remembered(beside),
+        **release_fields(prefix.parent, config, beside, options),
     )
 
 
@@ -112,20 +114,6 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
         objects, lost = build_objects(checkpoint)
         write_objects(directory / RELEASED_NAME, objects)
     return lost
-
-
-def _tensor(files: TensorFiles, name: str, key: str, shape: tuple[int, ...] | None = None) -> Tensor:
-    return files.tensor(key, shape, transposed=name.endswith("output_weights"))
-
-
-def _left_out(files: TensorFiles, found: Found) -> tuple[str, ...]:
-    used = set(found.keys.values())
-    rest = [key for key in files.shapes if key not in used and key != OBJECT_GRAPH]
-    left_out = tuple(key for key in rest if _TRAINING.fullmatch(key) or key in found.replaced)
-    unknown = [key for key in rest if key not in left_out]
-    if unknown:
-        raise ConversionError(f"{files.prefix}: must hold only tensors of a known model. Received: {_listed(unknown)}")
-    return left_out
 
 
 def _listed(keys: list[str]) -> str:

@@ -1,50 +1,130 @@
-"""Finds and builds the objects that hold BERT's tensors in the Model Garden's checkpoints.
-
-Attention projects from H to N heads of width D and back, so kernels are (H, N, D) and (N, D, H) in these objects.
-"""
+"""Reads, finds and builds the objects that hold BERT's tensors in the Model Garden's checkpoints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf.conversion.checkpoint import Checkpoint
-from bert_tf.conversion.formats.model_garden.object_graph import Node, holder
-from bert_tf.conversion.tensors import MLM_BIAS, TASK_PREFIXES, WORD_EMBEDDINGS
+from bert_tf.config import BertConfig
+from bert_tf.conversion.checkpoint import Checkpoint, conversion_errors
+from bert_tf.conversion.formats.name_table import NameTable
+from bert_tf.conversion.formats.tf_checkpoint import OBJECT_GRAPH, TensorFiles
+from bert_tf.conversion.tensors import MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
 
-# Paths by the original's name. The first one that exists is read, and the first one is written.
-_EMBEDDINGS = {
-    WORD_EMBEDDINGS: "_embedding_layer",
-    "bert/embeddings/token_type_embeddings": "_type_embedding_layer",
-    "bert/embeddings/position_embeddings": "_position_embedding_layer",
-}
+_VALUE = "VARIABLE_VALUE"
+_EMBEDDINGS = ("_embedding_layer", "_type_embedding_layer", "_position_embedding_layer")
 _NORMALIZATION, _LAYERS, _POOLER = "_embedding_norm_layer", "_transformer_layers", "_pooler_layer"
-_BLOCK = {
-    "attention/self/query": ("_attention_layer._query_dense",),
-    "attention/self/key": ("_attention_layer._key_dense",),
-    "attention/self/value": ("_attention_layer._value_dense",),
-    "attention/output/dense": ("_attention_layer._output_dense", "_attention_output_dense"),
-    "attention/output/LayerNorm": ("_attention_layer_norm",),
-    "intermediate/dense": ("_intermediate_dense",),
-    "output/dense": ("_output_dense",),
-    "output/LayerNorm": ("_output_layer_norm",),
-}
-_TRANSFORM = {
-    "cls/predictions/transform/dense": "dense",
-    "cls/predictions/transform/LayerNorm": "layer_norm",
-}
-_KINDS = ("kernel", "bias", "gamma", "beta")
-_NUMBERED = "layer_with_weights-"
-# Names of the head of each task in the models.
+_BLOCK, _NUMBERED = f"{_LAYERS}.{{i}}", "layer_with_weights-"
+# Models of tasks: the name of their head, and the path of its dense layer.
 _TASKS = {
-    "sequence_classification": "classifier",
-    "token_classification": "classifier",
-    "question_answering": "span_labeling",
+    "sequence_classification": ("classifier", "classifier.out_proj"),
+    "token_classification": ("classifier", "classifier"),
+    "question_answering": ("span_labeling", f"span_labeling.{_NUMBERED}0"),
 }
-_NEXT_SENTENCE, _NEXT_SENTENCE_POOLER = "cls/seq_relationship/", "next_sentence.pooler_dense"
+_HEADS = ("masked_lm", "next_sentence", "classifier", "span_labeling")
+_NEXT_SENTENCE_POOLER = "next_sentence.pooler_dense"
+# Paths of variables from an encoder by the names of `BertEncoderV2`, or from a model.
+TABLE = NameTable(
+    rows={
+        WORD_EMBEDDINGS: f"{_EMBEDDINGS[0]}.embeddings",
+        "bert/embeddings/token_type_embeddings": f"{_EMBEDDINGS[1]}.embeddings",
+        "bert/embeddings/position_embeddings": f"{_EMBEDDINGS[2]}.embeddings",
+        "bert/embeddings/LayerNorm": _NORMALIZATION,
+        "bert/encoder/layer_{i}/attention/self/query": f"{_BLOCK}._attention_layer._query_dense",
+        "bert/encoder/layer_{i}/attention/self/key": f"{_BLOCK}._attention_layer._key_dense",
+        "bert/encoder/layer_{i}/attention/self/value": f"{_BLOCK}._attention_layer._value_dense",
+        "bert/encoder/layer_{i}/attention/output/dense": f"{_BLOCK}._attention_layer._output_dense",
+        "bert/encoder/layer_{i}/attention/output/LayerNorm": f"{_BLOCK}._attention_layer_norm",
+        "bert/encoder/layer_{i}/intermediate/dense": f"{_BLOCK}._intermediate_dense",
+        "bert/encoder/layer_{i}/output/dense": f"{_BLOCK}._output_dense",
+        "bert/encoder/layer_{i}/output/LayerNorm": f"{_BLOCK}._output_layer_norm",
+        "bert/pooler/dense": _POOLER,
+        "cls/predictions/transform/dense": "masked_lm.dense",
+        "cls/predictions/transform/LayerNorm": "masked_lm.layer_norm",
+        MLM_BIAS: "masked_lm.bias",
+        "cls/seq_relationship": "next_sentence.out_proj",
+        "": _TASKS["sequence_classification"][1],
+        "cls/token": _TASKS["token_classification"][1],
+        "cls/squad": _TASKS["question_answering"][1],
+    },
+    kinds={kind: f".{kind}" for kind in ("kernel", "bias", "gamma", "beta")}
+    | {"output_weights": ".kernel", "output_bias": ".bias"},
+    transposed=("output_weights",),
+    by_head=True,
+)
+
+
+@dataclass(eq=False)
+class Node:
+    """An object of a checkpoint.
+
+    Args:
+        children: objects held by this one, by name; an object may have several names and parents.
+        key: key of its tensor; None if it is not a variable.
+        variable: name of the variable; empty if it is not a variable.
+    """
+
+    children: dict[str, Node] = field(default_factory=dict)
+    key: str | None = None
+    variable: str = ""
+
+    def at(self, path: str) -> Node | None:
+        """Returns the object at a path of names joined by `.`; None if absent."""
+        node: Node | None = self
+        for name in path.split("."):
+            node = node.children.get(name) if node is not None else None
+        return node
+
+    def variables(self) -> list[Node]:
+        """Returns the distinct variables among its children."""
+        return list(dict.fromkeys(child for child in self.children.values() if child.key))
+
+    def below(self) -> Iterator[Node]:
+        """Yields this object and all objects reachable from it, nearest first."""
+        seen, waiting = {self}, [self]
+        for node in waiting:
+            yield node
+            fresh = [child for child in dict.fromkeys(node.children.values()) if child not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+
+def read_graph(files: TensorFiles) -> Node:
+    """Returns the root object of a checkpoint. Raises ConversionError if the object graph cannot be read."""
+    graph = trackable_object_graph_pb2.TrackableObjectGraph()
+    try:
+        graph.ParseFromString(files.array(OBJECT_GRAPH))
+    except (DecodeError, TypeError) as error:
+        raise ConversionError(f"{files.prefix}: the object graph cannot be read: {error}") from error
+    nodes = [Node() for _ in graph.nodes]
+    for node, kept in zip(nodes, graph.nodes, strict=True):
+        node.children = {child.local_name: nodes[child.node_id] for child in kept.children}
+        for attribute in kept.attributes:
+            if attribute.name == _VALUE and attribute.checkpoint_key in files:
+                node.key, node.variable = attribute.checkpoint_key, attribute.full_name
+    if not nodes:
+        raise ConversionError(f"{files.prefix}: the object graph must hold objects. Received: none")
+    return nodes[0]
+
+
+def holder(**children: Any) -> tf.Module:
+    """Returns an object that holds `children` by name; those that are None are left out."""
+    module = tf.Module()
+    for name, child in children.items():
+        if child is not None:
+            setattr(module, name, child)
+    return module
+
+
+def write_objects(prefix: Path, children: dict[str, Any]) -> None:
+    """Writes a checkpoint of the objects in `children`."""
+    tf.train.Checkpoint(**children).write(str(prefix))
 
 
 @dataclass(frozen=True)
@@ -65,126 +145,103 @@ class _Layout:
     places: dict[str, Node]
     blocks: list[Node]
 
+    def node(self) -> Node:
+        """Returns the encoder with the names of `TABLE`."""
+        children = dict(self.places)
+        for name in _EMBEDDINGS:
+            variables = children[name].variables()
+            children[name] = Node({"embeddings": variables[0]} if len(variables) == 1 else {})
+        blocks = {}
+        for number, block in enumerate(self.blocks):
+            attention = block.children.get("_attention_layer", Node()).children
+            # Older encoders keep this layer beside the attention.
+            older = {"_output_dense": node} if (node := block.at("_attention_output_dense")) else {}
+            blocks[str(number)] = Node(block.children | {"_attention_layer": Node(older | attention)})
+        return Node(children | {_LAYERS: Node(blocks)})
 
+
+@conversion_errors()
 def find_tensors(root: Node) -> Found | None:
     """Returns the locations of an encoder's and its heads' tensors; None if there is not exactly one encoder."""
     encoders = [layout for node in root.below() if (layout := _encoder_layout(node))]
     if len({layout.blocks[0] for layout in encoders}) != 1:
         return None
-    keys = dict(_encoder_keys(encoders[0]))
-    owned: dict[str, Node] = {}
-    for owner in (root, root.at("model")):
-        owned |= {name: node for name, node in (owner.children if owner else {}).items() if name not in owned}
-    keys |= _masked_lm_keys(owned.get("masked_lm"))
-    scores, pooler = _scores(owned)
-    keys |= scores
-    pooler_keys = dict(_kinds("bert/pooler/dense", pooler)) if pooler else {}
-    replaced = tuple(keys[name] for name in pooler_keys if name in keys and keys[name] != pooler_keys[name])
-    return Found(keys | pooler_keys, replaced)
+    model = root.at("model")
+    owned = (model.children if model else {}) | root.children
+    logits, pooler = _next_sentence(owned)
+    if logits is None and "classifier" in owned:
+        pooler = owned["classifier"].at("dense")
+    owned["next_sentence"] = Node({"out_proj": logits} if logits else {})
+    heads = {name: node for name, node in owned.items() if name in _HEADS}
+    places = Node(encoders[0].node().children | heads)
+    names = list(expected_shapes(BertConfig(num_layers=len(encoders[0].blocks)), Heads(True, True)))
+    for task in _TASKS:
+        names += list(expected_shapes(BertConfig(num_layers=1), Heads(task=task, num_labels=1)))[-2:]
+    keys = _keys(places, names)
+    poolers = _keys(Node({_POOLER: pooler or Node()}), ["bert/pooler/dense/kernel", "bert/pooler/dense/bias"])
+    replaced = tuple(keys[name] for name, key in poolers.items() if keys.get(name, key) != key)
+    return Found(keys | poolers, replaced)
 
 
 def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
     """Returns the objects of a Model Garden checkpoint by name, and the heads that it does not support."""
-    build, heads = _Build(checkpoint), checkpoint.heads
-    parts = build.encoder()
+    heads = checkpoint.heads
+    task = heads.task if heads.task in _TASKS else None
+    next_sentence = heads.next_sentence and heads.masked_lm and not heads.task
+    kept = Heads(heads.masked_lm, next_sentence, task, heads.num_labels)
+    tree: dict[str, Any] = {}
+    for name in expected_shapes(checkpoint.config, kept):
+        *owners, last = TABLE.name(name).split(".")
+        branch = tree
+        for owner in owners:
+            branch = branch.setdefault(owner, {})
+        branch[last] = tf.Variable(TABLE.array(name, checkpoint))
+    blocks = [_module(block) for block in tree.pop(_LAYERS).values()]
+    modules = {name: _module(branch) for name, branch in tree.items()}
+    places = {name: modules[name] for name in (*_EMBEDDINGS, _NORMALIZATION, _POOLER)}
+    word, segment, position, normalization, pooler = places.values()
+    # Keys use the names that come first: those in the functional model.
+    ordered = enumerate((word, position, segment, normalization, *blocks, pooler))
+    parts = {f"{_NUMBERED}{number}": layer for number, layer in ordered} | places | {_LAYERS: blocks}
     encoder = holder(**parts)
     objects: dict[str, Any] = {"encoder": encoder, "model": encoder}
-    with_next_sentence = heads.next_sentence and heads.masked_lm and not heads.task
     if heads.masked_lm:
-        objects["masked_lm"] = build.masked_lm(encoder)
-    if with_next_sentence:
+        parts["encoder_network"] = encoder
+        parts["masked_lm"] = objects["masked_lm"] = holder(
+            embedding_table=word.embeddings, **tree["masked_lm"], **{"output_bias/bias": tree["masked_lm"]["bias"]}
+        )
+    if next_sentence:
         # The head gets a pooler of its own: an object shared by two others is restored into only one of them.
-        head = holder(dense=build.dense("bert/pooler/dense"), out_proj=build.scores(_NEXT_SENTENCE))
-        objects[_NEXT_SENTENCE_POOLER] = head.dense
-    if heads.task in _TASKS:
-        objects["model"] = holder(**build.task(encoder, heads.task))
+        dense = {kind: tf.Variable(variable) for kind, variable in tree[_POOLER].items()}
+        objects[_NEXT_SENTENCE_POOLER] = _module(dense)
+        parts["classification_heads"] = [
+            holder(dense=objects[_NEXT_SENTENCE_POOLER], out_proj=modules["next_sentence"].out_proj)
+        ]
+    if task:
+        name = _TASKS[task][0]
+        head = {f"{_NUMBERED}1": modules[name], "_network": encoder, name: modules[name]}
+        objects["model"] = holder(**{f"{_NUMBERED}0": encoder}, **head)
     elif heads.masked_lm:
-        lists = {"classification_heads": [head]} if with_next_sentence else {}
-        objects["model"] = holder(**parts, encoder_network=encoder, masked_lm=objects["masked_lm"], **lists)
+        objects["model"] = holder(**parts)
     if checkpoint.step is not None:
         objects["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64, trainable=False)
-    lost = ["next_sentence"] if heads.next_sentence and not with_next_sentence else []
-    return objects, lost + ([heads.task] if heads.task and heads.task not in _TASKS else [])
+    return objects, [name for name in heads.names() if name not in kept.names()]
 
 
-class _Build:
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
-        config = checkpoint.config
-        self._by_head = (config.num_heads, config.hidden_dim // config.num_heads)
-
-    def encoder(self) -> dict[str, Any]:
-        """Returns an encoder's objects; their places in the functional model come first, since keys use those names."""
-        places = {place: holder(embeddings=self._variable(name)) for name, place in _EMBEDDINGS.items()}
-        places[_NORMALIZATION] = self._normalization("bert/embeddings/LayerNorm")
-        blocks = [self._block(f"bert/encoder/layer_{number}") for number in range(self._checkpoint.config.num_layers)]
-        places[_POOLER] = self.dense("bert/pooler/dense")
-        word, segment, position = (places[place] for place in _EMBEDDINGS.values())
-        ordered = (word, position, segment, places[_NORMALIZATION], *blocks, places[_POOLER])
-        numbered = {f"{_NUMBERED}{number}": layer for number, layer in enumerate(ordered)}
-        return numbered | places | {_LAYERS: blocks}
-
-    def masked_lm(self, encoder: tf.Module) -> tf.Module:
-        bias = self._variable(MLM_BIAS)
-        return holder(
-            embedding_table=encoder._embedding_layer.embeddings,
-            dense=self.dense("cls/predictions/transform/dense"),
-            layer_norm=self._normalization("cls/predictions/transform/LayerNorm"),
-            bias=bias,
-            **{"output_bias/bias": bias},
-        )
-
-    def task(self, encoder: tf.Module, task: str) -> dict[str, Any]:
-        """Returns the objects of a task's model."""
-        scores = self.scores(TASK_PREFIXES[task])
-        heads = {
-            "sequence_classification": lambda: holder(out_proj=scores),
-            "token_classification": lambda: scores,
-            "question_answering": lambda: holder(**{f"{_NUMBERED}0": scores}),
-        }
-        head = heads[task]()
-        return {f"{_NUMBERED}0": encoder, f"{_NUMBERED}1": head, "_network": encoder, _TASKS[task]: head}
-
-    def dense(self, name: str, kernel: tuple[int, ...] = (), bias: tuple[int, ...] = ()) -> tf.Module:
-        return holder(kernel=self._variable(f"{name}/kernel", kernel), bias=self._variable(f"{name}/bias", bias))
-
-    def scores(self, prefix: str) -> tf.Module:
-        weights = self._checkpoint.array(f"{prefix}output_weights")
-        return holder(kernel=tf.Variable(weights.T), bias=self._variable(f"{prefix}output_bias"))
-
-    def _block(self, name: str) -> tf.Module:
-        hidden = self._checkpoint.config.hidden_dim
-        self_attention = f"{name}/attention/self"
-        attention = {
-            f"_{part}_dense": self.dense(f"{self_attention}/{part}", (hidden, *self._by_head), self._by_head)
-            for part in ("query", "key", "value")
-        }
-        attention["_output_dense"] = self.dense(f"{name}/attention/output/dense", (*self._by_head, hidden))
-        return holder(
-            _attention_layer=holder(**attention),
-            _attention_layer_norm=self._normalization(f"{name}/attention/output/LayerNorm"),
-            _intermediate_dense=self.dense(f"{name}/intermediate/dense"),
-            _output_dense=self.dense(f"{name}/output/dense"),
-            _output_layer_norm=self._normalization(f"{name}/output/LayerNorm"),
-        )
-
-    def _normalization(self, name: str) -> tf.Module:
-        return holder(gamma=self._variable(f"{name}/gamma"), beta=self._variable(f"{name}/beta"))
-
-    def _variable(self, name: str, shape: tuple[int, ...] = ()) -> tf.Variable:
-        array = self._checkpoint.array(name)
-        return tf.Variable(array.reshape(shape) if shape else array)
+def _module(tree: dict[str, Any]) -> tf.Module:
+    return holder(**{name: _module(child) if isinstance(child, dict) else child for name, child in tree.items()})
 
 
 def _encoder_layout(node: Node) -> _Layout | None:
     """Returns an encoder's objects by the names of `BertEncoderV2`; None if the node is not an encoder."""
     layers = node.at(_LAYERS)
-    names = (*_EMBEDDINGS.values(), _NORMALIZATION, _POOLER)
+    names = (*_EMBEDDINGS, _NORMALIZATION, _POOLER)
     if layers is not None and layers.children and all(name in node.children for name in names):
         blocks = [layers.children[number] for number in sorted(layers.children, key=int)]
         return _Layout({name: node.children[name] for name in names}, blocks)
     # Older encoders name these objects only by their places in the functional model.
-    numbered = [child for _, child in sorted(_numbered(node).items())]
+    numbers = [int(name.removeprefix(_NUMBERED)) for name in node.children if name.startswith(_NUMBERED)]
+    numbered = [node.children[f"{_NUMBERED}{number}"] for number in sorted(numbers)]
     blocks = [child for child in numbered if "_attention_layer" in child.children]
     if not blocks or numbered[4:-1] != blocks:
         return None
@@ -192,65 +249,16 @@ def _encoder_layout(node: Node) -> _Layout | None:
     return _Layout(dict(zip(names, (word, segment, position, normalization, pooler), strict=True)), blocks)
 
 
-def _numbered(node: Node) -> dict[int, Node]:
-    numbered = {
-        name.removeprefix(_NUMBERED): child for name, child in node.children.items() if name.startswith(_NUMBERED)
-    }
-    return {int(number): child for number, child in numbered.items()}
-
-
-def _encoder_keys(layout: _Layout) -> Iterator[tuple[str, str]]:
-    for name, place in _EMBEDDINGS.items():
-        variables = layout.places[place].variables()
-        if len(variables) == 1 and variables[0].key:
-            yield name, variables[0].key
-    yield from _kinds("bert/embeddings/LayerNorm", layout.places[_NORMALIZATION])
-    yield from _kinds("bert/pooler/dense", layout.places[_POOLER])
-    for number, block in enumerate(layout.blocks):
-        for name, places in _BLOCK.items():
-            part = next((node for place in places if (node := block.at(place))), None)
-            yield from _kinds(f"bert/encoder/layer_{number}/{name}", part)
-
-
-def _masked_lm_keys(node: Node | None) -> dict[str, str]:
-    if node is None:
-        return {}
-    keys = {MLM_BIAS: bias.key} if (bias := node.at("bias")) and bias.key else {}
-    for name, place in _TRANSFORM.items():
-        keys |= dict(_kinds(name, node.at(place)))
-    return keys
-
-
-def _scores(owned: dict[str, Node]) -> tuple[dict[str, str], Node | None]:
-    """Returns the tensors of sentence-level and task heads, and the head's own pooler if it has one."""
+def _next_sentence(owned: dict[str, Node]) -> tuple[Node | None, Node | None]:
+    """Returns the dense layer of the head for next sentence prediction, and its own pooler."""
     heads = list(owned["classification_heads"].children.values()) if "classification_heads" in owned else []
-    if len(heads) == 1 and _is_next_sentence(heads[0], owned):
-        return dict(_outputs(_NEXT_SENTENCE, heads[0].at("out_proj"))), heads[0].at("dense")
-    if "classification" in owned and (logits := owned["classification"].at(f"{_NUMBERED}0")):
-        return dict(_outputs(_NEXT_SENTENCE, logits)), None
-    if "span_labeling" in owned:
-        return dict(_outputs(TASK_PREFIXES["question_answering"], owned["span_labeling"].at(f"{_NUMBERED}0"))), None
-    classifier = owned.get("classifier")
-    if classifier is not None and (logits := classifier.at("out_proj")):
-        return dict(_outputs(TASK_PREFIXES["sequence_classification"], logits)), classifier.at("dense")
-    return dict(_outputs(TASK_PREFIXES["token_classification"], classifier)), None
+    if len(heads) == 1:
+        dense, kernel = heads[0].at("dense"), heads[0].at("out_proj.kernel")
+        named = kernel is not None and "next_sentence/" in kernel.variable
+        if dense is not None and kernel is not None and (named or owned.get(_NEXT_SENTENCE_POOLER) is dense):
+            return heads[0].at("out_proj"), dense
+    return (owned["classification"].at(f"{_NUMBERED}0") if "classification" in owned else None), None
 
 
-def _is_next_sentence(head: Node, owned: dict[str, Node]) -> bool:
-    dense, kernel = head.at("dense"), head.at("out_proj.kernel")
-    if dense is None or kernel is None:
-        return False
-    return owned.get(_NEXT_SENTENCE_POOLER) is dense or "next_sentence/" in kernel.variable
-
-
-def _kinds(name: str, node: Node | None) -> Iterator[tuple[str, str]]:
-    for kind, child in (node.children if node else {}).items():
-        if kind in _KINDS and child.key:
-            yield f"{name}/{kind}", child.key
-
-
-def _outputs(prefix: str, node: Node | None) -> Iterator[tuple[str, str]]:
-    for kind, name in (("kernel", "output_weights"), ("bias", "output_bias")):
-        child = node.at(kind) if node else None
-        if child and child.key:
-            yield f"{prefix}{name}", child.key
+def _keys(node: Node, names: list[str]) -> dict[str, str]:
+    return {name: found.key for name in names if (found := node.at(TABLE.name(name))) and found.key}

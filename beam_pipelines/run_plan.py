@@ -1,0 +1,69 @@
+"""The plan of a run: everything that determines the bytes of its shards."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from beam_pipelines.sources.corpus import Corpus
+from beam_pipelines.sources.documents import ReadSettings
+from beam_pipelines.transforms.tokenize import Buckets
+from bert_tf.config import DataConfig
+from bert_tf.data.schema import length_folder
+from bert_tf.text.vocabulary import Vocabulary
+
+# Bytes of text in one bucket: about 8 M tokens, which take a few hundred megabytes of memory while the shard is
+# built. For Wikipedia these are 10,000 documents to draw random next segments from.
+_BUCKET_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Input and settings of a run.
+
+    Args:
+        corpus: input of the run.
+        settings: settings of the formats.
+        configs: settings of the examples by shard folder, with `num_shards` resolved. There is one for each length; a
+            single length uses the data directory itself.
+        vocabulary: vocabulary of the token ids.
+        buckets: buckets of the run; they name the shards.
+    """
+
+    corpus: Corpus
+    settings: ReadSettings
+    configs: dict[str, DataConfig]
+    vocabulary: Vocabulary
+    buckets: Buckets
+
+    @property
+    def config(self) -> DataConfig:
+        """Settings of the first length; the others differ only in length."""
+        return next(iter(self.configs.values()))
+
+
+def plan_run(corpus: Corpus, settings: ReadSettings, configs: Sequence[DataConfig], vocabulary: Vocabulary) -> RunPlan:
+    """Plans a run and resolves the number of shards.
+
+    Validation shards are as large as training shards; there is at least one if documents are held out.
+
+    Args:
+        corpus: input of the run.
+        settings: settings of the formats.
+        configs: settings of the examples, one for each length; `num_shards` 0 is replaced so that a bucket has about
+            32 MB of text.
+        vocabulary: vocabulary of the token ids.
+
+    Returns:
+        The plan.
+    """
+    first = configs[0]
+    train = first.num_shards or max(1, math.ceil(corpus.text_bytes / _BUCKET_BYTES))
+    share = first.validation_fraction
+    validation = max(1, round(train * share / (1 - share))) if share else 0
+    folders = [length_folder(config.max_seq_length) for config in configs] if len(configs) > 1 else [""]
+    resolved = [dataclasses.replace(config, num_shards=train) for config in configs]
+    buckets = Buckets(first.seed, train, validation, share)
+    return RunPlan(corpus, settings, dict(zip(folders, resolved, strict=True)), vocabulary, buckets)
