@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.ensemble:
         raise ValueError(f"`--ensemble` needs an input file in the task's format. Received: {args.input}")
     from bert_tf.config.files import staged_file
+    from bert_tf.entry.progress import Progress
     from bert_tf.export.inference import Predictor
-    from bert_tf.tasks.inference import Progress
 
     predictor, progress = Predictor(args.preset, top_k=args.top_k), Progress("lines")
     lines = 0
