@@ -8,18 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.data.examples.sample_examples import MASKED, Token
 from bert_tf.data.manifest import Source
-from bert_tf.reports.data.facts import (
-    SIGMAS,
-    DataReport,
-    Quantiles,
-    flattened,
-    headline,
-    in_bytes,
-    percent,
-    plural,
-    reason_in_words,
-    share,
-)
+from bert_tf.reports.data.facts import SIGMAS, DataReport, headline, reason_in_words
+from bert_tf.reports.text import flattened, in_bytes, percent, plural, share
 
 _WIDTH = 100
 _BAR = 40
@@ -99,28 +89,23 @@ def _about(source: Source) -> str:
 def _left_out(report: DataReport) -> Iterable[str]:
     if not report.manifest.rejected:
         return [f"None of the {report.documents_read:,} documents read."]
-    rejected = sorted(report.manifest.rejected.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         [reason, f"{count:,}", percent(count, report.documents_read), reason_in_words(reason)]
-        for reason, count in [*rejected, ("all", sum(report.manifest.rejected.values()))]
+        for reason, count in [*report.left_out, ("all", sum(report.manifest.rejected.values()))]
     ]
     return _aligned(rows, right=(1, 2))
 
 
 def _example_lengths(report: DataReport) -> Iterator[str]:
     if report.example_lengths:
-        yield f"{_quantiles(report.example_lengths)} {percent(report.full_examples, report.total_examples)} are full."
+        yield f"{report.example_lengths} {percent(report.full_examples, report.total_examples)} are full."
         yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.example_bins(8)])
 
 
 def _document_lengths(report: DataReport) -> Iterator[str]:
     if report.document_lengths:
-        yield _quantiles(report.document_lengths)
+        yield str(report.document_lengths)
         yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.document_bins()])
-
-
-def _quantiles(lengths: Quantiles) -> str:
-    return f"Half have at most {lengths.p50:,} tokens, 95% at most {lengths.p95:,}, all at most {lengths.max:,}."
 
 
 def _bars(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
@@ -141,20 +126,14 @@ def _labels(report: DataReport) -> Iterator[str]:
 
 
 def _masks(report: DataReport) -> Iterator[str]:
-    masks, config = report.masks, report.manifest.config
-    if not masks.predicted:
-        return
-    share_predicted = percent(masks.predicted, masks.tokens)
-    yield f"{masks.predicted:,} of {masks.tokens:,} positions are predicted, {share_predicted}"
-    rows = (
-        ("[MASK]", masks.masked, config.mask_share),
-        ("random", masks.random, config.random_share),
-        ("kept", masks.kept, 1 - config.mask_share - config.random_share),
-    )
-    yield from _aligned(
-        [[name, f"{n:,}", percent(n, masks.predicted), f"{part:.1%} expected"] for name, n, part in rows],
-        right=(1, 2, 3),
-    )
+    masks = report.masks
+    if masks.predicted:
+        share_predicted = percent(masks.predicted, masks.tokens)
+        yield f"{masks.predicted:,} of {masks.tokens:,} positions are predicted, {share_predicted}"
+        yield from _aligned(
+            [[name, f"{n:,}", percent(n, masks.predicted), f"{p:.1%} expected"] for name, n, p in report.mask_rows],
+            right=(1, 2, 3),
+        )
 
 
 def _examples(report: DataReport) -> Iterator[str]:

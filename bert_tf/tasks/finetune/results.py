@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bert_tf.reports.parts import figure
+from bert_tf.reports.text import metric as figure
 
 # Prefix of the remark of a collapsed run (see `diagnostics.detect_collapse`).
 COLLAPSED = "collapsed"
