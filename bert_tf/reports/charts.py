@@ -147,27 +147,38 @@ def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Seque
     return chart
 
 
-def bullet_chart(title: str, rows: Sequence[tuple[str, float, float]]) -> Chart:
-    """Draws measured shares as bars and expected shares as lines across them.
+@dataclass(frozen=True)
+class Row:
+    """One horizontal bar.
 
     Args:
-        title: accessible title of the chart.
-        rows: label, measured share and expected share of each row.
-
-    Returns:
-        The chart.
+        name: label on the left.
+        parts: CSS class, share of the whole width and tooltip of each part, from left to right.
+        value: label on the right.
+        expected: expected share, drawn as a line across the bar; None for no line.
     """
-    description = "; ".join(f"{label} {measured:.1%}, {expected:.1%} expected" for label, measured, expected in rows)
-    chart = Chart(title, f"{description}.", 6 + 34 * len(rows))
-    x = Scale(0, 1, 112, WIDTH - 64)
-    for number, (label, measured, expected) in enumerate(rows):
-        y, at = 6 + 34.0 * number, x(expected)
-        chart.label(label, x.start - 12, y + 15, "end", "name")
+
+    name: str
+    parts: Sequence[tuple[str, float, str]]
+    value: str
+    expected: float | None = None
+
+
+def row_chart(title: str, description: str, rows: Sequence[Row]) -> Chart:
+    """Draws horizontal bars below one another; the arguments are those of `column_chart`."""
+    chart = Chart(title, description, 6 + 34 * len(rows))
+    x = Scale(0, 1, 118, WIDTH - 60)
+    for number, row in enumerate(rows):
+        y, begin = 6 + 34.0 * number, 0.0
+        chart.label(row.name, x.start - 10, y + 15, "end", "name")
         chart.bar("track", (x.start, y), (x.end - x.start, 20))
-        tip = f"{label}: {measured:.1%}, {expected:.1%} expected"
-        chart.bar("bar", (x.start, y), (x(min(measured, 1)) - x.start, 20), tip)
-        chart.line("expected", (at, at), (y - 4, y + 24))
-        chart.label(f"{measured:.1%}", x.end + 10, y + 15, "start", "value")
+        for kind, part, tip in row.parts:
+            if part:
+                chart.bar(kind, (x(begin), y), (max(x(part) - x.start - 1, 0.6), 20), tip, 2)
+            begin += part
+        if row.expected is not None:
+            chart.line("expected", (x(row.expected), x(row.expected)), (y - 4, y + 24))
+        chart.label(row.value, x.end + 10, y + 15, "start", "value")
     return chart
 
 
@@ -308,34 +319,6 @@ def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Chart:
         chart.label(name, left - 4, top + middle, "end", "name")
         upright = chart.label(name, 0, 0, "start", "name")
         upright.set("transform", f"translate({_px(left + middle)} {_px(top - 4)}) rotate(-90)")
-    return chart
-
-
-def stacked_chart(title: str, outcomes: Sequence[str], rows: Sequence[tuple[str, Sequence[int]]]) -> Chart:
-    """Draws a stacked bar chart, one bar per row.
-
-    Args:
-        title: accessible title of the chart.
-        outcomes: names and CSS classes of the parts of a bar.
-        rows: name and counts of the parts for each row.
-
-    Returns:
-        The chart.
-    """
-    sums = (f"{sum(counts[place] for _, counts in rows):,} {name}" for place, name in enumerate(outcomes))
-    chart = Chart(title, f"{'; '.join(sums)}.", 6 + 34 * len(rows))
-    for number, (name, counts) in enumerate(rows):
-        y, total = 6 + 34.0 * number, sum(counts)
-        x = Scale(0, max(total, 1), 118, WIDTH - 54)
-        chart.label(cut(name, 16), x.start - 10, y + 15, "end", "name")
-        begin = 0
-        for outcome, count in zip(outcomes, counts, strict=True):
-            tip = f"{cut(name, 40)}: {count:,} {outcome} ({percent(count, total)})"
-            if count:
-                width = max(x(count) - x(0) - 1, 0.6)
-                chart.mark("rect", f"outcome-{outcome}", tip, x=x(begin), y=y, width=width, height=20)
-            begin += count
-        chart.label(f"{total:,}", x.end + 8, y + 15, "start", "value")
     return chart
 
 

@@ -76,17 +76,7 @@ def page(
     total_steps: int,
     evaluation: Evaluation | None = None,
 ) -> str:
-    """Renders the page of a run.
-
-    Args:
-        records: records of the history file.
-        settings: settings of the run, as nested dictionaries.
-        total_steps: total number of steps.
-        evaluation: last evaluation.
-
-    Returns:
-        The HTML document.
-    """
+    """Renders the page of `write_report` from the records of the history file."""
     evaluation = evaluation or Evaluation({})
     step = max((record["step"] for record in records), default=0)
     return render(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, Token
-from bert_tf.reports.charts import WIDTH, Bar, Chart, Scale, bullet_chart, column_chart
+from bert_tf.reports.charts import WIDTH, Bar, Chart, Row, Scale, column_chart, row_chart
 from bert_tf.reports.data.facts import SIGMAS, DataReport, LabelBalance, headline, reason_in_words
 from bert_tf.reports.page import render
 from bert_tf.reports.text import flattened, percent, share
@@ -112,5 +112,10 @@ def _masks(report: DataReport) -> list[Card]:
         f"({percent(masks.predicted, masks.tokens)}; configured: {config.masked_lm_prob:.0%}, at most "
         f"{config.max_predictions_per_seq} per example, {unit[config.mask_unit]}). Lines mark the configured shares."
     )
-    rows = [(name, share(count, masks.predicted), expected) for name, count, expected in report.mask_rows]
-    return [("Masks of the examples below", note, bullet_chart("Masking of predicted positions", rows))]
+    rows, words = [], []
+    for name, count, expected in report.mask_rows:
+        part = share(count, masks.predicted)
+        words.append(f"{name} {part:.1%}, {expected:.1%} expected")
+        rows.append(Row(name, [("bar", part, words[-1])], f"{part:.1%}", expected))
+    chart = row_chart("Masking of predicted positions", f"{'; '.join(words)}.", rows)
+    return [("Masks of the examples below", note, chart)]

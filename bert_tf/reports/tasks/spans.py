@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bert_tf.reports.charts import Chart, stacked_chart
+from bert_tf.reports.charts import Chart, Row, row_chart
 from bert_tf.reports.tasks.span_outcomes import (
     BOUNDARY,
     CORRECT,
@@ -20,7 +20,19 @@ from bert_tf.reports.tasks.span_outcomes import (
     by_type,
     outcomes,
 )
-from bert_tf.reports.text import SHOWN_WORST, Window, cut, is_shown, percent, plural, shown, spread, windows, worst
+from bert_tf.reports.text import (
+    SHOWN_WORST,
+    Window,
+    cut,
+    is_shown,
+    percent,
+    plural,
+    share,
+    shown,
+    spread,
+    windows,
+    worst,
+)
 from bert_tf.tasks.scored import ScoredSpans, Span
 
 _SHOWN_CORRECT = 25
@@ -76,7 +88,7 @@ def question_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
     ]
     left_out = sum(bool(row.gold) and not row.predicted for row in rows)
     note = f" {left_out:,} with an answer were predicted to have none." if left_out else ""
-    chart = stacked_chart("Questions by score", _VERDICTS, lines)
+    chart = _outcome_chart("Questions by score", _VERDICTS, lines)
     articles = [_question(row) for row in rows]
     return _context(articles, "question", (f"{', '.join(sums)}.{note}", chart), {kind: kind for kind in _VERDICTS})
 
@@ -96,7 +108,7 @@ def entity_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
     phrases = {kind: _PHRASES.get(kind, kind) for kind in OUTCOMES}
     note = ", ".join(f"{total[kind]:,} {phrase}" for kind, phrase in phrases.items())
     articles = [_sentence(row, pairs, colours) for row, pairs in zip(rows, matched, strict=True)]
-    chart = stacked_chart("Entities by outcome", OUTCOMES, lines)
+    chart = _outcome_chart("Entities by outcome", OUTCOMES, lines)
     legend = [(_box("some words", [outcome], Window(0, 10), {}), words) for outcome, words in _LEGEND]
     return _context(articles, "text", (f"{note}.", chart), phrases) | {"scores": scores[:_MOST_TYPES], "legend": legend}
 
@@ -119,6 +131,21 @@ def _context(
         "correct": len(correct),
         "sample": sample,
     }
+
+
+def _outcome_chart(title: str, kinds: Sequence[str], lines: Sequence[tuple[str, Sequence[int]]]) -> Chart:
+    """Draws the counts of each kind of outcome, in one bar for each (name, counts)."""
+    rows = []
+    for name, counts in lines:
+        total = sum(counts)
+        columns = zip(kinds, counts, strict=True)
+        parts = [
+            (f"outcome-{kind}", share(n, total), f"{cut(name, 40)}: {n:,} {kind} ({percent(n, total)})")
+            for kind, n in columns
+        ]
+        rows.append(Row(cut(name, 16), parts, f"{total:,}"))
+    sums = (f"{sum(counts[place] for _, counts in lines):,} {kind}" for place, kind in enumerate(kinds))
+    return row_chart(title, f"{'; '.join(sums)}.", rows)
 
 
 def _verdict(row: ScoredSpans) -> str:

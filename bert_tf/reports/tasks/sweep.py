@@ -109,7 +109,8 @@ def _strips(settings: Sequence[Setting]) -> Chart:
         chart.label(cut(one.name, 64), x.start, y - 13, "start", "name beside")
         if one.mean is not None:
             if one.deviation:
-                chart.line("spread", (x(one.mean - one.deviation), x(one.mean + one.deviation)), (y, y))
+                ends = (max(one.mean - one.deviation, low), min(one.mean + one.deviation, high))
+                chart.line("spread", (x(ends[0]), x(ends[1])), (y, y))
             tip = f"{cut(one.name)}: mean {written(one.mean)}, standard deviation {measured(one.deviation)}"
             chart.line("mean", (x(one.mean), x(one.mean)), (y - 8, y + 8), tip)
         for row in one.rows:
