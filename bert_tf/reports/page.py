@@ -88,7 +88,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters = (text.cut, text.in_bytes, text.metric, text.named, text.percent, text.piece, text.plural, text.share)
-    environment.filters.update({function.__name__: function for function in filters}, comma="{:,}".format)
+    names = ("cut", "format_metric", "in_bytes", "named", "percent", "piece", "plural", "share")
+    environment.filters.update({name: getattr(text, name) for name in names}, comma="{:,}".format)
     environment.globals.update(asset=asset, bounded=bounded)
     return environment

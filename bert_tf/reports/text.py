@@ -166,7 +166,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
             yield f"{prefix}{name}", value
 
 
-def metric(value: float) -> str:
+def format_metric(value: float) -> str:
     """Formats a metric with four digits: `0.9289`, `80.85`, `1,043`."""
     if not math.isfinite(value):
         return "not defined"

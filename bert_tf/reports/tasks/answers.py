@@ -12,7 +12,7 @@ from bert_tf.reports.page import render, write_page
 from bert_tf.reports.tasks.labels import label_context
 from bert_tf.reports.tasks.numbers import number_context
 from bert_tf.reports.tasks.spans import entity_context, question_context
-from bert_tf.reports.text import cut, metric, named
+from bert_tf.reports.text import cut, format_metric, named
 from bert_tf.tasks.scored import Scored, ScoredLabels, ScoredNumbers
 
 ANSWERS_NAME = "answers.html"
@@ -36,5 +36,5 @@ def write_answers_page(path: Path, title: str, scored: Scored, metrics: Mapping[
         template, context, rows = "questions.html.jinja", question_context(scored), len(scored)
     else:
         template, context, rows = "entities.html.jinja", entity_context(scored), len(scored)
-    boxes = [(named(name, 60), metric(value), "") for name, value in metrics.items()]
+    boxes = [(named(name, 60), format_metric(value), "") for name, value in metrics.items()]
     write_page(path, render(template, heading=cut(title, 200), examples=rows, remark=remark, metrics=boxes, **context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,19 +78,18 @@ Part = str | Marked | None
 
 def question_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
     """Returns the variables of `questions.html.jinja`."""
-    lines = []
-    for name, has_answer in (("with an answer", True), ("without one", False)):
-        counts = Counter(_verdict(row) for row in rows if bool(row.gold) == has_answer)
-        if counts:
-            lines.append((name, [counts[kind] for kind in _VERDICTS]))
-    sums = [
-        f"{percent(sum(line[place] for _, line in lines), len(rows))} {kind}" for place, kind in enumerate(_VERDICTS)
-    ]
+    counts: dict[str, Counter[str]] = {}
+    for row in sorted(rows, key=lambda row: not row.gold):
+        counts.setdefault("with an answer" if row.gold else "without one", Counter())[_verdict(row)] += 1
+    total = Counter(map(_verdict, rows))
     left_out = sum(bool(row.gold) and not row.predicted for row in rows)
-    note = f" {left_out:,} with an answer were predicted to have none." if left_out else ""
-    chart = _outcome_chart("Questions by score", _VERDICTS, lines)
-    articles = [_question(row) for row in rows]
-    return _context(articles, "question", (f"{', '.join(sums)}.{note}", chart), {kind: kind for kind in _VERDICTS})
+    note = ", ".join(f"{percent(total[kind], len(rows))} {kind}" for kind in _VERDICTS)
+    return _examples([(row, ()) for row in rows], lambda row, _: _question(row)) | {
+        "what": "question",
+        "card_note": f"{note}." + (f" {left_out:,} with an answer were predicted to have none." if left_out else ""),
+        "chart": _outcome_chart("Questions by score", _VERDICTS, counts),
+        "keys": {kind: kind for kind in _VERDICTS},
+    }
 
 
 def entity_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
@@ -98,53 +97,51 @@ def entity_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
     scores = by_type(rows)
     # The most frequent types have distinct colours.
     colours = {score.label: number % _COLOURS for number, score in enumerate(scores)}
-    matched = [outcomes(row) for row in rows]
+    matched = [(row, outcomes(row)) for row in rows]
     counts: dict[str, Counter[str]] = {}
-    for one in itertools.chain.from_iterable(matched):
+    for one in itertools.chain.from_iterable(found for _, found in matched):
         counts.setdefault(one.spans[0].label, Counter())[one.kind] += 1
-    lines = [(name, [count[kind] for kind in OUTCOMES]) for name, count in counts.items()]
-    lines = sorted(lines, key=lambda line: -sum(line[1]))[:_MOST_TYPES]
-    total = Counter(kind for count in counts.values() for kind in count.elements())
-    phrases = {kind: _PHRASES.get(kind, kind) for kind in OUTCOMES}
-    note = ", ".join(f"{total[kind]:,} {phrase}" for kind, phrase in phrases.items())
-    articles = [_sentence(row, pairs, colours) for row, pairs in zip(rows, matched, strict=True)]
-    chart = _outcome_chart("Entities by outcome", OUTCOMES, lines)
-    legend = [(_box("some words", [outcome], Window(0, 10), {}), words) for outcome, words in _LEGEND]
-    return _context(articles, "text", (f"{note}.", chart), phrases) | {"scores": scores[:_MOST_TYPES], "legend": legend}
-
-
-def _context(
-    articles: Sequence[dict[str, Any]], what: str, card: tuple[str, Chart], keys: Mapping[str, str]
-) -> dict[str, Any]:
-    """Returns the variables of both pages: the chart of outcomes, the worst examples and a sample of correct ones."""
-    wrong = [article for article in articles if article["row"].right < 1]
-    correct = [article for article in articles if article["row"].right >= 1]
-    chosen, sample = worst(wrong, lambda article: article["badness"]), spread(correct, _SHOWN_CORRECT)
-    return {
-        "what": what,
-        "card_note": card[0],
-        "chart": card[1],
-        "keys": keys,
-        "wrong": len(wrong),
-        "is_sampled": len(wrong) > SHOWN_WORST,
-        "worst": chosen,
-        "correct": len(correct),
-        "sample": sample,
+    total = sum(counts.values(), Counter[str]())
+    most = sorted(counts.items(), key=lambda item: -item[1].total())[:_MOST_TYPES]
+    return _examples(matched, lambda row, found: _sentence(row, found, colours)) | {
+        "what": "text",
+        "card_note": ", ".join(f"{total[kind]:,} {_PHRASES.get(kind, kind)}" for kind in OUTCOMES) + ".",
+        "chart": _outcome_chart("Entities by outcome", OUTCOMES, dict(most)),
+        "keys": {kind: _PHRASES.get(kind, kind) for kind in OUTCOMES},
+        "scores": scores[:_MOST_TYPES],
+        "legend": [(_box("some words", [outcome], Window(0, 10), {}), words) for outcome, words in _LEGEND],
     }
 
 
-def _outcome_chart(title: str, kinds: Sequence[str], lines: Sequence[tuple[str, Sequence[int]]]) -> Chart:
-    """Draws the counts of each kind of outcome, in one bar for each (name, counts)."""
+def _examples(
+    matched: Sequence[tuple[ScoredSpans, Sequence[Outcome]]],
+    article: Callable[[ScoredSpans, Sequence[Outcome]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns the worst examples and a sample of correct ones as articles, and the numbers of all of them."""
+    wrong = [item for item in matched if item[0].right < 1]
+    correct = [item for item in matched if item[0].right >= 1]
+    # Examples with a lower score are worse, then examples with more wrong spans.
+    chosen = worst(wrong, lambda item: (-item[0].right, sum(one.kind != CORRECT for one in item[1])))
+    return {
+        "wrong": len(wrong),
+        "is_sampled": len(wrong) > SHOWN_WORST,
+        "worst": [article(*item) for item in chosen],
+        "correct": len(correct),
+        "sample": [article(*item) for item in spread(correct, _SHOWN_CORRECT)],
+    }
+
+
+def _outcome_chart(title: str, kinds: Sequence[str], counts: Mapping[str, Counter[str]]) -> Chart:
+    """Draws the counts of each kind of outcome, one bar for each name."""
     rows = []
-    for name, counts in lines:
-        total = sum(counts)
-        columns = zip(kinds, counts, strict=True)
+    for name, count in counts.items():
+        total = count.total()
         parts = [
             (f"outcome-{kind}", share(n, total), f"{cut(name, 40)}: {n:,} {kind} ({percent(n, total)})")
-            for kind, n in columns
+            for kind, n in ((kind, count[kind]) for kind in kinds)
         ]
         rows.append(Row(cut(name, 16), parts, f"{total:,}"))
-    sums = (f"{sum(counts[place] for _, counts in lines):,} {kind}" for place, kind in enumerate(kinds))
+    sums = (f"{sum(count[kind] for count in counts.values()):,} {kind}" for kind in kinds)
     return row_chart(title, f"{'; '.join(sums)}.", rows)
 
 
@@ -168,7 +165,6 @@ def _question(row: ScoredSpans) -> dict[str, Any]:
     return {
         "row": row,
         "verdict": _verdict(row),
-        "badness": (-row.right, 0),
         "gold": list(dict.fromkeys(row.text[span.start : span.end] for span in row.gold)),
         "predicted": [row.text[span.start : span.end] for span in row.predicted[:1]],
         "marked": [*marked, *_rest(row.text, kept)],
@@ -200,7 +196,6 @@ def _sentence(row: ScoredSpans, matched: Sequence[Outcome], colours: Mapping[str
     return {
         "row": row,
         "verdict": _verdict(row),
-        "badness": (-row.right, len(matched) - counts[CORRECT]),
         "marked": [*marked, *_rest(row.text, kept)],
         "note": f"{summary or 'No entities'}{note}.",
     }

@@ -8,8 +8,7 @@ from pathlib import Path
 from bert_tf.data.atomic_files import staged_file
 from bert_tf.reports.charts import WIDTH, Chart, Scale, axis_of
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import cut, plural
-from bert_tf.reports.text import metric as format_metric
+from bert_tf.reports.text import cut, format_metric, plural
 from bert_tf.tasks.finetune.results import (
     RunRow,
     Setting,
