@@ -17,6 +17,7 @@ _BAR = 40
 
 def in_words(report: DataReport) -> str:
     """Renders the report as plain text."""
+    config = flattened(dataclasses.asdict(report.manifest.config))
     sections = (
         ("", _head(report)),
         ("Sources", _sources(report)),
@@ -26,10 +27,7 @@ def in_words(report: DataReport) -> str:
         ("Labels", _labels(report)),
         ("Masks of the examples below", _masks(report)),
         (f"{len(report.examples)} examples", _examples(report)),
-        (
-            "Configuration",
-            _aligned([[name, f"{value}"] for name, value in flattened(dataclasses.asdict(report.manifest.config))]),
-        ),
+        ("Configuration", _aligned([[name, f"{value}"] for name, value in config])),
         ("Versions", _aligned([[name, version] for name, version in report.manifest.versions.items()])),
     )
     blocks = []
@@ -48,22 +46,16 @@ def _head(report: DataReport) -> Iterator[str]:
     yield from ["No warnings.", ""] if not report.warnings else [""]
     splits = " + ".join(f"{manifest.examples(split):,} {split}" for split in manifest.shards)
     documents, tokens = counts.get("documents", 0), counts.get("tokens", 0)
-    yield from _aligned(
-        [
-            ["Examples", f"{report.total_examples:,}", splits],
-            ["Documents", f"{documents:,}", f"of {report.documents_read:,} read"],
-            [
-                "Sentences",
-                f"{counts.get('sentences', 0):,}",
-                f"{share(counts.get('sentences', 0), documents):,.1f} a document",
-            ],
-            ["Tokens", f"{tokens:,}", f"{share(tokens, documents):,.0f} a document"],
-            ["Fill", percent(manifest.fill), f"of {manifest.config.max_seq_length} tokens, on average"],
-            ["[UNK] rate", percent(manifest.unk_rate, digits=3), f"{counts.get('unknown_tokens', 0):,} tokens"],
-            ["On disk", in_bytes(report.total_bytes), plural(sum(map(len, manifest.shards.values())), "shard")],
-        ],
-        right=(1,),
-    )
+    per_document = f"{share(counts.get('sentences', 0), documents):,.1f} a document"
+    yield from _aligned([
+        ["Examples", f"{report.total_examples:,}", splits],
+        ["Documents", f"{documents:,}", f"of {report.documents_read:,} read"],
+        ["Sentences", f"{counts.get('sentences', 0):,}", per_document],
+        ["Tokens", f"{tokens:,}", f"{share(tokens, documents):,.0f} a document"],
+        ["Fill", percent(manifest.fill), f"of {manifest.config.max_seq_length} tokens, on average"],
+        ["[UNK] rate", percent(manifest.unk_rate, digits=3), f"{counts.get('unknown_tokens', 0):,} tokens"],
+        ["On disk", in_bytes(report.total_bytes), plural(sum(map(len, manifest.shards.values())), "shard")],
+    ], right=(1,))  # fmt: skip
 
 
 def _sources(report: DataReport) -> Iterator[str]:
