@@ -32,7 +32,7 @@ from beam_pipelines.runners.select import environment
 from beam_pipelines.sources.corpus import FORMATS, Corpus
 from beam_pipelines.sources.documents import ReadSettings
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.reports.data.facts import in_bytes, plural
+from bert_tf.reports.text import in_bytes, plural
 
 # More files than this occupy all workers evenly, so their parts are not computed.
 _MOST_FILES = 1000

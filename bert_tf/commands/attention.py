@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Writes the page; returns the summary."""
     existing(args.preset, "--preset")
-    from bert_tf.reports.tasks.attention import attention_view
-    from bert_tf.reports.tasks.attention_page import write_attention_page
+    from bert_tf.reports.tasks.attention import attention_view, write_attention_page
 
     texts = [args.text] if args.text_pair is None else [args.text, args.text_pair]
     view = attention_view(args.preset, texts, args.max_sequence_length)

@@ -13,6 +13,7 @@ PACKAGES = {
     "grpc_health": "grpcio-health-checking",
     "h5py": "h5py",
     "jax": "jax",
+    "jinja2": "jinja2",
     "keras": "keras",
     "keras_hub": "keras-nlp",
     "ml_dtypes": "ml-dtypes",

@@ -17,7 +17,7 @@ from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
 from bert_tf.pretraining.warm_start import InitialWeights
-from bert_tf.reports.training.page import write_report
+from bert_tf.reports.training import write_report
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures, published_figures
 from bert_tf.training.evaluation.context import EvaluationContext

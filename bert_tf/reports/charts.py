@@ -2,19 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement, tostring
 
-from bert_tf.reports.data.facts import SIGMAS, LabelBalance, percent
-from bert_tf.reports.html import element
+import numpy as np
+
+from bert_tf.reports.text import cut, percent
 
 # In units of the view box; the page scales it to the available width.
 WIDTH = 480.0
-_HEIGHT = 190.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 6.0, 22.0, 26.0
+# Maximum dots of a scatter plot: more dots overlap and make the page large.
+MOST_DOTS = 2000
 # A bar this many times as high as the second highest is cut, so that the other bars stay visible.
 _CUT = 4.0
+_TICKS = 4
+# Differences between probability and accuracy above this are highlighted.
+_FAR = 0.1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Linear scale from the values `low` to `high` to the coordinates `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Returns the coordinate of a value."""
+        return self.start + (self.end - self.start) * (value - self.low) / (self.high - self.low)
+
+
+class Chart(Element):
+    """SVG chart of full page width; templates write it as it stands.
+
+    Args:
+        title: accessible title.
+        description: accessible description.
+        height: height in units of `WIDTH`.
+    """
+
+    def __init__(self, title: str, description: str, height: float) -> None:
+        view, label = f"0 0 {WIDTH:g} {height:g}", f"{title}. {description}"
+        super().__init__("svg", {"role": "img", "class": "chart", "viewBox": view, "aria-label": label})
+        SubElement(self, "title").text = title
+        SubElement(self, "desc").text = description
+
+    def __html__(self) -> str:
+        """Returns the markup; all texts are escaped."""
+        return tostring(self, "unicode", short_empty_elements=False)
+
+    def mark(self, tag: str, kind: str, tip: str = "", **attributes: float | str) -> Element:
+        """Adds a shape.
+
+        Args:
+            tag: name of the element.
+            kind: CSS class.
+            tip: tooltip.
+            **attributes: attributes of the element; underscores become hyphens.
+
+        Returns:
+            The element.
+        """
+        values = {name.replace("_", "-"): v if isinstance(v, str) else _px(v) for name, v in attributes.items()}
+        shape = SubElement(self, tag, {"class": kind, **values})
+        if tip:
+            SubElement(shape, "title").text = tip
+        return shape
+
+    def line(self, kind: str, x: tuple[float, float], y: tuple[float, float], tip: str = "") -> None:
+        """Adds a line between the points (x[0], y[0]) and (x[1], y[1])."""
+        self.mark("line", kind, tip, x1=x[0], x2=x[1], y1=y[0], y2=y[1])
+
+    def bar(
+        self, kind: str, corner: tuple[float, float], size: tuple[float, float], tip: str = "", rx: float = 4
+    ) -> None:
+        """Adds a rectangle; `corner` is its upper left corner, `rx` the radius of its corners."""
+        self.mark("rect", kind, tip, x=corner[0], y=corner[1], width=size[0], height=size[1], rx=rx)
+
+    def dot(self, kind: str, x: float, y: float, radius: float, tip: str = "") -> None:
+        """Adds a circle."""
+        self.mark("circle", kind, tip, cx=x, cy=y, r=radius)
+
+    def label(self, text: str, x: float, y: float, anchor: str = "middle", kind: str = "tick") -> Element:
+        """Adds a text; `anchor` is `start`, `middle` or `end`."""
+        element = self.mark("text", kind, x=x, y=y, text_anchor=anchor)
+        element.text = text
+        return element
+
+    def rows(self, y: Scale, ticks: Sequence[float], form: Callable[[float], str], x: Scale) -> None:
+        """Adds a horizontal grid line with a label on its left at every tick."""
+        for tick in ticks:
+            self.line("grid", (x.start, x.end), (y(tick), y(tick)))
+            self.label(form(tick), x.start - 6, y(tick) + 4, "end")
 
 
 @dataclass(frozen=True)
@@ -25,7 +108,7 @@ class Bar:
     label: str
 
 
-def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Sequence[tuple[float, str]]) -> Element:
+def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Sequence[tuple[float, str]]) -> Chart:
     """Draws a histogram.
 
     Args:
@@ -35,113 +118,231 @@ def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Seque
         ticks: position (in bars from the left edge) and label of each tick on the horizontal axis.
 
     Returns:
-        The `svg` element.
+        The chart.
     """
     total = sum(bar.value for bar in bars)
-    order = sorted((bar.value for bar in bars), reverse=True)
-    cut = len(order) > 1 and order[0] > _CUT * max(order[1], 1)
-    top = 1.6 * order[1] if cut and order[1] else order[0]
-    step = (WIDTH - _LEFT - _RIGHT) / len(bars)
-    floor, room = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
-    parts = [_grid(part * (order[1] if cut else top), total, floor - room * part * (order[1] if cut else top) / top)
-             for part in (0.5, 1.0) if order[0]]  # fmt: skip
+    highest, second = sorted((0, *(bar.value for bar in bars)), reverse=True)[:2]
+    is_cut = len(bars) > 1 and highest > _CUT * max(second, 1)
+    top = 1.6 * second if is_cut and second else highest
+    chart = Chart(title, description, 190)
+    x, y = Scale(0, len(bars), 44, WIDTH - 6), Scale(0, max(top, 1), 164, 22)
+    full = second if is_cut else top
+    chart.rows(y, [0.5 * full, full] if highest else [], lambda value: percent(value, total), x)
+    step = x(1) - x(0)
+    gap = min(2.0, step * 0.15)
     for number, bar in enumerate(bars):
-        height = room * min(bar.value, top) / max(top, 1)
-        x, gap = _LEFT + number * step, min(2.0, step * 0.15)
-        column = element("rect", element("title", f"{bar.label}: {bar.value:,} ({percent(bar.value, total)})"),
-                         class_="bar", x=px(x + gap / 2), width=px(step - gap), y=px(floor - height), height=px(height),
-                         rx=px(min(2.0, step / 4)))  # fmt: skip
-        parts.append(column)
-        if cut and bar.value == order[0]:
-            parts += _cut_marks(x + gap / 2, step - gap, floor - 0.82 * room)
-            anchor = "end" if number > len(bars) / 2 else "start"
-            edge = x + step - gap if anchor == "end" else x
-            parts.append(svg_text(percent(bar.value, total), edge, _TOP - 7, anchor, "value"))
-    parts.append(element("line", class_="axis", x1=px(_LEFT), x2=px(WIDTH - _RIGHT), y1=px(floor), y2=px(floor)))
+        left, height = x(number) + gap / 2, y(0) - y(min(bar.value, top))
+        tip = f"{bar.label}: {bar.value:,} ({percent(bar.value, total)})"
+        chart.bar("bar", (left, y(0) - height), (step - gap, height), tip, min(2.0, step / 4))
+        if is_cut and bar.value == highest:
+            slant = ((left - 1, 4), (left + step - gap + 1, -4), (left + step - gap + 1, 0), (left - 1, 8))
+            middle = y.start + 0.82 * (y.end - y.start)
+            chart.mark("polygon", "cut", points=" ".join(f"{_px(at)},{_px(middle + up)}" for at, up in slant))
+            is_right = number > len(bars) / 2
+            edge = x(number) + (step - gap if is_right else 0)
+            chart.label(percent(bar.value, total), edge, 15, "end" if is_right else "start", "value")
+    chart.line("axis", (x.start, x.end), (y(0), y(0)))
     for position, label in ticks:
-        anchor = "end" if position > len(bars) - 1 else "middle"
-        parts.append(svg_text(label, _LEFT + position * step, _HEIGHT - 8, anchor))
-    return svg_chart(title, description, _HEIGHT, parts)
+        chart.label(label, x(position), 182, "end" if position > len(bars) - 1 else "middle")
+    return chart
 
 
-def balance_chart(balance: LabelBalance) -> Element:
-    """Draws the deviation of the share of random pairs from the expected share, in standard deviations."""
-    reach, middle, y, height = 6.0, WIDTH / 2, 40.0, 92.0
-    unit = (middle - 16) / reach
-    at = middle + unit * max(-reach, min(reach, balance.deviation))
-    parts = [
-        element("rect", class_="allowed", x=px(middle - SIGMAS * unit), y=px(y - 14), rx=4, height=28,
-                width=px(2 * SIGMAS * unit)),
-        element("line", class_="axis", x1=16, x2=px(WIDTH - 16), y1=px(y), y2=px(y)),
-        element("line", class_="axis", x1=px(middle), x2=px(middle), y1=px(y - 14), y2=px(y + 14)),
-        element("circle", element("title", f"{balance.deviation:+.1f} standard deviations"),
-                class_="dot" if abs(balance.deviation) <= SIGMAS else "dot off", cx=px(at), cy=px(y), r=7),
-    ]  # fmt: skip
-    for sigmas in (-SIGMAS, 0.0, SIGMAS):
-        place = middle + sigmas * unit
-        parts.append(svg_text(f"{balance.expected + sigmas * balance.sigma:.2%}", place, y + 32, "middle"))
-    parts.append(svg_text(f"{balance.share:.2%}", at, y - 22, "middle", "value"))
-    description = (
-        f"{balance.share:.2%} of the pairs are random; {balance.expected:.2%} were expected, "
-        f"with a tolerance of {SIGMAS * balance.sigma:.2%} on either side."
-    )
-    return svg_chart("Share of random pairs", description, height, parts)
+@dataclass(frozen=True)
+class Row:
+    """One horizontal bar.
+
+    Args:
+        name: label on the left.
+        parts: CSS class, share of the whole width and tooltip of each part, from left to right.
+        value: label on the right.
+        expected: expected share, drawn as a line across the bar; None for no line.
+    """
+
+    name: str
+    parts: Sequence[tuple[str, float, str]]
+    value: str
+    expected: float | None = None
 
 
-def bullet_chart(title: str, rows: Sequence[tuple[str, float, float]]) -> Element:
-    """Draws measured shares as bars and expected shares as lines across them.
+def row_chart(title: str, description: str, rows: Sequence[Row]) -> Chart:
+    """Draws horizontal bars below one another; the arguments are those of `column_chart`."""
+    chart = Chart(title, description, 6 + 34 * len(rows))
+    x = Scale(0, 1, 118, WIDTH - 60)
+    for number, row in enumerate(rows):
+        y, begin = 6 + 34.0 * number, 0.0
+        chart.label(row.name, x.start - 10, y + 15, "end", "name")
+        chart.bar("track", (x.start, y), (x.end - x.start, 20))
+        for kind, part, tip in row.parts:
+            if part:
+                chart.bar(kind, (x(begin), y), (max(x(part) - x.start - 1, 0.6), 20), tip, 2)
+            begin += part
+        if row.expected is not None:
+            chart.line("expected", (x(row.expected), x(row.expected)), (y - 4, y + 24))
+        chart.label(row.value, x.end + 10, y + 15, "start", "value")
+    return chart
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve.
+
+    Args:
+        name: name and CSS class of the curve.
+        points: (x, y) pairs from left to right.
+    """
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line across a chart.
+
+    Args:
+        name: label and CSS class of the line.
+        value: y value of the line.
+    """
+
+    name: str
+    value: float
+
+
+def line_chart(title: str, unit: str, series: Sequence[Series], form: str, levels: Sequence[Level] = ()) -> Chart:
+    """Draws curves on common axes.
 
     Args:
         title: accessible title of the chart.
-        rows: label, measured share and expected share of each row.
+        unit: unit of the horizontal axis.
+        series: curves; the first is drawn as a line, others as dots on a thin line. Non-finite points are dropped.
+        form: format of a value, such as `{:.1%}`.
+        levels: reference values, drawn as horizontal lines.
 
     Returns:
-        The `svg` element.
+        The chart.
     """
-    step, left, right = 34.0, 112.0, 64.0
-    room = WIDTH - left - right
-    parts = []
-    for number, (label, measured, expected) in enumerate(rows):
-        y = 6 + number * step
-        at = left + room * expected
-        parts += [
-            svg_text(label, left - 12, y + 15, "end", "name"),
-            element("rect", class_="track", x=px(left), y=px(y), width=px(room), height=20, rx=4),
-            element("rect", element("title", f"{label}: {measured:.1%}, {expected:.1%} expected"), class_="bar",
-                    x=px(left), y=px(y), width=px(room * min(measured, 1)), height=20, rx=4),
-            element("line", class_="expected", x1=px(at), x2=px(at), y1=px(y - 4), y2=px(y + 24)),
-            svg_text(f"{measured:.1%}", WIDTH - right + 10, y + 15, "start", "value"),
-        ]  # fmt: skip
-    description = "; ".join(f"{label} {measured:.1%}, {expected:.1%} expected" for label, measured, expected in rows)
-    return svg_chart(title, f"{description}.", 6 + step * len(rows), parts)
+    series = [Series(one.name, [(x, y) for x, y in one.points if math.isfinite(y)]) for one in series]
+    low, high, ticks = axis_of([*(y for one in series for _, y in one.points), *(level.value for level in levels)])
+    right = max((x for one in series for x, _ in one.points), default=0.0) or 1.0
+    ends = [(one.name, one.points[-1][1]) for one in series if one.points]
+    last = "; ".join(f"{name} {form.format(y)}" for name, y in [*ends, *((one.name, one.value) for one in levels)])
+    chart = Chart(title, f"After {unit} {right:,.0f}: {last}.", 200)
+    x, y = Scale(0, right, 62, WIDTH - 10), Scale(low, high, 172, 14)
+    chart.rows(y, ticks, form.format, x)
+    for part, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        chart.label(f"{right * part:,.0f}", x(right * part), 192, anchor)
+    for level in levels:
+        chart.line(f"level {level.name}", (x.start, x.end), (y(level.value), y(level.value)))
+    for position, one in enumerate(series):
+        points = " ".join(f"{_px(x(step))},{_px(y(value))}" for step, value in one.points)
+        chart.mark("polyline", f"curve {one.name}", points=points)
+        for step, value in one.points if position else ():
+            tip = f"{one.name}, {unit} {step:,.0f}: {form.format(value)}"
+            chart.dot(f"point {one.name}", x(step), y(value), 3, tip)
+    for level in levels:
+        # The label is above the line, or below it if there is no room or a curve ends there.
+        at = y(level.value)
+        is_taken = at < y.end + 12 or any(at - 18 < y(end) <= at + 2 for _, end in ends)
+        words = f"{level.name} {form.format(level.value)}"
+        chart.label(words, x.end, at + 14 if is_taken else at - 5, "end", "beside")
+    return chart
 
 
-def svg_chart(title: str, description: str, height: float, parts: Sequence[Element]) -> Element:
-    """Builds a chart of full page width, with `height` in units of `WIDTH`."""
-    return element(
-        "svg", element("title", title), element("desc", description), *parts, role="img", class_="chart",
-        viewBox=f"0 0 {WIDTH:g} {height:g}", aria_label=f"{title}. {description}",
-    )  # fmt: skip
+def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Chart:
+    """Draws predicted over true values, both float64 (N,) and finite, with the diagonal."""
+    low, high, ticks = axis_of([*gold.tolist(), *predicted.tolist()])
+    margin = 0.02 * (high - low)
+    chart = Chart("Predicted over true values", f"{len(gold):,} examples.", 366)
+    x, y = (Scale(low - margin, high + margin, *ends) for ends in ((44, WIDTH - 10), (342, 12)))
+    chart.rows(y, ticks, "{:.3g}".format, x)
+    for tick in ticks:
+        chart.label(f"{tick:.3g}", x(tick), y.start + 18)
+    chart.line("ideal", (x.start, x.end), (y.start, y.end))
+    kept = np.unique(np.linspace(0, max(len(gold) - 1, 0), min(MOST_DOTS, len(gold))).round().astype(np.int64))
+    for right, given in zip(gold[kept].tolist(), predicted[kept].tolist(), strict=True):
+        chart.dot("dot cloud", x(right), y(given), 3, f"true {right:.4g}, predicted {given:.4g}")
+    return chart
 
 
-def _grid(value: float, total: int, y: float) -> Element:
-    line = element("line", class_="grid", x1=px(_LEFT), x2=px(WIDTH - _RIGHT), y1=px(y), y2=px(y))
-    return element("g", line, svg_text(percent(value, total), _LEFT - 6, y + 4, "end"))
+def reliability_chart(bins: Sequence[tuple[int, float, float]], lowest: float, description: str) -> Chart:
+    """Draws a reliability diagram: accuracy over predicted probability, and a histogram of the bins below.
+
+    Args:
+        bins: number of rows, mean probability and accuracy of each bin; the bins divide [0, 1] evenly.
+        lowest: lower end of both axes, in [0, 1).
+        description: accessible description of the chart.
+
+    Returns:
+        The chart.
+    """
+    floor, strip = 242.0, 46.0
+    chart = Chart("Accuracy by predicted probability", description, floor + strip + 54)
+    x, y = Scale(lowest, 1, 44, WIDTH - 10), Scale(lowest, 1, floor, 12)
+    ticks = (lowest, (1 + lowest) / 2, 1.0)
+    chart.rows(y, ticks, "{:.0%}".format, x)
+    for tick in ticks:
+        chart.label(f"{tick:.0%}", x(tick), floor + 18, "end" if tick == 1 else "middle")
+    chart.line("ideal", (x.start, x.end), (y.start, y.end))
+    most = max(count for count, _, _ in bins)
+    for number, (count, confidence, accuracy) in enumerate(bins):
+        if not count:
+            continue
+        left, right = x(max(number / len(bins), lowest)), x((number + 1) / len(bins))
+        tip = f"{count:,} with mean probability {confidence:.1%}: {accuracy:.1%} correct"
+        at, height = y(max(accuracy, lowest)), strip * count / most
+        chart.line("gap", (x(confidence), x(confidence)), (at, y(confidence)))
+        chart.dot("dot far" if abs(confidence - accuracy) > _FAR else "dot", x(confidence), at, 6, tip)
+        chart.bar("bar", (left + 1, floor + 34 + strip - height), (right - left - 2, height), tip, 2)
+        chart.label(f"{count:,}", (left + right) / 2, floor + 48 + strip)
+    return chart
 
 
-def _cut_marks(x: float, width: float, y: float) -> list[Element]:
-    """Draws the slanted gap across a cut bar."""
-    points = (
-        f"{px(x - 1)},{px(y + 4)} {px(x + width + 1)},{px(y - 4)} {px(x + width + 1)},{px(y)} {px(x - 1)},{px(y + 8)}"
-    )
-    return [element("polygon", class_="cut", points=points)]
+def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Chart:
+    """Draws a confusion matrix of many labels: rows are true labels, columns are predicted labels."""
+    size, left, top = len(labels), 96.0, 96.0
+    side = (WIDTH - left - 4) / size
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    description = f"{size} labels; {int(np.trace(counts)):,} of {int(counts.sum()):,} on the diagonal."
+    chart = Chart("True labels by predicted labels", description, top + side * size + 4)
+    chart.mark("rect", "plane", x=left, y=top, width=side * size, height=side * size)
+    for gold, predicted in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True):
+        kind, share = "cell", shares[gold, predicted]
+        tip = f"{cut(labels[gold], 40)} predicted as {cut(labels[predicted], 40)}: {counts[gold, predicted]:,}"
+        if gold == predicted:
+            kind, tip = "cell same", f"{cut(labels[gold], 40)}: {counts[gold, predicted]:,} correct"
+        place = {"x": left + side * predicted, "y": top + side * gold, "width": side * 0.92, "height": side * 0.92}
+        # Cells are small, so that coordinates have two decimal places.
+        exact = {name: f"{value:.2f}" for name, value in (place | {"opacity": 0.15 + 0.85 * share}).items()}
+        chart.mark("rect", kind, f"{tip} ({share:.1%})", **exact)
+    for number, label in enumerate(labels):
+        middle, name = side * (number + 0.5) + 2.5, cut(label, 18)
+        chart.label(name, left - 4, top + middle, "end", "name")
+        upright = chart.label(name, 0, 0, "start", "name")
+        upright.set("transform", f"translate({_px(left + middle)} {_px(top - 4)}) rotate(-90)")
+    return chart
 
 
-def svg_text(text: str, x: float, y: float, anchor: str, kind: str = "tick") -> Element:
-    """Returns a text element at (x, y); `anchor` is `start`, `middle` or `end`."""
-    return element("text", text, class_=kind, x=px(x), y=px(y), text_anchor=anchor)
+def axis_of(values: Sequence[float]) -> tuple[float, float, list[float]]:
+    """Computes an axis for finite values.
+
+    Args:
+        values: finite values that the axis must cover.
+
+    Returns:
+        Lower end, upper end and ticks at round numbers.
+    """
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if low == high:
+        low, high = low - abs(low or 1) / 2, high + abs(high or 1) / 2
+    rough = (high - low) / _TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    ticks = [count * step for count in range(first, last + 1)]
+    return ticks[0], ticks[-1], ticks
 
 
-def px(number: float) -> str:
+def _px(number: float) -> str:
     """Formats a coordinate with one decimal place."""
     return f"{number:.1f}".removesuffix(".0")

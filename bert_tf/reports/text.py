@@ -1,10 +1,18 @@
-"""Prepares texts for display: replaces unsafe characters and shortens long texts."""
+"""Prepares texts, numbers and rows for display: replaces unsafe characters, shortens, formats and selects."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bert_tf.text.vocabulary import CONTINUATION
+
+Row = TypeVar("Row")
+# Maximum rows of a list of the worst predictions.
+SHOWN_WORST = 100
 
 # Characters: maximum of a text shown in full, maximum shown of a longer text, and context around a span.
 WHOLE = 700
@@ -84,6 +92,87 @@ def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
 def is_shown(start: int, end: int, among: Sequence[Window]) -> bool:
     """Returns True if both ends of a span are in windows."""
     return all(any(window.start <= place <= window.end for window in among) for place in (start, end))
+
+
+def worst(rows: Sequence[Row], badness: Callable[[Row], Any], count: int = SHOWN_WORST) -> list[Row]:
+    """Returns the rows with the largest badness, the worst first.
+
+    Ties at the last place are sampled evenly over the file, because its beginning may cover a single topic.
+
+    Args:
+        rows: rows in the order of the file.
+        badness: sort key of a row; larger is worse.
+        count: maximum number of rows.
+
+    Returns:
+        At most `count` rows.
+    """
+    bad = [(badness(row), row) for row in rows]
+    order = sorted(bad, key=lambda pair: pair[0], reverse=True)
+    if len(order) <= count:
+        return [row for _, row in order]
+    limit = order[count - 1][0]
+    beyond = [row for value, row in order if value > limit]
+    return beyond + spread([row for value, row in bad if value == limit], count - len(beyond))
+
+
+def spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """Returns `count` evenly spaced rows in order, or all rows if there are at most `count`."""
+    if len(rows) <= count:
+        return list(rows)
+    return [rows[(2 * number + 1) * len(rows) // (2 * count)] for number in range(count)]
+
+
+def share(part: float, whole: float) -> float:
+    """Returns `part / whole`, or 0 if `whole` is 0."""
+    return part / whole if whole else 0.0
+
+
+def percent(part: float, whole: float = 1.0, digits: int = 1) -> str:
+    """Formats a share in percent: `0%` for 0, and for example `<0.1%` for values that round to 0 with `digits`."""
+    value = share(part, whole)
+    if not value:
+        return "0%"
+    least = 10.0 ** (-2 - digits)
+    return f"<{least:.{digits}%}" if value < least / 2 else f"{value:.{digits}%}"
+
+
+def in_bytes(count: float) -> str:
+    """Formats a number of bytes with a unit, for example `29.7 MB`."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
+        size /= 1000
+    return f"{size:,.4g} TB"
+
+
+def plural(count: int, what: str) -> str:
+    """Formats a number with its noun, for example `1 shard` and `1,024 shards`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def piece(text: str) -> str:
+    """Returns a word piece with a dot in place of the continuation prefix."""
+    return f"·{text.removeprefix(CONTINUATION)}" if text.startswith(CONTINUATION) else text
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the values of nested mappings under dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def format_metric(value: float) -> str:
+    """Formats a metric with four digits: `0.9289`, `80.85`, `1,043`."""
+    if not math.isfinite(value):
+        return "not defined"
+    if float(value).is_integer() and abs(value) > 1:
+        return f"{value:,.0f}"
+    return f"{value:.4f}" if abs(value) <= 1 else f"{value:,.2f}"
 
 
 def _around(text: str, start: int, end: int) -> list[Window]:

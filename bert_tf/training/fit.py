@@ -124,7 +124,7 @@ def pretrain(
         boundaries: numbers of the batches, counted from 0, from which on batches have another shape.
         packing: packing of several examples into a row; None leaves the batches unchanged.
         evaluation_context: baselines and sample predictions to report with every evaluation; None reports none.
-        on_finish: called at the end of the run, such as `bert_tf.reports.training.page.write_report`; None for nothing.
+        on_finish: called at the end of the run, such as `bert_tf.reports.training.write_report`; None for nothing.
 
     Returns:
         The result. If `output` holds the finished run, it is evaluated again without training.

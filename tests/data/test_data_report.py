@@ -17,9 +17,10 @@ from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, read_e
 from bert_tf.data.manifest import Source, read_manifest
 from bert_tf.data.masking.tokens import mask_pairs, prediction_counts
 from bert_tf.data.tfrecord.shards import read_shard
-from bert_tf.reports.data.facts import DataReport, describe, describe_data, in_bytes, percent
+from bert_tf.reports.data.facts import DataReport, describe, describe_data
 from bert_tf.reports.data.page import page
 from bert_tf.reports.data.words import in_words
+from bert_tf.reports.text import in_bytes, percent
 
 
 @pytest.fixture(scope="module", params=[CONFIG, STATIC, SINGLES], ids=["dynamic", "static", "singles"])

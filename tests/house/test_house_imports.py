@@ -37,6 +37,7 @@ MODULES = {
     ("beam_pipelines", "reports"): {
         "bert_tf.reports.data.facts",
         "bert_tf.reports.data.page",
+        "bert_tf.reports.text",
     },
     # Both run without TensorFlow.
     ("layers", "text"): {"bert_tf.text.vocabulary"},

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 from page_reader import Page
 
-from bert_tf.reports.html import element, to_html
+from bert_tf.reports import page as pages
 from bert_tf.reports.tasks.answers import write_answers_page
 from bert_tf.reports.tasks.scored import (
     Scored,
@@ -159,19 +160,19 @@ def test_answers_are_marked_in_their_contexts(tmp_path: Path) -> None:
     ]  # fmt: skip
     page = page_of(tmp_path, rows)
     assert page.texts("bdi", "mono") == ["wrong", "unseen", "made up", "partial", "right", "none"]
-    assert page.texts("span", "pill") == ["wrong", "wrong", "wrong", "partial 0.67", "right", "right"]
+    assert page.texts("span", "pill") == ["wrong", "wrong", "wrong", "partial 0.67", "correct", "correct"]
     marks = [(attributes["class"], text) for attributes, text in page.all("mark")][3:]
     assert marks == [
-        ("found", "ore be"), ("gold", "Denver Broncos"), ("gold", "Denver Broncos"), ("found", "Broncos"),
-        ("gold", "Denver "), ("gold found", "Broncos"), ("gold found", "Denver Broncos"),
+        ("predicted", "ore be"), ("gold", "Denver Broncos"), ("gold", "Denver Broncos"), ("predicted", "Broncos"),
+        ("gold", "Denver "), ("gold predicted", "Broncos"), ("gold predicted", "Denver Broncos"),
     ]  # fmt: skip
     assert max(map(len, page.texts("p", "read"))) < 900
     said = page.texts("dd", "texts")
     assert said[:6] == ["ore be", "Denver Broncos", "no answer", "Denver Broncos", "Broncos", "no answer"]
     bars = [text for _, text in page.all("rect") if text]
     assert bars == [
-        "with an answer: 1 right (25.0%)", "with an answer: 1 partial (25.0%)", "with an answer: 2 wrong (50.0%)",
-        "without one: 1 right (50.0%)", "without one: 1 wrong (50.0%)",
+        "with an answer: 1 correct (25.0%)", "with an answer: 1 partial (25.0%)", "with an answer: 2 wrong (50.0%)",
+        "without one: 1 correct (50.0%)", "without one: 1 wrong (50.0%)",
     ]  # fmt: skip
 
 
@@ -182,17 +183,29 @@ def test_entities_are_told_apart_by_form(tmp_path: Path) -> None:
     page = page_of(tmp_path, [ScoredSpans("dev:1", "", text, gold, found, 0.25)])
     boxes = [(attributes["class"].split()[1], text) for attributes, text in page.all("span", "entity", within="answer")]
     assert boxes == [
-        ("right", "AdaPER"), ("bounds", "Bob RayPER bounds"), ("type", "RomeLOC ORG"),
-        ("missed", "Kew Gardensmissed LOC"), ("invented", "todayinvented ORG"),
+        ("correct", "AdaPER"), ("boundary", "Bob RayPER boundary"), ("type", "RomeLOC ORG"),
+        ("missed", "Kew Gardensmissed LOC"), ("spurious", "todayspurious ORG"),
     ]  # fmt: skip
-    parts = [(a["class"], text) for a, text in page.all("i", within="bounds") if "class" in a]
+    parts = [(a["class"], text) for a, text in page.all("i", within="boundary") if "class" in a]
     assert ("g p", "Bob") in parts and ("g", " Ray") in parts
     note = page.texts("p", "note", within="answer")
-    assert note == ["1 right, 1 with wrong bounds, 1 with wrong type, 1 missed, 1 invented."]
+    assert note == ["1 correct, 1 with wrong boundary, 1 with wrong type, 1 missed, 1 spurious."]
     assert page.texts("td", within="compact")[:6] == ["PER", "50.0%", "50.0%", "50.0%", "2", "2"]
 
 
-def test_a_script_is_written_as_it_stands_but_never_cut_short() -> None:
-    assert "<script>a < b && c</script>" in to_html(element("html", element("script", "a < b && c")))
+@pytest.mark.parametrize("name", ["page.css", "tasks.css", "attention.css", "attention.js", "sort.js"])
+def test_assets_are_written_as_they_stand(name: str) -> None:
+    assert pages.asset(name) == (Path(pages.__file__).parent / "assets" / name).read_text()
+
+
+def test_an_asset_never_ends_its_element(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets/bad.js").write_text("'</script>'")
+    monkeypatch.setattr(pages.resources, "files", lambda package: tmp_path)
     with pytest.raises(ValueError, match="must not contain an end tag"):
-        to_html(element("html", element("script", "'</script>'")))
+        pages.asset("bad.js")
+
+
+def test_a_missing_variable_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="heading"):
+        pages.render("training.html.jinja")

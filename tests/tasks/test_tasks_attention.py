@@ -14,8 +14,7 @@ from page_reader import Page
 from bert_tf.cli import main
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertTextClassifier, save_preset
-from bert_tf.reports.tasks.attention import AttentionView, attention_view
-from bert_tf.reports.tasks.attention_page import attention_page, quantized
+from bert_tf.reports.tasks.attention import AttentionView, attention_page, attention_view, quantized
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefgh", "##b", "<", "/", "script", ">"))

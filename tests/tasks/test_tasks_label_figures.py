@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bert_tf.reports.tasks.label_metrics import LabelFigures
+from bert_tf.reports.tasks.label_metrics import LabelMetrics
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
 
 
@@ -28,28 +28,28 @@ def chosen(scored: ScoredLabels, row: ScoredLabel) -> str:
 @pytest.mark.parametrize("labels", [2, 3, 8, 40])
 def test_confusions_and_scores_are_counts(labels: int) -> None:
     scored = random_answers(labels, 300)
-    figures = LabelFigures(scored)
+    metrics = LabelMetrics(scored)
     for gold, name in enumerate(scored.labels):
         for given, other in enumerate(scored.labels):
             count = sum(row.gold == name and chosen(scored, row) == other for row in scored.rows)
-            assert figures.confusion[gold, given] == count
-    for score in figures.scores():
+            assert metrics.confusion[gold, given] == count
+    for score in metrics.scores():
         given = [row for row in scored.rows if chosen(scored, row) == score.label]
         there = [row for row in scored.rows if row.gold == score.label]
         right = [row for row in given if row.gold == score.label]
-        assert (score.predicted, score.gold, score.right) == (len(given), len(there), len(right))
+        assert (score.predicted, score.gold) == (len(given), len(there))
         precision, recall = len(right) / max(len(given), 1), len(right) / max(len(there), 1)
         assert (score.precision, score.recall) == pytest.approx((precision, recall))
         assert score.f1 == pytest.approx(2 * precision * recall / (precision + recall) if right else 0)
-    pairs = figures.confused()
-    assert sum(count for _, _, count, _ in pairs) == len(list(figures.mistakes()))
+    pairs = metrics.confused()
+    assert sum(count for _, _, count, _ in pairs) == len(list(metrics.mistakes()))
     assert [count for _, _, count, _ in pairs] == sorted((count for _, _, count, _ in pairs), reverse=True)
 
 
 @pytest.mark.parametrize(("labels", "bins"), [(2, 10), (5, 10), (5, 15)])
 def test_calibration_error_is_that_of_the_paper(labels: int, bins: int) -> None:
     scored = random_answers(labels, 400, seed=3)
-    calibration = LabelFigures(scored).calibration(bins)
+    calibration = LabelMetrics(scored).calibration(bins)
     error = 0.0
     for number in range(bins):
         inside = [row for row in scored.rows if number / bins < max(row.probabilities) <= (number + 1) / bins]
@@ -64,10 +64,10 @@ def test_calibration_error_is_that_of_the_paper(labels: int, bins: int) -> None:
 
 def test_a_label_never_learnt_and_numbers_that_are_none() -> None:
     rows = [ScoredLabel("1", (), "new", (0.25, 0.75)), ScoredLabel("2", (), "b", (float("nan"), float("nan")))]
-    figures = LabelFigures(ScoredLabels(("a", "b"), rows))
-    assert figures.labels == ("a", "b", "new")
-    assert figures.confusion.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
-    assert [(m.predicted, m.predicted_probability, m.gold_probability) for m in figures.mistakes()] == [
+    metrics = LabelMetrics(ScoredLabels(("a", "b"), rows))
+    assert metrics.labels == ("a", "b", "new")
+    assert metrics.confusion.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+    assert [(m.predicted, m.predicted_probability, m.gold_probability) for m in metrics.mistakes()] == [
         ("b", 0.75, 0.0), ("a", 0.0, 0.0)
     ]  # fmt: skip
-    assert figures.calibration().counts.sum() == 2
+    assert metrics.calibration().counts.sum() == 2

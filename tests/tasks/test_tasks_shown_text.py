@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_tf.reports.tasks.sampling import spread, worst
-from bert_tf.reports.text import MOST, NOTHING, Window, cut, is_shown, named, shown, windows
+from bert_tf.reports.text import MOST, NOTHING, Window, cut, is_shown, named, shown, spread, windows, worst
 
 ANY = st.text(alphabet=st.characters(), max_size=60)
 

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
-from bert_tf.reports.tasks.span_outcomes import BOUNDS, FATES, INVENTED, MISSED, RIGHT, TYPE, by_type, outcomes
+from bert_tf.reports.tasks.span_outcomes import (
+    BOUNDARY,
+    CORRECT,
+    MISSED,
+    OUTCOMES,
+    SPURIOUS,
+    TYPE,
+    by_type,
+    outcomes,
+)
 
 
 def row(gold: tuple[Span, ...], predicted: tuple[Span, ...]) -> ScoredSpans:
@@ -16,23 +25,23 @@ def row(gold: tuple[Span, ...], predicted: tuple[Span, ...]) -> ScoredSpans:
 
 
 @pytest.mark.parametrize(
-    ("gold", "predicted", "fates"),
+    ("gold", "predicted", "kinds"),
     [
-        ([(0, 4, "A")], [(0, 4, "A")], [RIGHT]),
+        ([(0, 4, "A")], [(0, 4, "A")], [CORRECT]),
         ([(0, 4, "A")], [(0, 4, "B")], [TYPE]),
-        ([(0, 4, "A")], [(0, 6, "A")], [BOUNDS]),
+        ([(0, 4, "A")], [(0, 6, "A")], [BOUNDARY]),
         ([(0, 4, "A")], [(2, 6, "B")], [TYPE]),
         ([(0, 4, "A")], [], [MISSED]),
-        ([], [(0, 4, "A")], [INVENTED]),
-        ([(0, 4, "A")], [(4, 8, "A")], [MISSED, INVENTED]),
-        ([(0, 4, "A"), (5, 9, "A")], [(0, 9, "A")], [BOUNDS, MISSED]),
-        ([(0, 9, "A")], [(0, 4, "A"), (5, 9, "A")], [BOUNDS, INVENTED]),
-        ([(0, 4, "A"), (6, 9, "B")], [(6, 9, "B"), (10, 12, "A")], [MISSED, RIGHT, INVENTED]),
+        ([], [(0, 4, "A")], [SPURIOUS]),
+        ([(0, 4, "A")], [(4, 8, "A")], [MISSED, SPURIOUS]),
+        ([(0, 4, "A"), (5, 9, "A")], [(0, 9, "A")], [BOUNDARY, MISSED]),
+        ([(0, 9, "A")], [(0, 4, "A"), (5, 9, "A")], [BOUNDARY, SPURIOUS]),
+        ([(0, 4, "A"), (6, 9, "B")], [(6, 9, "B"), (10, 12, "A")], [MISSED, CORRECT, SPURIOUS]),
     ],
 )
-def test_fates(gold: list, predicted: list, fates: list[str]) -> None:
+def test_kinds(gold: list, predicted: list, kinds: list[str]) -> None:
     found = outcomes(row(tuple(Span(*s) for s in gold), tuple(Span(*s) for s in predicted)))
-    assert [one.fate for one in found] == fates
+    assert [one.kind for one in found] == kinds
 
 
 def apart(draw_labels: str):
@@ -50,11 +59,11 @@ def test_every_span_is_in_one_outcome(gold: tuple, predicted: tuple) -> None:
     assert sorted(map(repr, (one.gold for one in found if one.gold))) == sorted(map(repr, gold))
     assert sorted(map(repr, (one.predicted for one in found if one.predicted))) == sorted(map(repr, predicted))
     for one in found:
-        assert one.fate in FATES
-        assert (one.fate == RIGHT) == (one.gold == one.predicted)
+        assert one.kind in OUTCOMES
+        assert (one.kind == CORRECT) == (one.gold == one.predicted)
         if one.gold and one.predicted:
             assert one.gold.start < one.predicted.end and one.predicted.start < one.gold.end
-            assert (one.fate == TYPE) == (one.gold.label != one.predicted.label)
+            assert (one.kind == TYPE) == (one.gold.label != one.predicted.label)
 
 
 @given(st.lists(st.tuples(apart("ABC"), apart("ABC")), max_size=4))
@@ -68,6 +77,7 @@ def test_scores_by_type_are_counts(pairs: list) -> None:
     scores = by_type(rows)
     assert {score.label for score in scores} == {label for _, label in counts}
     for score in scores:
-        assert (score.gold, score.predicted, score.right) == tuple(
-            counts[name, score.label] for name in ("gold", "predicted", "right")
-        )
+        gold, predicted, right = (counts[name, score.label] for name in ("gold", "predicted", "right"))
+        assert (score.gold, score.predicted) == (gold, predicted)
+        assert (score.precision, score.recall) == (right / max(predicted, 1), right / max(gold, 1))
+        assert score.f1 == 2 * right / (gold + predicted)

@@ -13,8 +13,8 @@ from training_tiny_run import CONFIG, batch, build_model, dataset
 
 from bert_tf.config import BertConfig
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
-from bert_tf.reports.curves import Level, Series, line_chart
-from bert_tf.reports.training.page import page
+from bert_tf.reports.charts import Level, Series, line_chart
+from bert_tf.reports.training import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.baselines import Baseline, chance_figures, published_figures, remarks_on
 from bert_tf.training.evaluation.context import Evaluation, EvaluationContext

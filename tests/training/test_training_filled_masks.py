@@ -10,7 +10,7 @@ from tensorboard.plugin_util import markdown_to_safe_html
 from training_tiny_run import CONFIG, PREDICTIONS, VOCABULARY, batch, build_model, dataset
 
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.reports.training.page import page, write_report
+from bert_tf.reports.training import page, write_report
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
 from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown

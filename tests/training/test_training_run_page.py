@@ -5,8 +5,8 @@ import re
 import pytest
 from training_tiny_run import CONFIG, run
 
-from bert_tf.reports.curves import Series, line_chart
-from bert_tf.reports.training.page import page
+from bert_tf.reports.charts import Series, line_chart
+from bert_tf.reports.training import page
 
 SETTINGS = {"training": {"batch_size": 8}, "model": {"hidden_dim": 16}}
 

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.reports.training.page import write_report
+from bert_tf.reports.training import write_report
 from bert_tf.training.fit import pretrain, weights_sha256
 
 VOCABULARY, HIDDEN, LENGTH, PREDICTIONS = 50, 16, 12, 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from bert_tf.data.manifest import Manifest, Source, open_data
 from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import read_shard
+from bert_tf.reports.text import plural, share
 
 # Thresholds of the warnings.
 UNK_RATE, SINGLE_SENTENCE, LOW_FILL, LEFT_OUT = 0.01, 0.05, 0.6, 0.2
@@ -113,6 +114,10 @@ class Quantiles:
     p95: int
     max: int
 
+    def __str__(self) -> str:
+        """Returns the quantiles as a sentence."""
+        return f"Half have at most {self.p50:,} tokens, 95% at most {self.p95:,}, all at most {self.max:,}."
+
 
 @dataclass(frozen=True)
 class DataReport:
@@ -157,6 +162,21 @@ class DataReport:
     def full_examples(self) -> int:
         """The number of examples without padding."""
         return sum(self.manifest.histograms.get("example_lengths", [])[self.manifest.config.max_seq_length :])
+
+    @property
+    def left_out(self) -> list[tuple[str, int]]:
+        """The reasons for leaving out documents and their counts, the most frequent first."""
+        return sorted(self.manifest.rejected.items(), key=lambda item: (-item[1], item[0]))
+
+    @property
+    def mask_rows(self) -> list[tuple[str, int, float]]:
+        """Name, count in the sample examples and configured share of each kind of mask."""
+        config, masks = self.manifest.config, self.masks
+        return [
+            ("[MASK]", masks.masked, config.mask_share),
+            ("random", masks.random, config.random_share),
+            ("kept", masks.kept, 1 - config.mask_share - config.random_share),
+        ]
 
     def example_bins(self, bins: int) -> list[tuple[int, int, int]]:
         """Returns (minimum tokens, maximum tokens, examples) for at most `bins` length ranges of equal width."""
@@ -228,33 +248,9 @@ def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
     )
 
 
-def share(part: float, whole: float) -> float:
-    """Returns `part / whole`, or 0 if `whole` is 0."""
-    return part / whole if whole else 0.0
-
-
-def percent(part: float, whole: float = 1.0, digits: int = 1) -> str:
-    """Formats a share in percent: `0%` for 0, and for example `<0.1%` for values that round to 0 with `digits`."""
-    value = share(part, whole)
-    if not value:
-        return "0%"
-    least = 10.0 ** (-2 - digits)
-    return f"<{least:.{digits}%}" if value < least / 2 else f"{value:.{digits}%}"
-
-
 def reason_in_words(reason: str) -> str:
     """Returns the description of `reason`, empty if it is unknown."""
     return _REASONS.get(reason, "")
-
-
-def in_bytes(count: float) -> str:
-    """Formats a number of bytes with a unit, for example `29.7 MB`."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
-        size /= 1000
-    return f"{size:,.4g} TB"
 
 
 def headline(report: DataReport) -> tuple[str, str]:
@@ -268,20 +264,6 @@ def headline(report: DataReport) -> tuple[str, str]:
     )
 
 
-def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the values of nested mappings under dotted names."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def plural(count: int, what: str) -> str:
-    """Formats a number with its noun, for example `1 shard` and `1,024 shards`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _label_balance(manifest: Manifest) -> LabelBalance | None:
     labels, config = manifest.label_histogram, manifest.config
     total = sum(labels.values())
@@ -293,10 +275,10 @@ def _label_balance(manifest: Manifest) -> LabelBalance | None:
 
 
 def _mask_shares(examples: Sequence[Example], config: DataConfig) -> MaskShares:
-    fates = Counter(token.fate for example in examples for token in example.tokens)
+    kinds = Counter(token.fate for example in examples for token in example.tokens)
     lengths = [len(example.tokens) for example in examples]
     expected = int(prediction_counts(config)[lengths].sum()) if lengths else 0
-    return MaskShares(sum(lengths), fates[MASKED], fates[REPLACED], fates[KEPT], expected)
+    return MaskShares(sum(lengths), kinds[MASKED], kinds[REPLACED], kinds[KEPT], expected)
 
 
 def _quantiles(counts: Sequence[int]) -> Quantiles | None:

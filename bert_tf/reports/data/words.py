@@ -8,18 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.data.examples.sample_examples import MASKED, Token
 from bert_tf.data.manifest import Source
-from bert_tf.reports.data.facts import (
-    SIGMAS,
-    DataReport,
-    Quantiles,
-    flattened,
-    headline,
-    in_bytes,
-    percent,
-    plural,
-    reason_in_words,
-    share,
-)
+from bert_tf.reports.data.facts import SIGMAS, DataReport, headline, reason_in_words
+from bert_tf.reports.text import flattened, in_bytes, percent, plural, share
 
 _WIDTH = 100
 _BAR = 40
@@ -27,6 +17,7 @@ _BAR = 40
 
 def in_words(report: DataReport) -> str:
     """Renders the report as plain text."""
+    config = flattened(dataclasses.asdict(report.manifest.config))
     sections = (
         ("", _head(report)),
         ("Sources", _sources(report)),
@@ -36,10 +27,7 @@ def in_words(report: DataReport) -> str:
         ("Labels", _labels(report)),
         ("Masks of the examples below", _masks(report)),
         (f"{len(report.examples)} examples", _examples(report)),
-        (
-            "Configuration",
-            _aligned([[name, f"{value}"] for name, value in flattened(dataclasses.asdict(report.manifest.config))]),
-        ),
+        ("Configuration", _aligned([[name, f"{value}"] for name, value in config])),
         ("Versions", _aligned([[name, version] for name, version in report.manifest.versions.items()])),
     )
     blocks = []
@@ -58,22 +46,16 @@ def _head(report: DataReport) -> Iterator[str]:
     yield from ["No warnings.", ""] if not report.warnings else [""]
     splits = " + ".join(f"{manifest.examples(split):,} {split}" for split in manifest.shards)
     documents, tokens = counts.get("documents", 0), counts.get("tokens", 0)
-    yield from _aligned(
-        [
-            ["Examples", f"{report.total_examples:,}", splits],
-            ["Documents", f"{documents:,}", f"of {report.documents_read:,} read"],
-            [
-                "Sentences",
-                f"{counts.get('sentences', 0):,}",
-                f"{share(counts.get('sentences', 0), documents):,.1f} a document",
-            ],
-            ["Tokens", f"{tokens:,}", f"{share(tokens, documents):,.0f} a document"],
-            ["Fill", percent(manifest.fill), f"of {manifest.config.max_seq_length} tokens, on average"],
-            ["[UNK] rate", percent(manifest.unk_rate, digits=3), f"{counts.get('unknown_tokens', 0):,} tokens"],
-            ["On disk", in_bytes(report.total_bytes), plural(sum(map(len, manifest.shards.values())), "shard")],
-        ],
-        right=(1,),
-    )
+    per_document = f"{share(counts.get('sentences', 0), documents):,.1f} a document"
+    yield from _aligned([
+        ["Examples", f"{report.total_examples:,}", splits],
+        ["Documents", f"{documents:,}", f"of {report.documents_read:,} read"],
+        ["Sentences", f"{counts.get('sentences', 0):,}", per_document],
+        ["Tokens", f"{tokens:,}", f"{share(tokens, documents):,.0f} a document"],
+        ["Fill", percent(manifest.fill), f"of {manifest.config.max_seq_length} tokens, on average"],
+        ["[UNK] rate", percent(manifest.unk_rate, digits=3), f"{counts.get('unknown_tokens', 0):,} tokens"],
+        ["On disk", in_bytes(report.total_bytes), plural(sum(map(len, manifest.shards.values())), "shard")],
+    ], right=(1,))  # fmt: skip
 
 
 def _sources(report: DataReport) -> Iterator[str]:
@@ -99,28 +81,23 @@ def _about(source: Source) -> str:
 def _left_out(report: DataReport) -> Iterable[str]:
     if not report.manifest.rejected:
         return [f"None of the {report.documents_read:,} documents read."]
-    rejected = sorted(report.manifest.rejected.items(), key=lambda item: (-item[1], item[0]))
     rows = [
         [reason, f"{count:,}", percent(count, report.documents_read), reason_in_words(reason)]
-        for reason, count in [*rejected, ("all", sum(report.manifest.rejected.values()))]
+        for reason, count in [*report.left_out, ("all", sum(report.manifest.rejected.values()))]
     ]
     return _aligned(rows, right=(1, 2))
 
 
 def _example_lengths(report: DataReport) -> Iterator[str]:
     if report.example_lengths:
-        yield f"{_quantiles(report.example_lengths)} {percent(report.full_examples, report.total_examples)} are full."
+        yield f"{report.example_lengths} {percent(report.full_examples, report.total_examples)} are full."
         yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.example_bins(8)])
 
 
 def _document_lengths(report: DataReport) -> Iterator[str]:
     if report.document_lengths:
-        yield _quantiles(report.document_lengths)
+        yield str(report.document_lengths)
         yield from _bars([(f"{begin:,} to {end:,}", count) for begin, end, count in report.document_bins()])
-
-
-def _quantiles(lengths: Quantiles) -> str:
-    return f"Half have at most {lengths.p50:,} tokens, 95% at most {lengths.p95:,}, all at most {lengths.max:,}."
 
 
 def _bars(rows: Sequence[tuple[str, int]]) -> Iterator[str]:
@@ -141,20 +118,14 @@ def _labels(report: DataReport) -> Iterator[str]:
 
 
 def _masks(report: DataReport) -> Iterator[str]:
-    masks, config = report.masks, report.manifest.config
-    if not masks.predicted:
-        return
-    share_predicted = percent(masks.predicted, masks.tokens)
-    yield f"{masks.predicted:,} of {masks.tokens:,} positions are predicted, {share_predicted}"
-    rows = (
-        ("[MASK]", masks.masked, config.mask_share),
-        ("random", masks.random, config.random_share),
-        ("kept", masks.kept, 1 - config.mask_share - config.random_share),
-    )
-    yield from _aligned(
-        [[name, f"{n:,}", percent(n, masks.predicted), f"{part:.1%} expected"] for name, n, part in rows],
-        right=(1, 2, 3),
-    )
+    masks = report.masks
+    if masks.predicted:
+        share_predicted = percent(masks.predicted, masks.tokens)
+        yield f"{masks.predicted:,} of {masks.tokens:,} positions are predicted, {share_predicted}"
+        yield from _aligned(
+            [[name, f"{n:,}", percent(n, masks.predicted), f"{p:.1%} expected"] for name, n, p in report.mask_rows],
+            right=(1, 2, 3),
+        )
 
 
 def _examples(report: DataReport) -> Iterator[str]:

@@ -5,16 +5,15 @@ The page is self-contained, without scripts or network access, and limited to a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from xml.etree.ElementTree import Element
 
-from bert_tf.reports.html import element, extended
-from bert_tf.reports.parts import heading, metric_boxes, warning, write_page
-from bert_tf.reports.tasks.labels import label_sections
-from bert_tf.reports.tasks.numbers import number_sections
+from bert_tf.reports.page import render, write_page
+from bert_tf.reports.tasks.labels import label_context
+from bert_tf.reports.tasks.numbers import number_context
 from bert_tf.reports.tasks.scored import Scored, ScoredLabels, ScoredNumbers
-from bert_tf.reports.tasks.spans import span_sections
+from bert_tf.reports.tasks.spans import entity_context, question_context
+from bert_tf.reports.text import cut, format_metric, named
 
 ANSWERS_NAME = "answers.html"
 
@@ -29,19 +28,13 @@ def write_answers_page(path: Path, title: str, scored: Scored, metrics: Mapping[
         metrics: official metrics by name.
         remark: warning about the predictions as a whole, or empty.
     """
-    rows = scored.rows if isinstance(scored, ScoredLabels | ScoredNumbers) else scored
-    main = element("main")
-    extended(main, heading("bert_tf predictions", title, f"{len(rows):,} examples."))
-    extended(main, warning(remark))
-    if metrics:
-        main.append(metric_boxes(metrics))
-    extended(main, _sections(scored))
-    write_page(path, f"Predictions: {title}", main)
-
-
-def _sections(scored: Scored) -> Iterator[Element]:
     if isinstance(scored, ScoredLabels):
-        return label_sections(scored)
-    if isinstance(scored, ScoredNumbers):
-        return number_sections(scored)
-    return span_sections(scored)
+        template, context, rows = "labels.html.jinja", label_context(scored), len(scored.rows)
+    elif isinstance(scored, ScoredNumbers):
+        template, context, rows = "numbers.html.jinja", number_context(scored), len(scored.rows)
+    elif any(row.heading for row in scored):
+        template, context, rows = "questions.html.jinja", question_context(scored), len(scored)
+    else:
+        template, context, rows = "entities.html.jinja", entity_context(scored), len(scored)
+    boxes = [(named(name, 60), format_metric(value), "") for name, value in metrics.items()]
+    write_page(path, render(template, heading=cut(title, 200), examples=rows, remark=remark, metrics=boxes, **context))

@@ -1,10 +1,13 @@
-"""Attention weights of a model for one or two texts.
+"""Attention weights of a model for one or two texts, and their HTML page: all heads, and each head token by token.
+
+Square roots of the weights are quantized to one byte each, so that small weights remain distinguishable.
 
 Shape legend: L layers, N heads, S tokens.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +17,11 @@ import tensorflow as tf
 
 from bert_tf.data.schema import SEGMENT_IDS, TOKEN_IDS
 from bert_tf.models import load_backbone
+from bert_tf.reports.page import render, write_page
+from bert_tf.reports.text import cut, plural, shown
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 # With more tokens the page has many megabytes.
 DEFAULT_LENGTH = 128
@@ -71,3 +77,39 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
     return AttentionView(
         tuple(tokenizer.tokens(ids)), tuple(inputs[SEGMENT_IDS].numpy()[0].tolist()), weights, whole - len(ids)
     )
+
+
+def write_attention_page(path: str | Path, view: AttentionView, model: str) -> None:
+    """Writes the page atomically.
+
+    Args:
+        path: destination of the page.
+        view: weights to show.
+        model: name of the model.
+    """
+    write_page(path, attention_page(view, model))
+
+
+def attention_page(view: AttentionView, model: str) -> str:
+    """Renders the page of `write_attention_page`."""
+    layers, heads, length, _ = view.weights.shape
+    words = " ".join(token for token in view.tokens if token not in SPECIAL_TOKENS).replace(" ##", "")
+    return render(
+        "attention.html.jinja",
+        heading=cut(words, 120),
+        lead=cut(f"{model}: {plural(layers, 'layer')} of {plural(heads, 'head')}, {plural(length, 'token')}."),
+        left_out=view.left_out,
+        data={
+            "tokens": [shown(token) for token in view.tokens],
+            "special": [token in SPECIAL_TOKENS for token in view.tokens],
+            "segments": view.segments,
+            "layers": layers,
+            "heads": heads,
+            "weights": base64.b64encode(quantized(view.weights).tobytes()).decode(),
+        },
+    )
+
+
+def quantized(weights: np.ndarray) -> np.ndarray:
+    """Quantizes weights in [0, 1] to uint8; `(value / 255)²` restores them with an error of at most 0.004."""
+    return np.rint(255 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8)

@@ -5,11 +5,13 @@ Shape legend: N rows, C labels, B bins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels
 
@@ -18,34 +20,46 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Scores:
-    """Counts and metrics of one label.
+    """Metrics and counts of one label.
 
     Args:
         label: name of the label.
+        precision: precision; 0 if the label is never predicted.
+        recall: recall; 0 if no row has the label.
+        f1: harmonic mean of precision and recall; 0 if neither is defined.
         gold: number of rows with this true label.
         predicted: number of rows with this predicted label.
-        right: number of rows with both.
     """
 
     label: str
+    precision: float
+    recall: float
+    f1: float
     gold: int
     predicted: int
-    right: int
 
-    @property
-    def precision(self) -> float:
-        """Precision; 0 if the label is never predicted."""
-        return self.right / self.predicted if self.predicted else 0.0
 
-    @property
-    def recall(self) -> float:
-        """Recall; 0 if no row has the label."""
-        return self.right / self.gold if self.gold else 0.0
+def scores_of(labels: Sequence[str], gold: Sequence[int], predicted: Sequence[int]) -> list[Scores]:
+    """Computes the scores of every label.
 
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if neither is defined."""
-        return 2 * self.right / (self.gold + self.predicted) if self.gold + self.predicted else 0.0
+    Args:
+        labels: names of the labels.
+        gold: true label of each row, an index of `labels`; -1 if the row has none.
+        predicted: predicted label of each row, in the same form.
+
+    Returns:
+        The scores, in the order of `labels`.
+    """
+    if not len(gold):
+        return [Scores(label, 0.0, 0.0, 0.0, 0, 0) for label in labels]
+    precision, recall, f1, support = precision_recall_fscore_support(
+        gold, predicted, labels=list(range(len(labels))), zero_division=0.0
+    )
+    counts = Counter(predicted)
+    return [
+        Scores(label, float(precision[n]), float(recall[n]), float(f1[n]), int(support[n]), counts[n])
+        for n, label in enumerate(labels)
+    ]
 
 
 @dataclass(frozen=True)
@@ -90,7 +104,7 @@ class Mistake:
     gold_probability: float
 
 
-class LabelFigures:
+class LabelMetrics:
     """Metrics of predicted labels.
 
     Args:
@@ -101,43 +115,32 @@ class LabelFigures:
         self._rows = scored.rows
         known = set(scored.labels)
         self.labels = (*scored.labels, *sorted({row.gold for row in scored.rows} - known))
-        self._number = {label: number for number, label in enumerate(self.labels)}
+        number = {label: number for number, label in enumerate(self.labels)}
         probabilities = np.array([row.probabilities for row in scored.rows], np.float64)
         # A diverged model predicts NaN.
         self._probabilities = np.nan_to_num(probabilities.reshape(len(scored.rows), len(scored.labels)))
         self._predicted = self._probabilities.argmax(axis=1)
-        self._gold = np.array([self._number[row.gold] for row in scored.rows], np.int64)
+        self._gold = np.array([number[row.gold] for row in scored.rows], np.int64)
 
     @cached_property
     def confusion(self) -> np.ndarray:
         """The confusion matrix, true by predicted label: int64 (C, C)."""
-        size = len(self.labels)
-        flat = np.bincount(self._gold * size + self._predicted, minlength=size * size)
-        return flat.reshape(size, size)
-
-    @property
-    def accuracy(self) -> float:
-        """The accuracy; 0 without rows."""
-        return float((self._gold == self._predicted).mean()) if len(self._rows) else 0.0
+        if not self._rows:
+            return np.zeros((len(self.labels), len(self.labels)), np.int64)
+        return confusion_matrix(self._gold, self._predicted, labels=list(range(len(self.labels))))
 
     def scores(self) -> list[Scores]:
         """Returns the scores of every label, in the order of `labels`."""
-        gold, predicted, right = self.confusion.sum(axis=1), self.confusion.sum(axis=0), np.diag(self.confusion)
-        counts = zip(gold.tolist(), predicted.tolist(), right.tolist(), strict=True)
-        return [Scores(label, *three) for label, three in zip(self.labels, counts, strict=True)]
+        return scores_of(self.labels, self._gold.tolist(), self._predicted.tolist())
 
     def calibration(self, bins: int = BINS) -> Calibration:
         """Returns the calibration in bins of (0, 1 / B], (1 / B, 2 / B] and so on."""
+        # scikit-learn's `calibration_curve` does not return the counts of the bins.
         confidence = self._probabilities.max(axis=1, initial=0.0)
         bin_of = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
         counts = np.bincount(bin_of, minlength=bins)
-        divisor = np.maximum(counts, 1)
-        right = self._gold == self._predicted
-        return Calibration(
-            counts,
-            np.bincount(bin_of, confidence, minlength=bins) / divisor,
-            np.bincount(bin_of, right, minlength=bins) / divisor,
-        )
+        sums = (np.bincount(bin_of, values, bins) for values in (confidence, self._gold == self._predicted))
+        return Calibration(counts, *(values / np.maximum(counts, 1) for values in sums))
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yields the misclassified rows in order."""

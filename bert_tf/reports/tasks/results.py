@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bert_tf.reports.parts import figure
+from bert_tf.reports.text import format_metric
 
 # Prefix of the remark of a collapsed run (see `diagnostics.detect_collapse`).
 COLLAPSED = "collapsed"
@@ -192,7 +192,7 @@ def written(value: Any) -> str:
 
 def measured(value: float | None) -> str:
     """Formats a metric: `0.9289`, `80.85`, `–` for None."""
-    return NONE if value is None else figure(value)
+    return NONE if value is None else format_metric(value)
 
 
 def _table(names: Sequence[str], rows: Any) -> list[str]:

@@ -1,16 +1,16 @@
-"""Matches predicted spans to gold spans: right, missed, invented, wrong type or wrong bounds."""
+"""Matches predicted spans to gold spans: correct, wrong boundary, wrong type, missed or spurious."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bert_tf.reports.tasks.label_metrics import Scores
+from bert_tf.reports.tasks.label_metrics import Scores, scores_of
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
 
-RIGHT, TYPE, BOUNDS, MISSED, INVENTED = "right", "type", "bounds", "missed", "invented"
+CORRECT, BOUNDARY, TYPE, MISSED, SPURIOUS = "correct", "boundary", "type", "missed", "spurious"
 # In display order.
-FATES = (RIGHT, BOUNDS, TYPE, MISSED, INVENTED)
+OUTCOMES = (CORRECT, BOUNDARY, TYPE, MISSED, SPURIOUS)
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Outcome:
     """A gold span and its matching predicted span.
 
     Args:
-        fate: outcome, one of `FATES`; with `type` the bounds may also differ.
-        gold: gold span; None if `fate` is invented.
-        predicted: predicted span; None if `fate` is missed.
+        kind: one of `OUTCOMES`; with `type` the bounds may also differ.
+        gold: gold span; None if `kind` is spurious.
+        predicted: predicted span; None if `kind` is missed.
     """
 
-    fate: str
+    kind: str
     gold: Span | None
     predicted: Span | None
 
@@ -55,27 +55,31 @@ def outcomes(row: ScoredSpans) -> list[Outcome]:
     Returns:
         Outcomes in the order of the text.
     """
-    gold, found = _ordered(row.gold), _ordered(row.predicted)
-    same_place = {(span.start, span.end): span for span in found}
+    gold, predicted = _ordered(row.gold), _ordered(row.predicted)
+    same_place = {(span.start, span.end): span for span in predicted}
     pairs = []
     for span in gold:
         other = same_place.pop((span.start, span.end), None)
         if other is not None:
-            pairs.append(Outcome(RIGHT if other.label == span.label else TYPE, span, other))
+            pairs.append(Outcome(CORRECT if other.label == span.label else TYPE, span, other))
     matched, used = {pair.gold for pair in pairs}, {pair.predicted for pair in pairs}
-    pairs += _overlapping([span for span in gold if span not in matched], [span for span in found if span not in used])
+    pairs += _overlapping(
+        [span for span in gold if span not in matched], [span for span in predicted if span not in used]
+    )
     return sorted(pairs, key=lambda pair: (pair.start, pair.end))
 
 
 def by_type(rows: Iterable[ScoredSpans]) -> list[Scores]:
-    """Returns the scores of every span type, the most frequent first; a prediction is right on an exact match."""
-    counts: dict[str, list[int]] = {}
+    """Returns the scores of every span type, the most frequent first; a prediction is correct on an exact match."""
+    sides: tuple[list[str | None], list[str | None]] = ([], [])
     for row in rows:
         gold, predicted = set(row.gold), set(row.predicted)
-        for place, spans in enumerate((gold, predicted, gold & predicted)):
-            for span in spans:
-                counts.setdefault(span.label, [0, 0, 0])[place] += 1
-    scores = [Scores(label, *three) for label, three in counts.items()]
+        for span in gold | predicted:
+            for side, spans in zip(sides, (gold, predicted), strict=True):
+                side.append(span.label if span in spans else None)
+    labels = sorted({label for side in sides for label in side if label is not None})
+    numbers: dict[str | None, int] = {None: -1} | {label: number for number, label in enumerate(labels)}
+    scores = scores_of(labels, *([numbers[label] for label in side] for side in sides))
     return sorted(scores, key=lambda one: (-one.gold, -one.predicted, one.label))
 
 
@@ -83,15 +87,15 @@ def _ordered(spans: Sequence[Span]) -> list[Span]:
     return sorted(set(spans), key=lambda span: (span.start, span.end, span.label))
 
 
-def _overlapping(gold: Sequence[Span], found: Sequence[Span]) -> list[Outcome]:
+def _overlapping(gold: Sequence[Span], predicted: Sequence[Span]) -> list[Outcome]:
     """Matches spans without equal bounds by overlap; the spans of each side must be disjoint."""
-    pairs, waiting = [], list(found)
+    pairs, waiting = [], list(predicted)
     for span in gold:
         while waiting and waiting[0].end <= span.start:
-            pairs.append(Outcome(INVENTED, None, waiting.pop(0)))
+            pairs.append(Outcome(SPURIOUS, None, waiting.pop(0)))
         if waiting and waiting[0].start < span.end:
             other = waiting.pop(0)
-            pairs.append(Outcome(BOUNDS if other.label == span.label else TYPE, span, other))
+            pairs.append(Outcome(BOUNDARY if other.label == span.label else TYPE, span, other))
         else:
             pairs.append(Outcome(MISSED, span, None))
-    return pairs + [Outcome(INVENTED, None, span) for span in waiting]
+    return pairs + [Outcome(SPURIOUS, None, span) for span in waiting]

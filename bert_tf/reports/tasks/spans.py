@@ -1,189 +1,247 @@
-"""Report on spans: answers to questions in their contexts, or entities in their sentences."""
+"""Sections on spans: answers to questions in their contexts, or entities in their sentences."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
+from typing import Any
 
-from bert_tf.reports.data.facts import percent, plural
-from bert_tf.reports.html import Content, element
-from bert_tf.reports.parts import bounded, chart_card
-from bert_tf.reports.tasks.charts import stacked_chart
-from bert_tf.reports.tasks.entities import Entities, in_words
-from bert_tf.reports.tasks.labels import scores_table
-from bert_tf.reports.tasks.sampling import SHOWN_WORST, spread, worst
+from bert_tf.reports.charts import Chart, Row, row_chart
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
-from bert_tf.reports.tasks.span_outcomes import FATES, RIGHT, Outcome, by_type, outcomes
-from bert_tf.reports.text import WHOLE, Window, cut, is_shown, shown, windows
+from bert_tf.reports.tasks.span_outcomes import (
+    BOUNDARY,
+    CORRECT,
+    MISSED,
+    OUTCOMES,
+    SPURIOUS,
+    TYPE,
+    Outcome,
+    by_type,
+    outcomes,
+)
+from bert_tf.reports.text import (
+    SHOWN_WORST,
+    Window,
+    cut,
+    is_shown,
+    percent,
+    plural,
+    share,
+    shown,
+    spread,
+    windows,
+    worst,
+)
 
-_SHOWN_RIGHT = 25
+_SHOWN_CORRECT = 25
 _MOST_TYPES = 40
-_PARTIAL, _WRONG = "partial", "wrong"
-# Maximum length of an answer text, and maximum number of gold answers.
-_LONGEST_ANSWER, _MOST_RIGHT = 200, 4
-_NO_ANSWER = "no answer"
+# Scores of a text: fully, partly and not correct.
+_VERDICTS = (CORRECT, "partial", "wrong")
+_COLOURS = 8
+_LONGEST_TYPE = 24
+# Maximum labels behind overlapping spans.
+_MOST_TAGS = 6
+_PHRASES = {TYPE: "with wrong type", BOUNDARY: "with wrong boundary"}
+_SAMPLE = Span(0, 10, "TYPE")
+_LEGEND = (
+    (Outcome(CORRECT, _SAMPLE, _SAMPLE), "correct"),
+    (Outcome(MISSED, _SAMPLE, None), "missed"),
+    (Outcome(SPURIOUS, None, _SAMPLE), "predicted without a true entity"),
+    (Outcome(TYPE, _SAMPLE, Span(0, 10, "OTHER")), "predicted with the wrong type, crossed out"),
+    (
+        Outcome(BOUNDARY, Span(0, 4, "TYPE"), _SAMPLE),
+        "predicted with wrong boundary: true span underlined, predicted span filled",
+    ),
+)
 
 
 @dataclass(frozen=True)
-class _Example:
-    """A text and the outcomes of its entities."""
+class Marked:
+    """A marked part of a text.
 
-    row: ScoredSpans
-    found: Sequence[Outcome]
+    Args:
+        kind: CSS classes.
+        parts: CSS classes and texts, in order.
+        tags: labels behind the text, each with a wrong label to cross out or an empty text.
+    """
 
-    @property
-    def badness(self) -> tuple[float, int]:
-        """Sort key: examples with a lower score are worse, then examples with more wrong spans."""
-        return -self.row.right, sum(one.fate != RIGHT for one in self.found)
-
-
-def span_sections(rows: Sequence[ScoredSpans]) -> Iterator[Element]:
-    """Yields the sections on predicted spans: as answers if the texts have headings, else as entities."""
-    if any(row.heading for row in rows):
-        yield element("h2", "Scores")
-        yield _verdicts(rows)
-        yield from _examples([_Example(row, ()) for row in rows], _question, _question_legend(), "question")
-        return
-    found = [_Example(row, outcomes(row)) for row in rows]
-    scores = by_type(rows)
-    entities = Entities(score.label for score in scores)
-    yield element("h2", "Outcomes")
-    yield _fates(found)
-    if scores:
-        yield element("h2", "By type")
-        yield scores_table(("Type", "Gold", "Predicted"), scores[:_MOST_TYPES])
-    yield from _examples(
-        found, lambda example: entities.article_parts(example.row, example.found), entities.legend(), "text"
-    )
+    kind: str
+    parts: Sequence[tuple[str, str]]
+    tags: Sequence[tuple[str, str]] = ()
 
 
-def _verdict(row: ScoredSpans) -> str:
-    return RIGHT if row.right >= 1 else _PARTIAL if row.right > 0 else _WRONG
+# A part of a text: unmarked, marked, or None for characters that are left out.
+Part = str | Marked | None
 
 
-def _verdicts(rows: Sequence[ScoredSpans]) -> Element:
-    kinds = (RIGHT, _PARTIAL, _WRONG)
-    lines = []
-    for name, has_answer in (("with an answer", True), ("without one", False)):
-        counts = Counter(_verdict(row) for row in rows if bool(row.gold) == has_answer)
-        if counts:
-            lines.append((name, [counts[kind] for kind in kinds]))
-    sums = [f"{percent(sum(line[place] for _, line in lines), len(rows))} {kind}" for place, kind in enumerate(kinds)]
-    left_out = sum(bool(row.gold) and not row.predicted for row in rows)
-    note = f" {left_out:,} with an answer were predicted to have none." if left_out else ""
-    keys = element("ul", *(_key(kind) for kind in kinds), class_="legend")
-    chart = element("div", keys, stacked_chart("Questions by score", kinds, lines))
-    return chart_card("Questions", f"{', '.join(sums)}.{note}", chart, "wide narrow")
-
-
-def _fates(examples: Sequence[_Example]) -> Element:
+def question_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
+    """Returns the variables of `questions.html.jinja`."""
     counts: dict[str, Counter[str]] = {}
-    for example in examples:
-        for one in example.found:
-            counts.setdefault(one.spans[0].label, Counter())[one.fate] += 1
-    lines = sorted(((name, [count[fate] for fate in FATES]) for name, count in counts.items()),
-                   key=lambda line: -sum(line[1]))[:_MOST_TYPES]  # fmt: skip
-    total = Counter(fate for count in counts.values() for fate in count.elements())
-    note = ", ".join(f"{total[fate]:,} {in_words(fate)}" for fate in FATES)
-    keys = element("ul", *(_key(fate) for fate in FATES), class_="legend")
-    chart = element("div", keys, stacked_chart("Entities by outcome", FATES, lines))
-    return chart_card("Entities", f"{note}.", chart, "wide narrow")
+    for row in sorted(rows, key=lambda row: not row.gold):
+        counts.setdefault("with an answer" if row.gold else "without one", Counter())[_verdict(row)] += 1
+    total = Counter(map(_verdict, rows))
+    left_out = sum(bool(row.gold) and not row.predicted for row in rows)
+    note = ", ".join(f"{percent(total[kind], len(rows))} {kind}" for kind in _VERDICTS)
+    return _examples([(row, ()) for row in rows], lambda row, _: _question(row)) | {
+        "what": "question",
+        "card_note": f"{note}." + (f" {left_out:,} with an answer were predicted to have none." if left_out else ""),
+        "chart": _outcome_chart("Questions by score", _VERDICTS, counts),
+        "keys": {kind: kind for kind in _VERDICTS},
+    }
 
 
-def _key(fate: str) -> Element:
-    return element("li", element("i", class_=f"key fate-{fate}"), in_words(fate))
+def entity_context(rows: Sequence[ScoredSpans]) -> dict[str, Any]:
+    """Returns the variables of `entities.html.jinja`."""
+    scores = by_type(rows)
+    # The most frequent types have distinct colours.
+    colours = {score.label: number % _COLOURS for number, score in enumerate(scores)}
+    matched = [(row, outcomes(row)) for row in rows]
+    counts: dict[str, Counter[str]] = {}
+    for one in itertools.chain.from_iterable(found for _, found in matched):
+        counts.setdefault(one.spans[0].label, Counter())[one.kind] += 1
+    total = sum(counts.values(), Counter[str]())
+    most = sorted(counts.items(), key=lambda item: -item[1].total())[:_MOST_TYPES]
+    return _examples(matched, lambda row, found: _sentence(row, found, colours)) | {
+        "what": "text",
+        "card_note": ", ".join(f"{total[kind]:,} {_PHRASES.get(kind, kind)}" for kind in OUTCOMES) + ".",
+        "chart": _outcome_chart("Entities by outcome", OUTCOMES, dict(most)),
+        "keys": {kind: _PHRASES.get(kind, kind) for kind in OUTCOMES},
+        "scores": scores[:_MOST_TYPES],
+        "legend": [(_box("some words", [outcome], Window(0, 10), {}), words) for outcome, words in _LEGEND],
+    }
 
 
 def _examples(
-    examples: Sequence[_Example], parts: Callable[[_Example], Iterator[Element]], legend: Element, what: str
-) -> Iterator[Element]:
-    """Yields the worst examples and a sample of right ones."""
-    wrong = [example for example in examples if example.row.right < 1]
-    right = [example for example in examples if example.row.right >= 1]
-    chosen = worst(wrong, lambda example: example.badness)
-    yield element("h2", f"The worst {plural(len(chosen), what)}" if chosen else "No errors")
-    if chosen:
-        note = f"{len(wrong):,} of {len(examples):,} are not fully right."
-        some = " The worst are shown; ties are sampled evenly over the file."
-        yield element("p", note + (some if len(wrong) > SHOWN_WORST else ""), class_="note")
-    yield legend
-    yield from _articles(chosen, parts)
-    if right:
-        sample = spread(right, _SHOWN_RIGHT)
-        of_all = f" of {len(right):,}" if len(right) > len(sample) else ""
-        yield element("h2", f"{plural(len(sample), what)}{of_all} predicted correctly")
-        yield from _articles(sample, parts)
+    matched: Sequence[tuple[ScoredSpans, Sequence[Outcome]]],
+    article: Callable[[ScoredSpans, Sequence[Outcome]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns the worst examples and a sample of correct ones as articles, and the numbers of all of them."""
+    wrong = [item for item in matched if item[0].right < 1]
+    correct = [item for item in matched if item[0].right >= 1]
+    # Examples with a lower score are worse, then examples with more wrong spans.
+    chosen = worst(wrong, lambda item: (-item[0].right, sum(one.kind != CORRECT for one in item[1])))
+    return {
+        "wrong": len(wrong),
+        "is_sampled": len(wrong) > SHOWN_WORST,
+        "worst": [article(*item) for item in chosen],
+        "correct": len(correct),
+        "sample": [article(*item) for item in spread(correct, _SHOWN_CORRECT)],
+    }
 
 
-def _articles(examples: Sequence[_Example], parts: Callable[[_Example], Iterator[Element]]) -> Iterator[Element]:
-    return bounded(examples, lambda number, example: _article(number, example.row, parts(example)))
+def _outcome_chart(title: str, kinds: Sequence[str], counts: Mapping[str, Counter[str]]) -> Chart:
+    """Draws the counts of each kind of outcome, one bar for each name."""
+    rows = []
+    for name, count in counts.items():
+        total = count.total()
+        parts = [
+            (f"outcome-{kind}", share(n, total), f"{cut(name, 40)}: {n:,} {kind} ({percent(n, total)})")
+            for kind, n in ((kind, count[kind]) for kind in kinds)
+        ]
+        rows.append(Row(cut(name, 16), parts, f"{total:,}"))
+    sums = (f"{sum(count[kind] for count in counts.values()):,} {kind}" for kind in kinds)
+    return row_chart(title, f"{'; '.join(sums)}.", rows)
 
 
-def _article(number: int, row: ScoredSpans, parts: Iterator[Element]) -> Element:
-    kind = _verdict(row)
-    pill = element("span", f"{kind} {row.right:.2f}" if kind == _PARTIAL else kind, class_=f"pill {kind}")
-    header = element("header", element("b", f"{number}"), pill, element("bdi", cut(row.place, 120), class_="mono"))
-    return element("article", header, *parts, class_="card answer")
+def _verdict(row: ScoredSpans) -> str:
+    return _VERDICTS[0 if row.right >= 1 else 1 if row.right > 0 else 2]
 
 
-def _question_legend() -> Element:
-    samples = (("gold", "gold answer"), ("found", "predicted answer"), ("gold found", "both"))
-    return element(
-        "ul", *(element("li", element("mark", text, class_=kind)) for kind, text in samples), class_="legend"
-    )
-
-
-def _question(example: _Example) -> Iterator[Element]:
-    row = example.row
-    yield element("p", element("bdi", cut(row.heading, WHOLE)), class_="question", dir="auto")
-    golds = list(dict.fromkeys(row.text[span.start : span.end] for span in row.gold))
-    predictions = [row.text[span.start : span.end] for span in row.predicted]
-    more = f" and {len(golds) - _MOST_RIGHT} more" if len(golds) > _MOST_RIGHT else ""
-    yield element(
-        "dl",
-        element("dt", "predicted"), element("dd", *_answers(predictions[:1]), class_="texts"),
-        element("dt", "gold"), element("dd", *_answers(golds[:_MOST_RIGHT]), more, class_="texts"),
-        class_="said",
-    )  # fmt: skip
-    spans = [(span.start, span.end) for span in (*row.predicted[:1], *row.gold)]
+def _question(row: ScoredSpans) -> dict[str, Any]:
+    """Returns an article on a question: its answers, and its context with the answers marked."""
+    shown_spans = (*row.predicted[:1], *row.gold)
+    spans = [(span.start, span.end) for span in shown_spans]
     kept = windows(row.text, spans)
-    yield element("p", *_marked(row, kept), class_="read small", dir="auto")
-    hidden = sum(not is_shown(*span, kept) for span in dict.fromkeys(spans))
-    if hidden:
-        yield element("p", f"{plural(hidden, 'more answer')} outside the shown text", class_="note")
-
-
-def _answers(texts: Sequence[str]) -> Iterator[Content]:
-    if not texts:
-        yield element("i", _NO_ANSWER)
-    for number, text in enumerate(texts):
-        if number:
-            yield " · "
-        yield element("bdi", cut(text, _LONGEST_ANSWER))
-
-
-def _marked(row: ScoredSpans, kept: Sequence[Window]) -> Iterator[Content]:
-    """Yields the shown parts of a context, with the gold answers and the predicted answer marked."""
+    marked: list[Part] = []
     for window in kept:
-        if window.start:
-            yield element("span", "…", class_="gapmark")
-        for start, end in pieces((*row.gold, *row.predicted[:1]), window):
-            classes = [
-                kind
-                for kind, spans in (("gold", row.gold), ("found", row.predicted[:1]))
-                if any(span.start <= start and end <= span.end for span in spans)
-            ]
+        marked += [None] if window.start else []
+        for start, end in _pieces(shown_spans, window):
+            sides = (("gold", row.gold), ("predicted", row.predicted[:1]))
+            kinds = [kind for kind, side in sides if any(span.start <= start and end <= span.end for span in side)]
             text = shown(row.text[start:end])
-            yield element("mark", text, class_=" ".join(classes)) if classes else text
-    if kept and kept[-1].end < len(row.text):
-        yield element("span", "…", class_="gapmark")
+            marked.append(Marked(" ".join(kinds), [("", text)]) if kinds else text)
+    return {
+        "row": row,
+        "verdict": _verdict(row),
+        "gold": list(dict.fromkeys(row.text[span.start : span.end] for span in row.gold)),
+        "predicted": [row.text[span.start : span.end] for span in row.predicted[:1]],
+        "marked": [*marked, *_rest(row.text, kept)],
+        "hidden": sum(not is_shown(*span, kept) for span in dict.fromkeys(spans)),
+    }
 
 
-def pieces(spans: Sequence[Span], window: Window) -> Iterator[tuple[int, int]]:
+def _sentence(row: ScoredSpans, matched: Sequence[Outcome], colours: Mapping[str, int]) -> dict[str, Any]:
+    """Returns an article on a text with its entities and their counts; long texts are cut around the wrong ones."""
+    # Wrong entities come first, so that they are shown if there is not enough room for all.
+    spans = [(one.start, one.end) for one in sorted(matched, key=lambda one: one.kind == CORRECT)]
+    kept = windows(row.text, spans)
+    groups = _overlap_groups(matched)
+    marked: list[Part] = []
+    for window in kept:
+        marked += [None] if window.start else []
+        place = window.start
+        for group in groups:
+            start = max(group[0].start, window.start)
+            end = min(max(one.end for one in group), window.end)
+            if start < end:
+                marked += [shown(row.text[place:start]), _box(row.text, group, Window(start, end), colours)]
+                place = end
+        marked.append(shown(row.text[place : window.end]))
+    counts = Counter(one.kind for one in matched)
+    summary = ", ".join(f"{counts[kind]} {_PHRASES.get(kind, kind)}" for kind in OUTCOMES if counts[kind])
+    hidden = sum(not is_shown(*span, kept) for span in spans)
+    note = f"; {plural(hidden, 'entity') if hidden == 1 else f'{hidden} entities'} not shown" if hidden else ""
+    return {
+        "row": row,
+        "verdict": _verdict(row),
+        "marked": [*marked, *_rest(row.text, kept)],
+        "note": f"{summary or 'No entities'}{note}.",
+    }
+
+
+def _rest(text: str, kept: Sequence[Window]) -> list[Part]:
+    return [None] if kept and kept[-1].end < len(text) else []
+
+
+def _box(text: str, group: Sequence[Outcome], window: Window, colours: Mapping[str, int]) -> Marked:
+    """Marks the part of overlapping entities inside a window, followed by their types."""
+    kinds = {one.kind for one in group}
+    kind = kinds.pop() if len(kinds) == 1 else BOUNDARY
+    parts = []
+    for start, end in _pieces([span for one in group for span in one.spans], window):
+        sides = (("g", [one.gold for one in group]), ("p", [one.predicted for one in group]))
+        classes = [name for name, spans in sides if any(span and span.start <= start < span.end for span in spans)]
+        parts.append((" ".join(classes), shown(text[start:end])))
+    colour = colours.get(group[0].spans[0].label, 0)
+    return Marked(f"{kind} t{colour}", parts, [_tag(one) for one in group[:_MOST_TAGS]])
+
+
+def _tag(one: Outcome) -> tuple[str, str]:
+    """Returns the type of an entity with its outcome if it is not correct, and its wrong predicted type."""
+    label = cut(one.spans[0].label, _LONGEST_TYPE)
+    if one.kind in (MISSED, SPURIOUS):
+        return f"{one.kind} {label}".rstrip(), ""
+    if one.kind == TYPE and one.predicted is not None:
+        return label, cut(one.predicted.label, _LONGEST_TYPE)
+    return f"{label} boundary" if one.kind == BOUNDARY else label, ""
+
+
+def _overlap_groups(matched: Sequence[Outcome]) -> list[list[Outcome]]:
+    """Groups overlapping outcomes, in order of the text."""
+    groups: list[list[Outcome]] = []
+    reach = -1
+    for one in sorted(matched, key=lambda one: one.start):
+        if groups and one.start < reach:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+        reach = max(reach, one.end)
+    return groups
+
+
+def _pieces(spans: Sequence[Span], window: Window) -> Iterator[tuple[int, int]]:
     """Splits a window at all span boundaries and yields the (start, end) parts."""
     places = {place for span in spans for place in (span.start, span.end) if window.start < place < window.end}
-    cuts = [window.start, *sorted(places), window.end]
-    yield from itertools.pairwise(cuts)
+    yield from itertools.pairwise([window.start, *sorted(places), window.end])

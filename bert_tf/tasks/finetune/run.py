@@ -16,7 +16,7 @@ from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, t
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, encoder_of
 from bert_tf.reports.tasks.answers import ANSWERS_NAME
-from bert_tf.reports.training.page import write_report
+from bert_tf.reports.training import write_report
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.features.config import Features

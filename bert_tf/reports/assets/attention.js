@@ -1,54 +1,3 @@
-"""Style sheet and script of the attention page."""
-
-ATTENTION_STYLE = """
-.sight { display: grid; grid-template-columns: minmax(0, 1.3fr) minmax(0, 1fr); gap: 18px; margin-top: 16px; }
-.heads { overflow-x: auto; padding: 16px; align-self: start; }
-#heads { display: grid; gap: 4px; align-items: center; }
-#heads span { color: var(--soft); font-size: .75rem; text-align: center; }
-#heads button { all: unset; cursor: pointer; display: block; border-radius: 5px; padding: 1px; box-sizing: border-box;
-  border: 2px solid transparent; min-width: 0; text-align: center; }
-#heads button:hover { border-color: var(--line); }
-#heads button:focus-visible { outline: 2px solid var(--second); outline-offset: 1px; }
-#heads button[aria-pressed="true"] { border-color: var(--second); }
-#heads button.layer { color: var(--soft); font-size: .8rem; padding: 2px 5px; }
-#heads button.layer[aria-pressed="true"] { color: var(--ink); }
-canvas { display: block; width: 100%; aspect-ratio: 1; background: var(--faint); border-radius: 3px;
-  color: var(--first); image-rendering: pixelated; }
-#matrix { cursor: crosshair; }
-#cell { margin: 8px 0 0; min-height: 3em; }
-#chosen { font-size: 1.2rem; }
-#said { min-height: 4.6em; }
-#text { line-height: 2.3; max-width: none; margin: 0; }
-#text button { all: unset; cursor: pointer; border-radius: 5px; padding: 3px 4px; margin: 0 1px;
-  border-bottom: 2px solid transparent;
-  background: color-mix(in srgb, var(--first) calc(78% * var(--w, 0)), var(--faint)); }
-#text button.b { background: color-mix(in srgb, var(--second) calc(78% * var(--w, 0)), var(--faint)); }
-#text button.special { color: var(--soft); font: 500 .78em ui-monospace, Menlo, Consolas, monospace; }
-#text button.strong { color: var(--card); }
-#text button:focus-visible { outline: 2px solid var(--second); }
-#text button.from { border-bottom-color: var(--ink); font-weight: 650; }
-#habits { display: grid; grid-template-columns: max-content minmax(0, 1fr) max-content; gap: 3px 12px;
-  align-items: center; margin: 18px 0 0; padding-top: 14px; border-top: 1px solid var(--line); font-size: .85rem; }
-#habits dt { color: var(--soft); }
-#habits dd { margin: 0; }
-#habits .meter { margin: 0; }
-#lines svg { display: block; width: 100%; overflow: visible; }
-#lines text { font-size: 13px; fill: var(--ink); cursor: pointer; font-family: inherit; }
-#lines text.special { fill: var(--soft); font-size: 11px; }
-#lines text.off { opacity: .35; }
-#lines text.on { font-weight: 650; }
-#lines path { fill: none; stroke: var(--first); pointer-events: none; }
-#lines path.b { stroke: var(--second); }
-@media (max-width: 720px) {
-  .sight { grid-template-columns: minmax(0, 1fr); }
-  .heads { padding: 8px; }
-  #heads { gap: 1px; }
-  #heads button { border-width: 1.5px; padding: 0; border-radius: 3px; }
-  #heads button.layer { padding: 0 2px; font-size: .7rem; }
-}
-"""
-
-ATTENTION_SCRIPT = """
 const data = JSON.parse(document.getElementById("data").textContent);
 const { tokens, special, segments, layers, heads } = data;
 const n = tokens.length, size = n * n, MEAN = -1;
@@ -63,7 +12,7 @@ const made = (tag, parent, attributes = {}, text = "") => {
   return found;
 };
 const percent = share => (100 * share).toFixed(1) + "%";
-const word = place => tokens[place].replace(/^##/, "\\u00b7");
+const word = place => tokens[place].replace(/^##/, "\u00b7");
 const kind = place => (segments[place] ? "b" : "a") + (special[place] ? " special" : "");
 const state = { layer: 0, head: 0, token: null, side: "from", kept: false };
 
@@ -79,7 +28,7 @@ function weightsOf(layer, head) {
 function paint(canvas, weights) {
   canvas.width = canvas.height = n;
   const context = canvas.getContext("2d"), image = context.createImageData(n, n);
-  const [red, green, blue] = getComputedStyle(canvas).color.match(/[\\d.]+/g).map(Number);
+  const [red, green, blue] = getComputedStyle(canvas).color.match(/[\d.]+/g).map(Number);
   for (let place = 0; place < size; place++) {
     image.data.set([red, green, blue, 255 * Math.sqrt(weights[place])], 4 * place);
   }
@@ -227,7 +176,7 @@ at("matrix").addEventListener("pointermove", event => {
   const box = event.target.getBoundingClientRect();
   const place = (offset, length) => Math.min(n - 1, Math.max(0, Math.floor(n * offset / length)));
   const from = place(event.clientY - box.top, box.height), to = place(event.clientX - box.left, box.width);
-  at("cell").textContent = `${word(from)} \\u2192 ${word(to)}: ${percent(weights[from * n + to])}`;
+  at("cell").textContent = `${word(from)} \u2192 ${word(to)}: ${percent(weights[from * n + to])}`;
 });
 tokens.forEach((_, place) => {
   const joined = tokens[place].startsWith("##") ? "" : " ";
@@ -241,4 +190,3 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   paintHeads();
   paint(at("matrix"), weights);
 });
-"""

@@ -1,0 +1,94 @@
+"""Renders self-contained HTML pages from the templates and assets of this package."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bert_tf.config.files import staged_file
+from bert_tf.reports import text
+
+# Maximum characters of the articles of one section.
+_MOST_CHARACTERS = 1_500_000
+
+
+def render(template: str, **context: Any) -> str:
+    """Renders a page.
+
+    Args:
+        template: file name in `templates/`.
+        **context: variables of the template. Every text is escaped.
+
+    Returns:
+        The HTML document.
+
+    Raises:
+        jinja2.UndefinedError: if the template uses a variable that is missing.
+    """
+    return _environment().get_template(template).render(context)
+
+
+def write_page(path: str | Path, page: str) -> None:
+    """Writes a page atomically to `path`."""
+    with staged_file(path) as file:
+        file.write(page.encode())
+
+
+def asset(name: str) -> str:
+    """Returns a style sheet or script of `assets/`, to be written into a page without escaping.
+
+    Args:
+        name: file name.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        ValueError: if the content would end its own element.
+    """
+    content = resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    if "</" in content:
+        raise ValueError(f"assets/{name} must not contain an end tag. Received: {content!r}")
+    return content
+
+
+def bounded(rows: Sequence[Any], article: Callable[[int, Any], str]) -> tuple[list[str], int]:
+    """Renders rows as articles up to a total size.
+
+    Args:
+        rows: rows to render.
+        article: macro from the number of a row (from 1) and the row to its article.
+
+    Returns:
+        The articles, and the number of rows left out.
+    """
+    articles: list[str] = []
+    size = 0
+    for number, row in enumerate(rows, start=1):
+        rendered = article(number, row)
+        size += len(rendered)
+        if size > _MOST_CHARACTERS:
+            break
+        articles.append(rendered)
+    return articles, len(rows) - len(articles)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("bert_tf.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    names = ("cut", "format_metric", "in_bytes", "named", "percent", "piece", "plural", "share")
+    environment.filters.update({name: getattr(text, name) for name in names}, comma="{:,}".format)
+    environment.globals.update(asset=asset, bounded=bounded)
+    return environment

@@ -1,0 +1,144 @@
+"""HTML page of a training run: metrics, baselines, curves, sample predictions and settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bert_tf.reports.charts import Chart, Level, Series, line_chart
+from bert_tf.reports.page import render, write_page
+from bert_tf.reports.text import flattened, piece
+from bert_tf.training.evaluation.baselines import Baseline
+from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
+from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
+
+_HISTORY_LIMIT = 400  # maximum points per curve, about the width in pixels
+_TRAIN, _HELD_OUT = "train", "validation"
+# Name of the metric, heading of the chart, format of a value.
+_CURVES = (
+    ("loss", "Loss", "{:.3f}"),
+    ("mlm_loss", "Masked tokens: loss", "{:.3f}"),
+    ("mlm_accuracy", "Masked tokens: accuracy", "{:.1%}"),
+    ("nsp_accuracy", "Next sentence: accuracy", "{:.1%}"),
+    ("accuracy", "Accuracy", "{:.1%}"),
+    ("learning_rate", "Learning rate", "{:.2e}"),
+    ("gradient_norm", "Gradient norm", "{:.2f}"),
+    ("tokens_per_second", "Tokens per second", "{:,.0f}"),
+    ("mfu", "Model FLOPs utilization", "{:.1%}"),
+    ("input_wait", "Share of time waiting for data", "{:.1%}"),
+    ("padding", "Share of padding", "{:.1%}"),
+)
+# Split, name, words and format of the metrics in large type.
+_LAST_METRICS = (
+    (_HELD_OUT, "mlm_accuracy", "masked token accuracy, validation", "{:.1%}"),
+    (_HELD_OUT, "mlm_perplexity", "perplexity, validation", "{:,.1f}"),
+    (_HELD_OUT, "nsp_accuracy", "next sentence accuracy, validation", "{:.1%}"),
+    (_HELD_OUT, "accuracy", "accuracy, validation", "{:.1%}"),
+    (_TRAIN, "loss", "loss, training", "{:.3f}"),
+    (_TRAIN, "tokens_per_second", "tokens per second", "{:,.0f}"),
+    (_TRAIN, "mfu", "model FLOPs utilization", "{:.1%}"),
+)
+# Name, words and format of the metrics that have baselines.
+_WITH_BASELINE = (
+    ("mlm_accuracy", "Masked tokens: accuracy", "{:.2%}"),
+    ("mlm_loss", "Masked tokens: loss", "{:.3f}"),
+    ("mlm_perplexity", "Masked tokens: perplexity", "{:,.2f}"),
+    ("nsp_accuracy", "Next sentence: accuracy", "{:.2%}"),
+)
+
+
+def write_report(
+    output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
+) -> Path:
+    """Writes the report of a run atomically and prints its path.
+
+    Args:
+        output: output directory of the run.
+        settings: settings of the run, as nested dictionaries.
+        total_steps: total number of steps.
+        evaluation: last evaluation.
+
+    Returns:
+        The path of the report.
+    """
+    path = output / REPORT_NAME
+    write_page(path, page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation))
+    print(f"report: {path}", file=sys.stderr)
+    return path
+
+
+def page(
+    records: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    total_steps: int,
+    evaluation: Evaluation | None = None,
+) -> str:
+    """Renders the page of `write_report` from the records of the history file."""
+    evaluation = evaluation or Evaluation({})
+    step = max((record["step"] for record in records), default=0)
+    return render(
+        "training.html.jinja",
+        heading=f"{step:,} of {total_steps:,} steps",
+        metrics=list(_last_metrics(records)),
+        baseline=evaluation.expected,
+        comparison=list(_comparison(evaluation)),
+        curves=list(_charts(records, evaluation.expected)),
+        examples=[_filled(example) for example in evaluation.filled],
+        guesses=[(f"Guess {number}", "") for number in range(1, GUESSES + 1)],
+        settings=dict(flattened(settings)),
+    )
+
+
+def _last_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    last: dict[str, Mapping[str, Any]] = {record["split"]: record for record in records}
+    for split, name, words, form in _LAST_METRICS:
+        if name in last.get(split, {}):
+            yield words, form.format(last[split][name]), ""
+
+
+def _comparison(evaluation: Evaluation) -> Iterator[list[str]]:
+    for name, words, form in _WITH_BASELINE:
+        if name in evaluation.figures:
+            sources = (evaluation.figures, evaluation.expected.chance, evaluation.expected.published)
+            yield [words, *(form.format(source[name]) if name in source else "–" for source in sources)]
+
+
+def _charts(records: Sequence[Mapping[str, Any]], expected: Baseline) -> Iterator[tuple[str, Chart]]:
+    for name, heading, form in _CURVES:
+        series = []
+        for split in (_TRAIN, _HELD_OUT):
+            points = [(r["step"], r[name]) for r in records if r["split"] == split and name in r]
+            series.append(Series(split, _thinned(points)))
+        if any(one.points for one in series):
+            known = (("chance", expected.chance), ("published", expected.published))
+            levels = [Level(word, values[name]) for word, values in known if name in values]
+            yield heading, line_chart(heading, "step", series, form, levels)
+
+
+def _filled(example: FilledExample) -> dict[str, Any]:
+    """Returns the tokens of an example and its predictions by position."""
+    predictions = {}
+    for filling in example.fillings:
+        guess, probability = filling.guesses[0]
+        original = example.tokens[filling.position].original
+        is_right = example.is_right(filling)
+        predictions[filling.position] = {
+            "kind": "right" if is_right else "wrong",
+            "guess": piece(guess),
+            "above": f"{probability:.0%}" if is_right else piece(original),
+            "title": f"{original}; predicted: {guess}, {probability:.1%}",
+            "correct": f"{'✓' if is_right else '✗'} {piece(original)}",
+            "cells": [f"{filling.probability:.1%}", *(f"{piece(text)} {share:.1%}" for text, share in filling.guesses)],
+        }
+    right = sum(map(example.is_right, example.fillings))
+    return {"tokens": example.tokens, "right": right, "predictions": predictions}
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns at most `_HISTORY_LIMIT` points; longer curves are averaged over adjacent points."""
+    width = -(-len(points) // _HISTORY_LIMIT) or 1
+    groups = [points[begin : begin + width] for begin in range(0, len(points), width)]
+    return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]
