@@ -6,6 +6,10 @@ Shape legend: B batch, S sequence, P predictions; packed: R rows, M examples per
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bert_tf.config.data import DataConfig
 
 # Increment if an older reader would misread the new format.
 SCHEMA_VERSION = 2
@@ -28,6 +32,10 @@ class Feature:
     name: str
     length: str | int | None
     dtype: str = "int64"
+
+    def length_in(self, config: DataConfig) -> int | None:
+        """Returns the number of values in records of `config`; None if it varies."""
+        return getattr(config, self.length) if isinstance(self.length, str) else self.length
 
 
 # `dynamic` records: [CLS] a [SEP] b [SEP] without padding; the first length includes [CLS] and the first [SEP], the

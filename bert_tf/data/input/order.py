@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
+from bert_tf.data.input.dataset import Split
 from bert_tf.data.randomness import stream_keys
-from bert_tf.data.tfrecord.shards import ShardInfo, read_shard
+from bert_tf.data.tfrecord.shards import read_shard
 
 # Size of the shuffle window in records: 5 MB of dynamic records of 128 tokens. Shards are already uniform samples of
 # the corpus in random order, so the window only has to change the neighbours of a record in every epoch.
@@ -30,16 +30,14 @@ class Shards:
     the shard) and does not depend on the batch size.
 
     Args:
-        directory: directory of the shards.
-        shards: shards of the manifest, with at least one example in total.
-        seed: integer in [0, 2**64).
+        split: the split, with at least one example.
     """
 
-    def __init__(self, directory: str | Path, shards: Sequence[ShardInfo], seed: int) -> None:
-        self._paths = [Path(directory) / shard.name for shard in shards]
-        self._counts = np.array([shard.examples for shard in shards], np.int64)
+    def __init__(self, split: Split) -> None:
+        self._paths = list(split.paths)
+        self._counts = np.array(split.counts, np.int64)
         self._examples = int(self._counts.sum())
-        self._seed = seed
+        self._seed = split.seed
 
 
 class RecordOrder(Shards):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.arguments import EVALUATION_SEED, check_arguments, check_examples
 from bert_tf.data.input.bins import GROUP
+from bert_tf.data.input.dataset import BatchOptions, Split
 from bert_tf.data.input.tf_order import RecordOrder
 from bert_tf.data.input.tf_padding import cut_by_length, in_parallel
-from bert_tf.data.manifest import open_data
 from bert_tf.data.masking.tf import mask_rows
 from bert_tf.data.schema import (
     DYNAMIC_FEATURES,
@@ -32,17 +32,7 @@ from bert_tf.text.vocabulary import Vocabulary
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
-def pretraining_dataset(
-    directory: str | Path,
-    split: str,
-    *,
-    batch_size: int,
-    seed: int,
-    start_step: int = 0,
-    epochs: int | None = None,
-    training: bool = True,
-    by_length: bool = False,
-) -> tf.data.Dataset:
+def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf.data.Dataset:
     """Returns batches for pre-training or its evaluation.
 
     In training, order and masks are a pure function of (seed, step): `start_step=k` continues exactly after the first
@@ -53,12 +43,7 @@ def pretraining_dataset(
     Args:
         directory: data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, global batch size over all replicas.
-        seed: seed of order and masks; ignored in evaluation.
-        start_step: number of batches to skip at the start; training only.
-        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
-        training: True for training, False for evaluation.
-        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
+        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`.
 
     Returns:
         A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
@@ -66,32 +51,25 @@ def pretraining_dataset(
         (0 for `nsp_logits` with single segments). All shapes are static, except S and P with `by_length`.
 
     Raises:
-        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
+        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
             out of range. A damaged record raises `tf.errors` while iterating.
     """
-    check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
-    manifest, vocabulary = open_data(directory)
-    check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
-    order = RecordOrder(directory, manifest.shards[split], seed if training else EVALUATION_SEED)
-    parse = _parse_static if manifest.config.masking == "static" else _parse_dynamic
-    parse = partial(parse, config=manifest.config, vocabulary=vocabulary)
-    if by_length:
-        return _by_length(order, parse, batch_size, seed, start_step, epochs).prefetch(tf.data.AUTOTUNE)
-    if training:
-        records = order.shuffled(start_step * batch_size, epochs).rebatch(batch_size, drop_remainder=True)
-        return in_parallel(records, parse).prefetch(tf.data.AUTOTUNE)
-    parse = partial(_parse_filled, parse=parse, batch_size=batch_size)
-    return in_parallel(order.in_file_order(batch_size), parse).prefetch(tf.data.AUTOTUNE)
-
-
-def _by_length(
-    order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
-) -> tf.data.Dataset:
-    """Returns batches of examples of adjacent lengths from `start_step` on."""
-    first, skipped = divmod(start_step, GROUP)
-    size = GROUP * batch_size
-    groups = order.shuffled(first * size, epochs).rebatch(size, drop_remainder=True)
-    return cut_by_length(in_parallel(groups, parse), parse.keywords["config"], seed, first).skip(skipped)
+    chosen = BatchOptions(**options)
+    source = Split.open(directory, split, chosen)
+    order, size = RecordOrder(source), chosen.batch_size
+    parse = _parse_static if source.config.masking == "static" else _parse_dynamic
+    parse = partial(parse, config=source.config, vocabulary=source.vocabulary)
+    if chosen.by_length:
+        # Batches of examples of adjacent lengths.
+        first, skipped = divmod(chosen.start_step, GROUP)
+        groups = order.shuffled(first * GROUP * size, chosen.epochs).rebatch(GROUP * size, drop_remainder=True)
+        batches = cut_by_length(in_parallel(groups, parse), source.config, chosen.seed, first).skip(skipped)
+    elif chosen.training:
+        records = order.shuffled(chosen.start_step * size, chosen.epochs).rebatch(size, drop_remainder=True)
+        batches = in_parallel(records, parse)
+    else:
+        batches = in_parallel(order.in_file_order(size), partial(_parse_filled, parse=parse, batch_size=size))
+    return batches.prefetch(tf.data.AUTOTUNE)
 
 
 def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
@@ -173,8 +151,7 @@ def _specification(features: tuple[Feature, ...], config: DataConfig) -> dict[st
         if feature.length is None:
             specification[feature.name] = tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
         else:
-            length = getattr(config, feature.length) if isinstance(feature.length, str) else feature.length
-            specification[feature.name] = tf.io.FixedLenFeature([length], dtype)
+            specification[feature.name] = tf.io.FixedLenFeature([feature.length_in(config)], dtype)
     return specification
 
 

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import TrainingConfig
-from bert_tf.data.input.batches import Dataset
+from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.losses import Objective, TrainingModel
 
 # Most distinct row counts of packed batches if each is compiled.

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.data.input.batches import Batches, Dataset
+from bert_tf.data.input.dataset import Batches, Dataset
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.backends.jax_steps import JaxTrainingModel
 from bert_tf.training.losses import Objective

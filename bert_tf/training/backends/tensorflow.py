@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config import TrainingConfig
-from bert_tf.data.input.batches import Dataset
+from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
 from bert_tf.training.distributed.collectives import any_worker, check_same_step
