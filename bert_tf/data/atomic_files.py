@@ -1,9 +1,10 @@
-"""Atomic file writes and directory locks."""
+"""Atomic file writes, checksums and directory locks."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import logging
 import os
 import uuid
@@ -96,6 +97,18 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
         staging.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def write_file(path: str | Path, content: bytes) -> None:
+    """Writes `content` to `path` atomically; see `staged_file`."""
+    with staged_file(path) as file:
+        file.write(content)
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_directory(directory: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.data import VERIFY
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.data.atomic_files import write_file
 from bert_tf.data.manifest import Manifest, data_directories, read_manifest, verify_shard
 from bert_tf.data.schema import VERIFIED_NAME
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
@@ -123,8 +123,7 @@ def _remember(directory: Path, verified: dict[str, Any]) -> None:
     for place in _places(directory):
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            with staged_file(place) as file:
-                file.write(json.dumps(verified, indent=1).encode())
+            write_file(place, json.dumps(verified, indent=1).encode())
         except OSError as error:
             reasons.append(str(error))
         else:

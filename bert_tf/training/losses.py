@@ -101,23 +101,6 @@ class TrainingModel(keras.Model):
         lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
         return {name: ops.cast(outputs[name], "float32") - lowered for name in self.objective.outputs}
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns this replica's share of the global loss and updates the metrics.
-
-        Args:
-            x: dictionary of inputs; the padding mask (B, S) counts the tokens.
-            y: integer targets, by output name or one tensor: (B, P) for (B, P, V) logits, (B,) for (B, C).
-            y_pred: logits, in the same structure.
-            sample_weight: float weights of the targets' shapes, in the same structure; None means 1 for all.
-            training: ignored; the loss is the same.
-
-        Returns:
-            Scalar float32.
-        """
-        sums = self.weighted_sums(y, y_pred, sample_weight)
-        self.note(x, sums)
-        return self.share_of(sums, self.total_weights(y, sample_weight))
-
     def weighted_sums(self, y, y_pred, sample_weight):
         """Returns the sums of weighted losses, weighted hits and weights: float32 (3,) by output name."""
         targets, logits, weights = (_by_output(value) for value in (y, y_pred, sample_weight))
@@ -160,10 +143,6 @@ class TrainingModel(keras.Model):
         norm = global_norm(gradients) / self.optimizer.scale_loss(1.0)
         self.gradient_norm.update_state(norm)
         return norm
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the running loss only, because each further number would be fetched from the device in every step."""
-        return {"loss": self._loss_tracker.result()}
 
     def results(self) -> dict[str, float]:
         """Returns losses and accuracies since the last reset, over all replicas.

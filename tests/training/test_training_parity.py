@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from original_training import AdamWeightDecay, Settings, total_loss
-from training_tiny_run import LENGTH, VOCABULARY, batch, dataset
+from training_tiny_run import LENGTH, VOCABULARY, batch, dataset, loss_of
 
 from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.data.schema import NSP_LOGITS
@@ -59,7 +59,7 @@ def test_gradients_of_one_step():
     training = TrainingModel(model, PRETRAINING)
     inputs, targets, weights = batch_of(0)
     with tf.GradientTape() as tape:
-        loss = training.compute_loss(inputs, targets, training(inputs, training=True), weights)
+        loss = loss_of(training, inputs, targets, training(inputs, training=True), weights)
     found = tape.gradient(loss, model.trainable_weights)
     expected_loss, expected = gradients_of(in_float64(model), ORIGINAL, (inputs, targets, weights))
     assert float(loss) == pytest.approx(float(expected_loss), rel=1e-6)

@@ -98,6 +98,13 @@ def dataset(batch_size: int, start: int = 0, stop: int | None = None, at_step=No
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
+def loss_of(training, inputs, targets, logits, weights):
+    """Returns the loss of a batch and updates the metrics of a training model."""
+    sums = training.weighted_sums(targets, logits, weights)
+    training.note(inputs, sums)
+    return training.share_of(sums, training.total_weights(targets, weights))
+
+
 def run(
     output: Path,
     config: TrainingConfig = CONFIG,

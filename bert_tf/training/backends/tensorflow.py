@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -14,9 +14,8 @@ from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
-from bert_tf.training.distributed.collectives import any_worker, check_same_step
 from bert_tf.training.distributed.strategies import strategy_scope
-from bert_tf.training.distributed.workers import is_chief, raise_on_lost_worker, spread
+from bert_tf.training.distributed.workers import Workers
 from bert_tf.training.losses import Objective
 
 
@@ -25,13 +24,16 @@ class TensorFlowBackend(Backend):
 
     def __init__(self) -> None:
         self._strategy = tf.distribute.get_strategy()
+        self._workers: Workers | None = None
 
     @contextlib.contextmanager
     def build_scope(self, config: TrainingConfig) -> Iterator[None]:
         """Enters the scope of the strategy."""
         with strategy_scope(config) as strategy:
             self._strategy = strategy
-            self.is_chief = is_chief(strategy)
+            if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+                self._workers = Workers(strategy)
+                self.is_chief = self._workers.is_chief
             yield
 
     def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TensorFlowTrainingModel:
@@ -40,7 +42,7 @@ class TensorFlowBackend(Backend):
 
     def batches(self, dataset: Dataset) -> Any:
         """Returns the dataset, distributed over the workers if there are several."""
-        return spread(dataset, self._strategy)
+        return self._workers.own_rows(dataset) if self._workers else dataset
 
     def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model as a graph that takes batches of any size."""
@@ -63,12 +65,16 @@ class TensorFlowBackend(Backend):
 
     def any_worker(self) -> Callable[[bool], bool] | None:
         """Returns the logical OR over all workers, None for a run of one process."""
-        return any_worker(self._strategy)
+        if self._workers is None:
+            return None
+        gather = self._workers.gather()
+        return lambda vote: any(gather(int(vote)))
 
     def check_same_step(self, step: int) -> None:
         """Checks that all workers resume after the same step."""
-        check_same_step(self._strategy, step)
+        if self._workers:
+            self._workers.check_same_step(step)
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended."""
-        return raise_on_lost_worker(self._strategy, step)
+        return self._workers.raise_on_lost_worker(step) if self._workers else nullcontext()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bert_tf.config import ConfigError
-from bert_tf.data.atomic_files import staged_file
+from bert_tf.data.atomic_files import write_file
 from bert_tf.training.loop.checkpoints import NotFiniteError
 
 RECOVERY_NAME = "detours.json"
@@ -53,8 +53,7 @@ class NanRecovery:
 
     def save(self, output: Path) -> None:
         """Writes the state into the run's `output` atomically."""
-        with staged_file(output / RECOVERY_NAME) as file:
-            file.write(json.dumps(asdict(self)).encode())
+        write_file(output / RECOVERY_NAME, json.dumps(asdict(self)).encode())
 
     def after(self, error: NotFiniteError, on_nan: str, checkpoints: Sequence[int]) -> NanRecovery:
         """Returns the state with one more entry for `error`, and reports it.
