@@ -15,7 +15,8 @@ from bert_tf.data.tfrecord.example_columns import decode_examples
 from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data.input import order, tf_order
+from bert_tf.data.input import numpy as numpy_pipeline
+from bert_tf.data.input import tf as tf_pipeline
 from bert_tf.data.input.bins import GROUP
 from bert_tf.data.input.dataset import Batches, packed_data, prefetched
 from bert_tf.data.input.numpy import pretraining_batches
@@ -46,8 +47,8 @@ def directory(request, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def window(monkeypatch):
     """Several windows in an epoch of 81."""
-    monkeypatch.setattr(tf_order, "WINDOW", 10)
-    monkeypatch.setattr(order, "WINDOW", 10)
+    monkeypatch.setattr(tf_pipeline, "WINDOW", 10)
+    monkeypatch.setattr(numpy_pipeline, "WINDOW", 10)
 
 
 def assert_same(directory, split, **arguments):
@@ -97,8 +98,8 @@ def test_batches_as_long_as_an_epoch_or_longer_than_the_split(directory):
 
 @pytest.mark.parametrize("directory", ["piece"], indirect=True)
 def test_a_window_longer_than_an_epoch(directory, monkeypatch):
-    monkeypatch.setattr(tf_order, "WINDOW", 16384)
-    monkeypatch.setattr(order, "WINDOW", 16384)
+    monkeypatch.setattr(tf_pipeline, "WINDOW", 16384)
+    monkeypatch.setattr(numpy_pipeline, "WINDOW", 16384)
     assert_same(directory, "train", epochs=2, start_step=5)
 
 

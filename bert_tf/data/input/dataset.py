@@ -20,6 +20,9 @@ from bert_tf.text.vocabulary import Vocabulary
 
 # Seed of the masks of dynamic records in evaluation, so that metrics of different runs are comparable.
 EVALUATION_SEED = 0
+# Size of the shuffle window in records: 5 MB of dynamic records of 128 tokens. Shards are already uniform samples of
+# the corpus in random order, so the window only has to change the neighbours of a record in every epoch.
+WINDOW = 16384
 _Item = TypeVar("_Item")
 
 
@@ -97,6 +100,11 @@ class BatchOptions:
 @dataclass(frozen=True)
 class Split:
     """An opened split of a data directory.
+
+    In training, the stream of records is a sequence of epochs. An epoch is the shards in an order drawn from (seed,
+    epoch), cut into windows. Each window is sorted by the keys of its records. The key of a record is drawn from (seed,
+    epoch, shard, index in the shard) and does not depend on the batch size. Both pipelines read this order, a pure
+    function of seed and position.
 
     Args:
         paths: its shards.

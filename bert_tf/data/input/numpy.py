@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP, batch_rows, trimmed
-from bert_tf.data.input.dataset import Batches, BatchOptions, Split, prefetched
-from bert_tf.data.input.order import Keyed, RecordOrder
+from bert_tf.data.input.dataset import WINDOW, Batches, BatchOptions, Split, prefetched
 from bert_tf.data.masking.tokens import mask_rows
+from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
     DYNAMIC_FEATURES,
     MASK_POSITIONS,
@@ -26,8 +27,11 @@ from bert_tf.data.schema import (
 )
 from bert_tf.data.tfrecord.example_codec import Column
 from bert_tf.data.tfrecord.example_reader import decode_examples
+from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.text.vocabulary import Vocabulary
 
+# Serialized records and their keys, uint64 [n].
+Keyed = tuple[list[bytes], np.ndarray]
 Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
 
 # Number of prefetched batches and windows of records.
@@ -81,6 +85,63 @@ def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
         for rows in rows_of[skipped if number == first else 0 :]:
             inputs, targets, weights = ({name: values[rows] for name, values in part.items()} for part in group)
             yield trimmed(inputs, targets, weights, source.config)
+
+
+class RecordOrder:
+    """Reads the records of a split in the order that `dataset.Split` describes."""
+
+    def __init__(self, split: Split) -> None:
+        self._paths, self._seed = split.paths, split.seed
+        self._counts = np.array(split.counts, np.int64)
+        self._examples = int(self._counts.sum())
+
+    def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
+        """Yields the shuffled stream from sample number `start` on.
+
+        Whole shards and windows before `start` are skipped. Records are not parsed.
+
+        Args:
+            start: number of samples to skip.
+            epochs: total number of epochs, `None` for unlimited.
+
+        Yields:
+            Records and their keys, one window at a time.
+        """
+        first_epoch, within = divmod(start, self._examples)
+        window, offset = divmod(within, WINDOW)
+        for epoch in itertools.count(first_epoch) if epochs is None else range(first_epoch, epochs):
+            for records, keys in self._windows(epoch, window):
+                kept = np.argsort(keys, kind="stable")[offset:]
+                yield [records[number] for number in kept.tolist()], keys[kept]
+                offset = 0
+            window = 0
+
+    def in_file_order(self, batch_size: int) -> Iterator[Keyed]:
+        """Yields one pass in file order: records and keys, `batch_size` at a time except for the last."""
+        order = np.arange(len(self._paths))
+        yield from self._pieces(0, order, 0, batch_size)
+
+    def _windows(self, epoch: int, window: int) -> Iterator[Keyed]:
+        """Yields the unsorted windows of an epoch from number `window` on."""
+        order = np.argsort(stream_keys(self._seed, epoch, np.arange(len(self._paths))), kind="stable")
+        return self._pieces(epoch, order, window * WINDOW, WINDOW)
+
+    def _pieces(self, epoch: int, order: np.ndarray, start: int, size: int) -> Iterator[Keyed]:
+        """Yields the records of the shards in `order` from position `start` on, `size` at a time."""
+        ends = np.cumsum(self._counts[order])
+        whole = int(np.searchsorted(ends, start, side="right"))
+        before = int(ends[whole - 1]) if whole else 0
+        paths = [self._paths[shard] for shard in order[whole:]]
+        records = itertools.islice(itertools.chain.from_iterable(map(read_shard, paths)), start - before, None)
+        while piece := list(itertools.islice(records, size)):
+            yield piece, self._keys(epoch, order, ends, np.arange(start, start + len(piece)))
+            start += len(piece)
+
+    def _keys(self, epoch: int, order: np.ndarray, ends: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""
+        rank = np.searchsorted(ends, positions, side="right")
+        shard = order[rank]
+        return stream_keys(self._seed, epoch, shard, positions - ends[rank] + self._counts[shard])
 
 
 def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
