@@ -93,6 +93,11 @@ class Manifest:
     unicode_version: str = ""
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def all_shards(self) -> list[ShardInfo]:
+        """Shards of all splits."""
+        return [shard for shards in self.shards.values() for shard in shards]
+
     def examples(self, split: str) -> int:
         """Returns the number of examples in `split`."""
         return sum(shard.examples for shard in self.shards.get(split, ()))
@@ -150,7 +155,7 @@ def read_manifest(directory: str | Path) -> Manifest:
     manifest = from_dict(Manifest, fields, str(path))
     if set(manifest.shards) != set(SPLITS):
         raise ConfigError(f"{path}: `shards` must have the splits {', '.join(SPLITS)}. Received: {fields['shards']!r}")
-    for shard in (shard for shards in manifest.shards.values() for shard in shards):
+    for shard in manifest.all_shards:
         if Path(shard.name).name != shard.name:
             raise ConfigError(f"{path}: `shards`: `name` must be a file name. Received: {shard.name!r}")
     return manifest
@@ -184,7 +189,7 @@ def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = F
     Raises:
         ValueError: if a shard does not match; names the first one.
     """
-    for shard in (shard for split in manifest.shards.values() for shard in split):
+    for shard in manifest.all_shards:
         verify_shard(Path(directory) / shard.name, shard, checksums)
 
 

@@ -5,7 +5,7 @@ Shape legend: B batch (of one replica), S sequence, P predictions, V vocabulary,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,16 @@ class TrainingModel(keras.Model):
         model: returns the logits, a dictionary by output name or one tensor, for any dictionary of inputs that
             holds a padding mask.
         objective: the outputs to train.
+        parts: number of parts in which each step is computed; it must divide the rows of one replica.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective) -> None:
+    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
         super().__init__(name="training", dtype="float32")
         self.model = model
         self.objective = objective
+        self.parts = parts
+        self._train_step_function: Callable[..., Any] | None = None
+        self._test_step_function: Callable[..., Any] | None = None
         prefixes = {output: f"{prefix}_" if prefix else "" for output, prefix in objective.outputs.items()}
         self.mean_losses = {o: keras.metrics.Mean(name=f"{p}loss") for o, p in prefixes.items()}
         self.accuracies = {
@@ -85,6 +89,26 @@ class TrainingModel(keras.Model):
         self.positions = keras.metrics.Sum(name="positions")
         self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
         self.built = True
+
+    def compiled_train_step(self) -> Callable[..., Any]:
+        """Returns the function that `fit` calls once per step: it returns the global loss and seconds of input wait."""
+        raise NotImplementedError
+
+    def compiled_test_step(self) -> Callable[..., Any]:
+        """Returns the function that `evaluate` calls once per batch; it updates the metrics."""
+        raise NotImplementedError
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Builds the function of `compiled_train_step` once, or again with `force`."""
+        if force or self._train_step_function is None:
+            self._train_step_function = self.compiled_train_step()
+        self.train_function = self._train_step_function
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Builds the function of `compiled_test_step` once, or again with `force`."""
+        if force or self._test_step_function is None:
+            self._test_step_function = self.compiled_test_step()
+        self.test_function = self._test_step_function
 
     def over_replicas(self, tensors):
         """Returns each dense tensor of one replica, summed over all replicas."""

@@ -137,7 +137,7 @@ def _label(record: bytes, config: DataConfig, where: str) -> int:
 
 def _places(manifest: Manifest, count: int) -> list[tuple[ShardInfo, list[int]]]:
     """Returns the shards to read with the labels to look for, in proportion to the examples of each shard."""
-    shards = [shard for shards in manifest.shards.values() for shard in shards if shard.examples]
+    shards = [shard for shard in manifest.all_shards if shard.examples]
     ends = np.cumsum([shard.examples for shard in shards])
     if not len(ends):
         return []

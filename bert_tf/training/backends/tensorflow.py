@@ -21,11 +21,121 @@ from bert_tf.training.backends.base import Backend, Model
 from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
 from bert_tf.training.distributed.tpu import is_tpu
 from bert_tf.training.distributed.workers import Workers
-from bert_tf.training.losses import INPUT_WAIT, LOSS, Objective, TrainingModel
+from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+
+
+class TensorFlowTrainingModel(TrainingModel):
+    """Takes steps with the gradient of the global batch.
+
+    If `parts` is more than 1, a replica computes its rows in that many equal parts, one after the other, and takes one
+    step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
+    that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
+    means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
+
+    Args:
+        model: as for `TrainingModel`.
+        objective: as for `TrainingModel`.
+        parts: as for `TrainingModel`.
+    """
+
+    def over_replicas(self, tensors):
+        """Returns each dense tensor of one replica, summed over all replicas."""
+        return sum_over_replicas(tensors)
+
+    def train_step(self, data: Any):
+        """Takes one step with one replica's rows; returns its share of the global loss."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        totals = self.total_weights(targets, weights)
+        if self.parts == 1:
+            loss, sums, gradients = self._differentiated(inputs, targets, weights, totals)
+        else:
+            loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
+        gradients = self.over_replicas(gradients)
+        self.note(inputs, sums)
+        norm = self.note_gradients(gradients)
+        self.optimizer.apply(gradients, self.trainable_weights)
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            # Its gradients may overflow; it then skips the step and lowers the scale.
+            return loss
+        # A norm that is not finite makes the loss NaN, which stops the run before the weights are used again.
+        return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
+
+    def compiled_train_step(self) -> Callable[[Any], Any]:
+        """Returns the function of a step; on a TPU it returns nothing."""
+        strategy = self.distribute_strategy
+
+        def step(data):
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(self.train_step, args=(data,)), axis=None)
+
+        @tf.function
+        def train_function(iterator):
+            began = tf.timestamp()
+            with tf.control_dependencies([began]):
+                data = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
+                waited = tf.timestamp() - began
+            return {LOSS: step(data), INPUT_WAIT: waited}
+
+        @tf.function
+        def unwatched(iterator):
+            strategy.run(self.train_step, args=(iterator.get_next(),))
+            return {}
+
+        # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
+        return unwatched if is_tpu(strategy) else train_function
+
+    def compiled_test_step(self) -> Callable[[Any], Any]:
+        """Returns the function of a batch to evaluate."""
+        strategy = self.distribute_strategy
+
+        @tf.function
+        def test_function(iterator):
+            strategy.run(self.test_step, args=(iterator.get_next(),))
+            return {}
+
+        return test_function
+
+    def test_step(self, data: Any) -> None:
+        """Updates the metrics with one replica's rows."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        self.note(inputs, self.weighted_sums(targets, self(inputs, training=False), weights))
+
+    def _differentiated(self, inputs, targets, weights, totals):
+        """Returns share of the loss, sums and scaled gradients for some rows."""
+        with tf.GradientTape() as tape:
+            sums = self.weighted_sums(targets, self(inputs, training=True), weights)
+            loss = self.share_of(sums, totals)
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, sums, [dense(gradient) for gradient in tape.gradient(scaled, self.trainable_weights)]
+
+    def _in_parts(self, batch, totals):
+        parts = tree.map_structure(self._split, batch)
+
+        def add(part, *sums):
+            inputs, targets, weights = tree.map_structure(lambda values: values[part], parts)
+            part_sums = self._differentiated(inputs, targets, weights, totals)
+            return part + 1, *tree.map_structure(tf.add, sums, part_sums)
+
+        zeros = (
+            tf.constant(0.0),
+            {output: tf.zeros(3) for output in totals},
+            [tf.zeros(variable.shape) for variable in self.trainable_weights],
+        )
+        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *zeros), parallel_iterations=1)[1:]
+
+    def _split(self, values):
+        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
+        shape = tf.shape(values)
+        return tf.reshape(values, tf.concat([[self.parts, shape[0] // self.parts], shape[1:]], axis=0))
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Does nothing, because the model is built. Keras would draw a batch, which fails with several workers."""
 
 
 class TensorFlowBackend(Backend):
     """TensorFlow under a `tf.distribute` strategy."""
+
+    training_model = TensorFlowTrainingModel
 
     def __init__(self) -> None:
         self._strategy = tf.distribute.get_strategy()
@@ -40,10 +150,6 @@ class TensorFlowBackend(Backend):
                 self._workers = Workers(strategy)
                 self.is_chief = self._workers.is_chief
             yield
-
-    def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TensorFlowTrainingModel:
-        """Returns the training model that takes its steps on TensorFlow."""
-        return TensorFlowTrainingModel(model, objective, parts)
 
     def batches(self, dataset: Dataset) -> Any:
         """Returns the dataset, distributed over the workers if there are several."""
@@ -83,124 +189,3 @@ class TensorFlowBackend(Backend):
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended."""
         return self._workers.raise_on_lost_worker(step) if self._workers else nullcontext()
-
-
-class TensorFlowTrainingModel(TrainingModel):
-    """Takes steps with the gradient of the global batch.
-
-    If `parts` is more than 1, a replica computes its rows in that many equal parts, one after the other, and takes one
-    step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
-    that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
-    means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
-
-    Args:
-        model: as for `TrainingModel`.
-        objective: as for `TrainingModel`.
-        parts: number of parts; it must divide the rows of one replica.
-    """
-
-    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
-        super().__init__(model, objective)
-        self.parts = parts
-        self._made: Callable[[Any], Any] | None = None
-        self._made_test: Callable[[Any], Any] | None = None
-
-    def over_replicas(self, tensors):
-        """Returns each dense tensor of one replica, summed over all replicas."""
-        return sum_over_replicas(tensors)
-
-    def train_step(self, data: Any):
-        """Takes one step with one replica's rows; returns its share of the global loss."""
-        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
-        totals = self.total_weights(targets, weights)
-        if self.parts == 1:
-            loss, sums, gradients = self._differentiated(inputs, targets, weights, totals)
-        else:
-            loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
-        gradients = self.over_replicas(gradients)
-        self.note(inputs, sums)
-        norm = self.note_gradients(gradients)
-        self.optimizer.apply(gradients, self.trainable_weights)
-        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
-            # Its gradients may overflow; it then skips the step and lowers the scale.
-            return loss
-        # A norm that is not finite makes the loss NaN, which stops the run before the weights are used again.
-        return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
-
-    def make_train_function(self, force: bool = False) -> None:
-        """Builds the function that `fit` calls once per step.
-
-        The function returns the global loss and the seconds of input wait, and nothing on a TPU.
-        """
-        if self._made is not None and not force:
-            return
-        strategy = self.distribute_strategy
-
-        def step(data):
-            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(self.train_step, args=(data,)), axis=None)
-
-        @tf.function
-        def train_function(iterator):
-            began = tf.timestamp()
-            with tf.control_dependencies([began]):
-                data = iterator.get_next()
-            with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
-                waited = tf.timestamp() - began
-            return {LOSS: step(data), INPUT_WAIT: waited}
-
-        @tf.function
-        def unwatched(iterator):
-            strategy.run(self.train_step, args=(iterator.get_next(),))
-            return {}
-
-        # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
-        self._made = self.train_function = unwatched if is_tpu(strategy) else train_function
-
-    def make_test_function(self, force: bool = False) -> None:
-        """Builds the function that `evaluate` calls once per batch; it updates the metrics."""
-        if self._made_test is not None and not force:
-            return
-        strategy = self.distribute_strategy
-
-        @tf.function
-        def test_function(iterator):
-            strategy.run(self.test_step, args=(iterator.get_next(),))
-            return {}
-
-        self._made_test = self.test_function = test_function
-
-    def test_step(self, data: Any) -> None:
-        """Updates the metrics with one replica's rows."""
-        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
-        self.note(inputs, self.weighted_sums(targets, self(inputs, training=False), weights))
-
-    def _differentiated(self, inputs, targets, weights, totals):
-        """Returns share of the loss, sums and scaled gradients for some rows."""
-        with tf.GradientTape() as tape:
-            sums = self.weighted_sums(targets, self(inputs, training=True), weights)
-            loss = self.share_of(sums, totals)
-            scaled = self.optimizer.scale_loss(loss)
-        return loss, sums, [dense(gradient) for gradient in tape.gradient(scaled, self.trainable_weights)]
-
-    def _in_parts(self, batch, totals):
-        parts = tree.map_structure(self._split, batch)
-
-        def add(part, *sums):
-            inputs, targets, weights = tree.map_structure(lambda values: values[part], parts)
-            part_sums = self._differentiated(inputs, targets, weights, totals)
-            return part + 1, *tree.map_structure(tf.add, sums, part_sums)
-
-        zeros = (
-            tf.constant(0.0),
-            {output: tf.zeros(3) for output in totals},
-            [tf.zeros(variable.shape) for variable in self.trainable_weights],
-        )
-        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *zeros), parallel_iterations=1)[1:]
-
-    def _split(self, values):
-        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
-        shape = tf.shape(values)
-        return tf.reshape(values, tf.concat([[self.parts, shape[0] // self.parts], shape[1:]], axis=0))
-
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Does nothing, because the model is built. Keras would draw a batch, which fails with several workers."""
