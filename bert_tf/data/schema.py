@@ -57,6 +57,12 @@ STATIC_FEATURES = (
     Feature("next_sentence_labels", 1),
 )
 
+
+def record_features(config: DataConfig) -> tuple[Feature, ...]:
+    """Returns the features of the records of `config`."""
+    return STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
+
+
 # Model inputs by name. `padding_mask` is 1 for tokens and 0 for padding.
 TOKEN_IDS = "token_ids"  # (B, S) int32
 SEGMENT_IDS = "segment_ids"  # (B, S) int32

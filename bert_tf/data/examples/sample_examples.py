@@ -16,13 +16,12 @@ from bert_tf.data.input.numpy import Batch, parse_records
 from bert_tf.data.manifest import Manifest
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
-    DYNAMIC_FEATURES,
     MASK_POSITIONS,
     MLM_LOGITS,
     PADDING_MASK,
     SEGMENT_IDS,
-    STATIC_FEATURES,
     TOKEN_IDS,
+    record_features,
 )
 from bert_tf.data.tfrecord.example_reader import decode_examples
 from bert_tf.data.tfrecord.shards import ShardInfo
@@ -127,9 +126,8 @@ def read_examples(
 
 def _label(record: bytes, config: DataConfig, where: str) -> int:
     """Returns the label of a record; raises ValueError if it lacks a feature."""
-    features = STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
     try:
-        columns = decode_examples([record], [feature.name for feature in features])
+        columns = decode_examples([record], [feature.name for feature in record_features(config)])
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     return int(columns["next_sentence_labels"].values[0])

@@ -15,15 +15,14 @@ from bert_tf.data.input.dataset import WINDOW, Batches, BatchOptions, Split, pre
 from bert_tf.data.masking.tokens import mask_rows
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
-    DYNAMIC_FEATURES,
     MASK_POSITIONS,
     MLM_LOGITS,
     NSP_LOGITS,
     PADDING_MASK,
     RECORD_TO_INPUT,
     SEGMENT_IDS,
-    STATIC_FEATURES,
     TOKEN_IDS,
+    record_features,
 )
 from bert_tf.data.tfrecord.example_codec import Column
 from bert_tf.data.tfrecord.example_reader import decode_examples
@@ -181,7 +180,7 @@ def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig
     Raises:
         ValueError: if a record does not follow the schema.
     """
-    features = STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
+    features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
     for feature in features:
         if (length := feature.length_in(config)) is not None:

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, Sessi
 from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
+
+from bert_tf.training.loop.checkpoints import flatten
 
 EVENT_FILES = "events.out.tfevents.*"
 _FILE_NAME = re.compile(r"events\.out\.tfevents\.(\d+)\..*")
@@ -85,7 +87,11 @@ def session_start(settings: Mapping[str, Any]) -> Summary:
     Args:
         settings: settings of the run as nested dictionaries; names are joined with dots, as `training.batch_size`.
     """
-    return hparams_pb(dict(_flat(settings)), start_time_secs=time.time())
+    values = {
+        name: value if isinstance(value, bool | float | int | str) else str(value)
+        for name, value in flatten(settings).items()
+    }
+    return hparams_pb(values, start_time_secs=time.time())
 
 
 def session_end() -> Summary:
@@ -94,11 +100,3 @@ def session_end() -> Summary:
     content = metadata.create_summary_metadata(HParamsPluginData(session_end_info=info))
     value = Summary.Value(tag=metadata.SESSION_END_INFO_TAG, metadata=content, tensor=metadata.NULL_TENSOR)
     return Summary(value=[value])
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | float | str]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, bool | float | int | str) else str(value)
