@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
-from bert_tf.data.input.dataset import Dataset, packed_data, pretraining_data
+from bert_tf.data.input import packed_data, pretraining_data
+from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
@@ -22,7 +23,6 @@ from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures, published_figures
 from bert_tf.training.evaluation.context import EvaluationContext
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
-from bert_tf.training.evaluation.mask_samples import Batch
 from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
 from bert_tf.training.losses import MASKED_LM, PRETRAINING

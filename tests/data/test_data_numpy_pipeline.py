@@ -16,9 +16,10 @@ from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
 from bert_tf.data.input import numpy as numpy_pipeline
+from bert_tf.data.input import packed_data
 from bert_tf.data.input import tf as tf_pipeline
 from bert_tf.data.input.bins import GROUP
-from bert_tf.data.input.dataset import Batches, packed_data, prefetched
+from bert_tf.data.input.dataset import Batches, prefetched
 from bert_tf.data.input.numpy import pretraining_batches
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest

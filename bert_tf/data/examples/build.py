@@ -94,24 +94,6 @@ def document_id(text: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[TokenizedDocument], list[TokenizedDocument]]:
-    """Removes duplicate documents.
-
-    Args:
-        documents: documents in any order.
-
-    Returns:
-        The documents sorted by id, each id once (the one with the lowest source), and the dropped documents.
-    """
-    ranked = sorted(documents, key=lambda document: (document.document_id, document.source))
-    kept: list[TokenizedDocument] = []
-    dropped: list[TokenizedDocument] = []
-    for document in ranked:
-        same = bool(kept) and kept[-1].document_id == document.document_id
-        (dropped if same else kept).append(document)
-    return kept, dropped
-
-
 @dataclass(frozen=True)
 class Examples:
     """The drawn examples of a bucket; rows are assembled on demand.
@@ -146,7 +128,7 @@ def draw_examples(
     """Draws all examples of one bucket, in a random order that depends only on content and seed.
 
     Args:
-        documents: first result of `unique_documents`.
+        documents: documents sorted by id, each id once.
         copies: int64 [D], number of passes over each document; each pass draws different examples.
         config: lengths, probabilities and seed.
         vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
@@ -187,7 +169,8 @@ def build_pairs(
     Returns:
         All rows of `draw_examples`.
     """
-    unique, _ = unique_documents(documents)
+    by_id = {document.document_id: document for document in documents}
+    unique = [by_id[number] for number in sorted(by_id)]
     return draw_examples(unique, np.full(len(unique), copies, np.int64), config, vocabulary).rows()
 
 

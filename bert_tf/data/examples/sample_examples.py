@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.numpy import Batch, parse_records
+from bert_tf.data.input.dataset import Batch
+from bert_tf.data.input.numpy import parse_records
 from bert_tf.data.manifest import Manifest
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (

@@ -1,8 +1,7 @@
-"""Pre-training batches: options, checks and the choice between the tf.data and the numpy pipeline."""
+"""Datasets, options of pre-training batches, and opened splits: what the tf.data and the numpy pipeline share."""
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.packing import pack_batch
 from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import ShardInfo
@@ -23,6 +21,8 @@ EVALUATION_SEED = 0
 # Size of the shuffle window in records: 5 MB of dynamic records of 128 tokens. Shards are already uniform samples of
 # the corpus in random order, so the window only has to change the neighbours of a record in every epoch.
 WINDOW = 16384
+# Inputs, targets and weights by name: arrays or tensors.
+Batch = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 _Item = TypeVar("_Item")
 
 
@@ -151,40 +151,6 @@ class Split:
             manifest.config,
             vocabulary,
         )
-
-
-def pretraining_data(directory: str | Path, split: str, **options: Any) -> Dataset:
-    """Returns pre-training batches from tf.data if TensorFlow is installed, else the same batches from numpy.
-
-    Args:
-        directory: data directory with its manifest.
-        split: `train` or `validation`.
-        **options: fields of `BatchOptions`.
-    """
-    if importlib.util.find_spec("tensorflow") is None:
-        from bert_tf.data.input.numpy import pretraining_batches
-
-        return pretraining_batches(directory, split, **options)
-    from bert_tf.data.input.tf import pretraining_dataset
-
-    return pretraining_dataset(directory, split, **options)
-
-
-def packed_data(batches: Dataset, multiple: int) -> Dataset:
-    """Packs each batch of either pipeline with `packing.pack_batch`.
-
-    Args:
-        batches: result of `pretraining_data`.
-        multiple: the number of rows of a packed batch is a multiple of this.
-
-    Returns:
-        The packed batches.
-    """
-    if isinstance(batches, Batches):
-        return Batches(lambda: (pack_batch(inputs, targets, weights, multiple) for inputs, targets, weights in batches))
-    from bert_tf.data.input.tf_padding import packed_batches
-
-    return packed_batches(batches, multiple)
 
 
 def prefetched(items: Iterator[_Item], count: int) -> Iterator[_Item]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP, batch_rows, trimmed
-from bert_tf.data.input.dataset import WINDOW, Batches, BatchOptions, Split, prefetched
+from bert_tf.data.input.dataset import WINDOW, Batch, Batches, BatchOptions, Split, prefetched
 from bert_tf.data.masking.tokens import mask_rows
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
@@ -31,7 +31,6 @@ from bert_tf.text.vocabulary import Vocabulary
 
 # Serialized records and their keys, uint64 [n].
 Keyed = tuple[list[bytes], np.ndarray]
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
 
 # Number of prefetched batches and windows of records.
 _BATCHES_AHEAD, _WINDOWS_AHEAD = 4, 1

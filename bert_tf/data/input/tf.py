@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP
-from bert_tf.data.input.dataset import WINDOW, BatchOptions, Split
+from bert_tf.data.input.dataset import WINDOW, Batch, BatchOptions, Split
 from bert_tf.data.input.tf_padding import cut_by_length, in_parallel
 from bert_tf.data.masking.tf import mask_rows
 from bert_tf.data.masking.tf_randomness import stream_keys
@@ -29,8 +29,6 @@ from bert_tf.data.schema import (
     Feature,
 )
 from bert_tf.text.vocabulary import Vocabulary
-
-Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
 def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf.data.Dataset:

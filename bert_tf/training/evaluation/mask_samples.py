@@ -6,28 +6,21 @@ Shape legend: B batch, S sequence, P predictions, V vocabulary.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from bert_tf.data.examples.sample_examples import Token, tokens_of_row
+from bert_tf.data.input.dataset import Batch
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS
 from bert_tf.text.vocabulary import CONTINUATION, Vocabulary
 
 # Candidate pieces shown for each mask.
 GUESSES = 3
-Batch = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
-
-
-class Model(Protocol):
-    """A model that returns logits by name."""
-
-    def __call__(self, inputs: Mapping[str, np.ndarray], *, training: bool) -> Mapping[str, Any]:
-        """Returns the outputs."""
-
-
+# A model that returns logits by name; called with inputs and `training=False`.
+Model = Callable[..., Mapping[str, Any]]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
