@@ -11,7 +11,6 @@ from itertools import islice
 import numpy as np
 import pytest
 import tensorflow as tf
-from bert_tf.data.tfrecord.example_columns import decode_examples
 from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
@@ -23,7 +22,7 @@ from bert_tf.data.input.dataset import Batches, prefetched
 from bert_tf.data.input.numpy import pretraining_batches
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
-from bert_tf.data.tfrecord.example_reader import decode_example
+from bert_tf.data.tfrecord.example_reader import decode_example, decode_examples
 from bert_tf.data.tfrecord.shards import write_shard
 
 VOCABULARY = make_vocabulary()
