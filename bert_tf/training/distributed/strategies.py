@@ -47,7 +47,9 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
 
 
 def _several_devices(config: TrainingConfig) -> tf.distribute.Strategy:
-    return tf.distribute.MirroredStrategy(_replica_devices(config.num_replicas))
+    devices = _replica_devices(config.num_replicas)
+    check_batch(config, len(devices))
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
