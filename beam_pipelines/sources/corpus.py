@@ -5,17 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.books import Books
-from beam_pipelines.sources.documents import Format, InputFile, RawDocument, ReadDocuments, ReadSettings
+from beam_pipelines.sources.documents import (
+    DocumentBatch,
+    Format,
+    InputFile,
+    Part,
+    RawDocument,
+    ReadSettings,
+)
 from beam_pipelines.sources.jsonl import Jsonl
 from beam_pipelines.sources.lines import COMPRESSED
 from beam_pipelines.sources.parquet import Parquet
@@ -236,13 +245,22 @@ class ReadCorpus(beam.PTransform):
         self._progress = progress
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """Applies one reading transform for each format and language."""
-        batches = [
-            pipeline
-            | f"Read_{'_'.join(kind)}" >> ReadDocuments(reader_of(*kind, self._settings), files, self._progress)
-            for kind, files in self._by_kind()
-        ]
+        """Splits files into parts and reads parts to batches of documents, by format and language."""
+        batches = [self._read(pipeline, *kind, files) for kind, files in self._by_kind()]
         return batches[0] if len(batches) == 1 else batches | "AllFormats" >> beam.Flatten()
+
+    def _read(
+        self, pipeline: beam.Pipeline, format: str, language: str, files: Sequence[InputFile]
+    ) -> beam.PCollection[list[RawDocument]]:
+        reader, name = reader_of(format, language, self._settings), f"{format}_{language}"
+        return (
+            pipeline
+            | f"Files_{name}" >> beam.Create(files)
+            | f"SpreadFiles_{name}" >> beam.Reshuffle()
+            | f"Split_{name}" >> beam.ParDo(SplitFile(reader, self._progress))
+            | f"SpreadParts_{name}" >> beam.Reshuffle()
+            | f"Read_{name}" >> beam.ParDo(ReadPart(reader, self._progress))
+        )
 
     def _by_kind(self) -> Sequence[tuple[tuple[str, str], list[InputFile]]]:
         kinds: dict[tuple[str, str], list[InputFile]] = {}
@@ -250,3 +268,49 @@ class ReadCorpus(beam.PTransform):
             source = self._corpus.inputs[file.source]
             kinds.setdefault((source.format, source.language), []).append(file)
         return sorted(kinds.items())
+
+
+class SplitFile(beam.DoFn):
+    """Splits files of one format into parts."""
+
+    def __init__(self, format: Format, progress: ProgressLog) -> None:
+        self._format = format
+        self._progress = progress
+
+    def process(self, file: InputFile) -> Iterable[Part]:
+        """Yields the parts of `file`."""
+        parts = [part._replace(source=file.source) for part in self._format.split(file)]
+        self._progress.note("parts", len(parts))
+        self._progress.note("files", 1)
+        yield from parts
+
+
+class ReadPart(beam.DoFn):
+    """Reads parts. Batches continue over the parts of a bundle, so many small files do not cause small batches."""
+
+    def __init__(self, format: Format, progress: ProgressLog) -> None:
+        self._format = format
+        self._progress = progress
+
+    def start_bundle(self) -> None:
+        """Starts without documents."""
+        self._batch = DocumentBatch()
+
+    def process(self, part: Part) -> Iterable[list[RawDocument]]:
+        """Yields the full batches."""
+        for document in self._format.read(part):
+            if self._batch.add(document._replace(source=part.source)):
+                yield self._take_batch()
+        self._progress.note("parts_read", 1)
+
+    def finish_bundle(self) -> Iterable[WindowedValue]:
+        """Yields the last batch."""
+        if self._batch.documents:
+            yield GlobalWindows.windowed_value(self._take_batch())
+
+    def _take_batch(self) -> list[RawDocument]:
+        batch = self._batch.documents
+        self._progress.note("documents", len(batch))
+        self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
+        self.start_bundle()
+        return batch

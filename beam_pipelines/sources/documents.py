@@ -1,4 +1,4 @@
-"""Base classes of corpus formats, which read raw documents part by part in batches."""
+"""Raw documents, and the base class of the corpus formats, which read them part by part."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
-
-import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.windowed_value import WindowedValue
-
-from beam_pipelines.runners.progress import ProgressLog
 
 # Characters per batch: large enough to make Beam's cost per element negligible, small enough to stay in cache.
 BATCH_CHARACTERS = 1_000_000
@@ -106,46 +100,7 @@ class Format(ABC):
         """
 
 
-class ReadDocuments(beam.PTransform):
-    """Reads the documents of files of one format, distributed over the workers.
-
-    Args:
-        format: reader of the files.
-        files: files to read.
-        progress: log of parts and bytes read.
-    """
-
-    def __init__(self, format: Format, files: Iterable[InputFile], progress: ProgressLog) -> None:
-        super().__init__()
-        self._format = format
-        self._files = list(files)
-        self._progress = progress
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
-        """Splits files into parts and reads parts to batches of documents."""
-        return (
-            pipeline
-            | "Files" >> beam.Create(self._files)
-            | "SpreadFiles" >> beam.Reshuffle()
-            | "Split" >> beam.ParDo(_SplitFile(self._format, self._progress))
-            | "SpreadParts" >> beam.Reshuffle()
-            | "Read" >> beam.ParDo(_ReadPart(self._format, self._progress))
-        )
-
-
-class _SplitFile(beam.DoFn):
-    def __init__(self, format: Format, progress: ProgressLog) -> None:
-        self._format = format
-        self._progress = progress
-
-    def process(self, file: InputFile) -> Iterable[Part]:
-        parts = [part._replace(source=file.source) for part in self._format.split(file)]
-        self._progress.note("parts", len(parts))
-        self._progress.note("files", 1)
-        yield from parts
-
-
-class _Batch:
+class DocumentBatch:
     """Collects documents until they have about `BATCH_CHARACTERS` characters."""
 
     def __init__(self) -> None:
@@ -158,34 +113,6 @@ class _Batch:
         # A document that is left out has little text but still costs time.
         self._characters += sum(map(len, document.paragraphs)) + EXCERPT_CHARACTERS
         return self._characters >= BATCH_CHARACTERS
-
-
-class _ReadPart(beam.DoFn):
-    """Reads parts. Batches continue over the parts of a bundle, so many small files do not cause small batches."""
-
-    def __init__(self, format: Format, progress: ProgressLog) -> None:
-        self._format = format
-        self._progress = progress
-
-    def start_bundle(self) -> None:
-        self._batch = _Batch()
-
-    def process(self, part: Part) -> Iterable[list[RawDocument]]:
-        for document in self._format.read(part):
-            if self._batch.add(document._replace(source=part.source)):
-                yield self._take_batch()
-        self._progress.note("parts_read", 1)
-
-    def finish_bundle(self) -> Iterable[WindowedValue]:
-        if self._batch.documents:
-            yield GlobalWindows.windowed_value(self._take_batch())
-
-    def _take_batch(self) -> list[RawDocument]:
-        batch = self._batch.documents
-        self._progress.note("documents", len(batch))
-        self._progress.note("text", sum(len(text.encode()) for document in batch for text in document.paragraphs))
-        self.start_bundle()
-        return batch
 
 
 def excerpt(paragraphs: Iterable[str]) -> tuple[str, ...]:
@@ -229,10 +156,10 @@ def raw_document(file: str, place: str, paragraphs: Iterable[str], max_document_
 
 def in_batches(documents: Iterable[RawDocument]) -> Iterator[list[RawDocument]]:
     """Yields batches of the same size as in a run, in order."""
-    batch = _Batch()
+    batch = DocumentBatch()
     for document in documents:
         if batch.add(document):
             yield batch.documents
-            batch = _Batch()
+            batch = DocumentBatch()
     if batch.documents:
         yield batch.documents

@@ -1,4 +1,4 @@
-"""bert_tf's `pretrain` on the shared batches or on a data directory."""
+"""bert_tf's `fit` on the shared batches or on a data directory."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.pretraining import run as pretraining
 from bert_tf.training import fit
 from bert_tf.training.loop.callback import TrainingCallback
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 NEVER = 10**9
 
@@ -89,7 +90,8 @@ def main() -> None:
         pretraining.run_pretraining(args.data, run, args.output)
     else:
         run = configuration(args, batches.VOCABULARY_SIZE)
-        fit.pretrain(lambda: BertPretrainer(BertBackbone(run.model)), synthetic, run.training, args.output)
+        spec = RunSpec(lambda: BertPretrainer(BertBackbone(run.model)), TrainingData(synthetic))
+        fit.fit(spec, run.training, args.output)
 
 
 if __name__ == "__main__":

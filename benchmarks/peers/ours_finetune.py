@@ -1,4 +1,4 @@
-"""bert_tf's fine-tuning with its own `finetune`."""
+"""bert_tf's fine-tuning with its own `fit`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from bert_tf.config import TrainingConfig
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
 from bert_tf.models import BertBackbone, BertSpanPredictor, BertTextClassifier
 from bert_tf.tasks.rows import EncodedRows, training_batches
-from bert_tf.training.fit import finetune
+from bert_tf.training.fit import fit
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, SPANS
 from bert_tf.training.malloc import tune_allocator
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 _NAMES = {"label": SINGLE_OUTPUT, "start": START_LOGITS, "end": END_LOGITS}
 
@@ -51,14 +52,9 @@ def main() -> None:
         backbone = BertBackbone(batches.config_of(args.size))
         return BertTextClassifier(backbone, rows.num_labels) if is_label else BertSpanPredictor(backbone)
 
-    finetune(
-        build,
-        lambda start: training_batches(data, BATCH_SIZE, config.seed, start),
-        config,
-        args.output,
-        batches.STEPS,
-        objective=CLASSIFICATION if is_label else SPANS,
-    )
+    training_data = TrainingData(lambda start: training_batches(data, BATCH_SIZE, config.seed, start))
+    run = RunSpec(build, training_data, batches.STEPS, CLASSIFICATION if is_label else SPANS, EvaluationSpec(every=0))
+    fit(run, config, args.output)
 
 
 if __name__ == "__main__":

@@ -216,15 +216,18 @@ def checked_value(value: Any, hint: Any, where: str) -> Any:
         return from_dict(typing.cast(type, hint), value, where)
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     for option in options:
+        kind, items = typing.get_origin(option), typing.get_args(option)
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             return _finite(value, where)
         if option in (int, float, str, bool, types.NoneType) and type(value) is option:
             return value
-        if typing.get_origin(option) is tuple and isinstance(value, list | tuple):
-            return tuple(value)
-        if typing.get_origin(option) is dict and isinstance(value, dict):
+        if kind in (tuple, list) and isinstance(value, list | tuple):
+            return kind(checked_value(item, items[0], f"{where}: {number}") for number, item in enumerate(value))
+        if kind is dict and isinstance(value, dict):
+            return {key: checked_value(item, items[1], f"{where}: `{key}`") for key, item in value.items()}
+        if option is Any:
             return value
-    names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
+    names = " or ".join(getattr(option, "__name__", str(option)).replace("tuple", "list") for option in options)
     raise ConfigError(f"{where} must be {names}. Received: {value!r}")
 
 

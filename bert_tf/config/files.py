@@ -99,6 +99,12 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
     sync_directory(path.parent)
 
 
+def write_file(path: str | Path, content: bytes) -> None:
+    """Writes `content` to `path` atomically; see `staged_file`."""
+    with staged_file(path) as file:
+        file.write(content)
+
+
 def sync_directory(directory: Path) -> None:
     """Synchronises the entries of `directory` to disk, so that a rename survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)

@@ -10,15 +10,13 @@ import dataclasses
 import importlib.metadata
 import json
 import platform
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bert_tf.config import ConfigError, local_path
 from bert_tf.config.base import from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
-from bert_tf.config.files import file_sha256, staged_file
+from bert_tf.config.files import file_sha256, write_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
@@ -102,6 +100,11 @@ class Manifest:
     unicode_version: str = ""
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def all_shards(self) -> list[ShardInfo]:
+        """Shards of all splits."""
+        return [shard for shards in self.shards.values() for shard in shards]
+
     def examples(self, split: str) -> int:
         """Returns the number of examples in `split`."""
         return sum(shard.examples for shard in self.shards.get(split, ()))
@@ -122,8 +125,7 @@ def write_manifest(manifest: Manifest, directory: str | Path) -> Path:
     """Writes `manifest.json` into `directory` atomically and returns its path."""
     path = Path(directory) / MANIFEST_NAME
     fields = {"schema_version": manifest.schema_version} | to_dict(manifest)
-    with staged_file(path) as file:
-        file.write((json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode())
+    write_file(path, (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode())
     return path
 
 
@@ -162,26 +164,15 @@ def read_manifest(directory: str | Path) -> Manifest:
     version = fields.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ConfigError(f"{path}: `schema_version` must be {SCHEMA_VERSION}. Received: {version!r}")
-    known = {f.name for f in dataclasses.fields(Manifest)}
-    if unknown := sorted(fields.keys() - known):
-        raise ConfigError(f"{path}: unknown field. Received: {', '.join(unknown)}")
-    if missing := sorted(known - fields.keys()):
+    if missing := sorted({field.name for field in dataclasses.fields(Manifest)} - fields.keys()):
         raise ConfigError(f"{path}: missing field: {', '.join(missing)}")
-    types = {"vocabulary_sha256": str, "vocabulary_size": int, "unicode_version": str}
-    for name, kind in types.items():
-        if type(fields[name]) is not kind:
-            raise ConfigError(f"{path}: `{name}` must be {kind.__name__}. Received: {fields[name]!r}")
-    for name in ("unk_rate", "fill"):
-        if type(fields[name]) not in (int, float):
-            raise ConfigError(f"{path}: `{name}` must be a number. Received: {fields[name]!r}")
-    for name in ("counts", "rejected", "label_histogram"):
-        _check_values(fields[name], int, f"{path}: `{name}`")
-    _check_values(fields["versions"], str, f"{path}: `versions`")
-    config = from_dict(DataConfig, fields["config"], f"{path}: `config`")
-    shards = _read_shards(fields["shards"], f"{path}: `shards`")
-    sources = _read_sources(fields["sources"], f"{path}: `sources`")
-    _check_histograms(fields["histograms"], f"{path}: `histograms`")
-    return Manifest(**(fields | {"config": config, "shards": shards, "sources": sources}))
+    manifest = from_dict(Manifest, fields, str(path))
+    if set(manifest.shards) != set(SPLITS):
+        raise ConfigError(f"{path}: `shards` must have the splits {', '.join(SPLITS)}. Received: {fields['shards']!r}")
+    for shard in manifest.all_shards:
+        if Path(shard.name).name != shard.name:
+            raise ConfigError(f"{path}: `shards`: `name` must be a file name. Received: {shard.name!r}")
+    return manifest
 
 
 def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
@@ -212,7 +203,7 @@ def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = F
     Raises:
         ValueError: if a shard does not match; names the first one.
     """
-    for shard in (shard for split in manifest.shards.values() for shard in split):
+    for shard in manifest.all_shards:
         verify_shard(Path(directory) / shard.name, shard, checksums)
 
 
@@ -281,39 +272,3 @@ def data_directories(path: str | Path) -> list[Path]:
         return [path]
     folders = [folder for folder in path.glob(length_folder("*")) if folder.is_dir()]
     return sorted(folders, key=lambda folder: read_manifest(folder).config.max_seq_length)
-
-
-def _read_shards(value: Any, where: str) -> dict[str, tuple[ShardInfo, ...]]:
-    if not isinstance(value, Mapping) or set(value) != set(SPLITS):
-        raise ConfigError(f"{where} must have the splits {', '.join(SPLITS)}. Received: {value!r}")
-    shards = {}
-    for split, infos in value.items():
-        if not isinstance(infos, list):
-            raise ConfigError(f"{where}: `{split}` must be a list. Received: {infos!r}")
-        shards[split] = tuple(from_dict(ShardInfo, info, f"{where}: `{split}`") for info in infos)
-        for shard in shards[split]:
-            if Path(shard.name).name != shard.name:
-                raise ConfigError(f"{where}: `{split}`: `name` must be a file name. Received: {shard.name!r}")
-    return shards
-
-
-def _read_sources(value: Any, where: str) -> tuple[Source, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"{where} must be a list. Received: {value!r}")
-    sources = tuple(from_dict(Source, item, f"{where}: {number}") for number, item in enumerate(value))
-    for number, source in enumerate(sources):
-        _check_values(source.left_out, int, f"{where}: {number}: `left_out`")
-    return sources
-
-
-def _check_histograms(value: Any, where: str) -> None:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} must be an object. Received: {value!r}")
-    for name, counts in value.items():
-        if not isinstance(counts, list) or any(type(count) is not int for count in counts):
-            raise ConfigError(f"{where}: `{name}` must be a list of whole numbers. Received: {counts!r}")
-
-
-def _check_values(value: Any, kind: type, where: str) -> None:
-    if not isinstance(value, Mapping) or any(type(item) is not kind for item in value.values()):
-        raise ConfigError(f"{where} must be an object of {kind.__name__} values. Received: {value!r}")

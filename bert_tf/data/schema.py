@@ -6,6 +6,10 @@ Shape legend: B batch, S sequence, P predictions; packed: R rows, M examples per
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bert_tf.config.data import DataConfig
 
 # Increment if an older reader would misread the new format.
 SCHEMA_VERSION = 2
@@ -29,6 +33,10 @@ class Feature:
     length: str | int | None
     dtype: str = "int64"
 
+    def length_in(self, config: DataConfig) -> int | None:
+        """Returns the number of values in records of `config`; None if it varies."""
+        return getattr(config, self.length) if isinstance(self.length, str) else self.length
+
 
 # `dynamic` records: [CLS] a [SEP] b [SEP] without padding; the first length includes [CLS] and the first [SEP], the
 # second length includes the second [SEP]. Single segments are [CLS] a [SEP], with second length 0 and label 0.
@@ -48,6 +56,12 @@ STATIC_FEATURES = (
     Feature("masked_lm_weights", "max_predictions_per_seq", "float32"),
     Feature("next_sentence_labels", 1),
 )
+
+
+def record_features(config: DataConfig) -> tuple[Feature, ...]:
+    """Returns the features of the records of `config`."""
+    return STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
+
 
 # Model inputs by name. `padding_mask` is 1 for tokens and 0 for padding.
 TOKEN_IDS = "token_ids"  # (B, S) int32

@@ -7,12 +7,12 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.data import VERIFY
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 from bert_tf.data.manifest import Manifest, data_directories, read_manifest, verify_shard
 from bert_tf.data.schema import VERIFIED_NAME
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
@@ -68,7 +68,7 @@ def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once")
     directory = Path(directory)
     known = _known(directory)
     verified: dict[str, list[Any] | None] = {}
-    for shard in _shards(manifest):
+    for shard in manifest.all_shards:
         path = directory / shard.name
         state = _state(path, shard)
         if verify == "always" or known.get(shard.name) != state:
@@ -81,10 +81,6 @@ def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once")
         _remember(directory, verified)
 
 
-def _shards(manifest: Manifest) -> Sequence[ShardInfo]:
-    return [shard for shards in manifest.shards.values() for shard in shards]
-
-
 def _state(path: Path, shard: ShardInfo) -> list[Any] | None:
     """Returns values that change with the content of a file, None if the file does not exist."""
     try:
@@ -95,7 +91,7 @@ def _state(path: Path, shard: ShardInfo) -> list[Any] | None:
 
 
 def _first_damage(directory: Path, manifest: Manifest) -> str | None:
-    return next(filter(None, (find_damage(directory / shard.name) for shard in _shards(manifest))), None)
+    return next(filter(None, (find_damage(directory / shard.name) for shard in manifest.all_shards)), None)
 
 
 def _places(directory: Path) -> list[Path]:
@@ -123,8 +119,7 @@ def _remember(directory: Path, verified: dict[str, Any]) -> None:
     for place in _places(directory):
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            with staged_file(place) as file:
-                file.write(json.dumps(verified, indent=1).encode())
+            write_file(place, json.dumps(verified, indent=1).encode())
         except OSError as error:
             reasons.append(str(error))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
-from bert_tf.data.input.batches import Dataset
-from bert_tf.data.input.dataset import packed_data, pretraining_data
+from bert_tf.data.input import packed_data, pretraining_data
+from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
@@ -22,10 +23,10 @@ from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import chance_figures, published_figures
 from bert_tf.training.evaluation.context import EvaluationContext
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
-from bert_tf.training.evaluation.mask_samples import Batch
-from bert_tf.training.fit import Packing, TrainResult, pretrain
+from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
 from bert_tf.training.losses import MASKED_LM, PRETRAINING
+from bert_tf.training.run_spec import EvaluationSpec, Packing, RunSpec, TrainingData
 
 
 def held_out_split(manifest: Manifest) -> str | None:
@@ -108,20 +109,16 @@ def run_pretraining(
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
-    result = pretrain(
+    spec = RunSpec(
         lambda: _initial_model(run.model, next_sentence, initial),
-        course.batches,
-        run.training,
-        output,
+        course.training_data(),
         objective=PRETRAINING if next_sentence else MASKED_LM,
-        validation=course.held_out if all(held_out_split(phase.manifest) for phase in phases) else None,
+        evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
-        boundaries=[phase.first for phase in phases[1:]],
-        packing=Packing(BertPretrainer.packed, packed_data) if run.training.padding == "pack" else None,
-        evaluation_context=course.evaluation_context(vocabulary),
         on_finish=write_report,
     )
+    result = fit(spec, run.training, output)
     preset = output / "preset"
     info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})
     if result.is_chief:
@@ -140,11 +137,20 @@ class _Course:
     """Data and context of a run's steps by batch number."""
 
     def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
-        self._phases = phases
-        self._run = run
-        self._validation: dict[Path, Dataset] = {}
-        self._shown: dict[Path, Batch] = {}
+        self._phases, self._run = phases, run
+        # Always the same object for the same data, so that it is traced once.
+        self._held_out = functools.cache(lambda data: held_out(data, "validation", run.training.batch_size))
+        self._first_rows = functools.cache(lambda data, rows: next(iter(held_out(data, "validation", rows))))
         self._chance: dict[Path, Mapping[str, float]] = {}
+
+    def training_data(self) -> TrainingData:
+        """Returns the batches of the run."""
+        return TrainingData(
+            self.batches,
+            self.held_out if all(held_out_split(phase.manifest) for phase in self._phases) else None,
+            [phase.first for phase in self._phases[1:]],
+            Packing(BertPretrainer.packed, packed_data) if self._run.training.padding == "pack" else None,
+        )
 
     def batches(self, start: int) -> Dataset:
         """Returns endless batches from `start` on."""
@@ -155,11 +161,8 @@ class _Course:
         )  # fmt: skip
 
     def held_out(self, batch: int) -> Dataset:
-        """Returns the held-out batches of the same length; always the same object, so that it is traced once."""
-        data, config = self._phase_of(batch).data, self._run.training
-        if data not in self._validation:
-            self._validation[data] = held_out(data, "validation", config.batch_size)
-        return self._validation[data]
+        """Returns the held-out batches of the same length."""
+        return self._held_out(self._phase_of(batch).data)
 
     def evaluation_context(self, vocabulary: Vocabulary) -> EvaluationContext:
         """Returns baselines and sample predictions to report with every evaluation."""
@@ -185,11 +188,10 @@ class _Course:
 
     def shown(self, batch: int) -> Batch:
         """Returns the first held-out examples of the same length."""
-        phase, count = self._phase_of(batch), self._run.training.show_examples
-        if phase.data not in self._shown:
-            count = min(count, phase.manifest.examples("validation"))
-            self._shown[phase.data] = next(iter(held_out(phase.data, "validation", count)))
-        return self._shown[phase.data]
+        phase = self._phase_of(batch)
+        return self._first_rows(
+            phase.data, min(self._run.training.show_examples, phase.manifest.examples("validation"))
+        )
 
     def flops(self, batch: int, positions: float) -> float:
         """Returns the floating-point operations of the step with this batch and so many positions."""

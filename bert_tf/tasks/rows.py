@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.data.input.batches import Batches
 from bert_tf.data.input.bins import GROUP
+from bert_tf.data.input.dataset import Batches
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.training.losses import SINGLE_OUTPUT

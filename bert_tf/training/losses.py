@@ -5,7 +5,7 @@ Shape legend: B batch (of one replica), S sequence, P predictions, V vocabulary,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,16 @@ class TrainingModel(keras.Model):
         model: returns the logits, a dictionary by output name or one tensor, for any dictionary of inputs that
             holds a padding mask.
         objective: the outputs to train.
+        parts: number of parts in which each step is computed; it must divide the rows of one replica.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective) -> None:
+    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
         super().__init__(name="training", dtype="float32")
         self.model = model
         self.objective = objective
+        self.parts = parts
+        self._train_step_function: Callable[..., Any] | None = None
+        self._test_step_function: Callable[..., Any] | None = None
         prefixes = {output: f"{prefix}_" if prefix else "" for output, prefix in objective.outputs.items()}
         self.mean_losses = {o: keras.metrics.Mean(name=f"{p}loss") for o, p in prefixes.items()}
         self.accuracies = {
@@ -85,6 +89,26 @@ class TrainingModel(keras.Model):
         self.positions = keras.metrics.Sum(name="positions")
         self.gradient_norm = keras.metrics.Mean(name="gradient_norm")
         self.built = True
+
+    def compiled_train_step(self) -> Callable[..., Any]:
+        """Returns the function that `fit` calls once per step: it returns the global loss and seconds of input wait."""
+        raise NotImplementedError
+
+    def compiled_test_step(self) -> Callable[..., Any]:
+        """Returns the function that `evaluate` calls once per batch; it updates the metrics."""
+        raise NotImplementedError
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Builds the function of `compiled_train_step` once, or again with `force`."""
+        if force or self._train_step_function is None:
+            self._train_step_function = self.compiled_train_step()
+        self.train_function = self._train_step_function
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Builds the function of `compiled_test_step` once, or again with `force`."""
+        if force or self._test_step_function is None:
+            self._test_step_function = self.compiled_test_step()
+        self.test_function = self._test_step_function
 
     def over_replicas(self, tensors):
         """Returns each dense tensor of one replica, summed over all replicas."""
@@ -100,23 +124,6 @@ class TrainingModel(keras.Model):
             return outputs
         lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
         return {name: ops.cast(outputs[name], "float32") - lowered for name in self.objective.outputs}
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns this replica's share of the global loss and updates the metrics.
-
-        Args:
-            x: dictionary of inputs; the padding mask (B, S) counts the tokens.
-            y: integer targets, by output name or one tensor: (B, P) for (B, P, V) logits, (B,) for (B, C).
-            y_pred: logits, in the same structure.
-            sample_weight: float weights of the targets' shapes, in the same structure; None means 1 for all.
-            training: ignored; the loss is the same.
-
-        Returns:
-            Scalar float32.
-        """
-        sums = self.weighted_sums(y, y_pred, sample_weight)
-        self.note(x, sums)
-        return self.share_of(sums, self.total_weights(y, sample_weight))
 
     def weighted_sums(self, y, y_pred, sample_weight):
         """Returns the sums of weighted losses, weighted hits and weights: float32 (3,) by output name."""
@@ -160,10 +167,6 @@ class TrainingModel(keras.Model):
         norm = global_norm(gradients) / self.optimizer.scale_loss(1.0)
         self.gradient_norm.update_state(norm)
         return norm
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the running loss only, because each further number would be fetched from the device in every step."""
-        return {"loss": self._loss_tracker.result()}
 
     def results(self) -> dict[str, float]:
         """Returns losses and accuracies since the last reset, over all replicas.

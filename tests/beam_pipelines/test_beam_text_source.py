@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from source_samples import PACKERS, contents, peak_bytes, read, read_parts, split, texts
 
 from beam_pipelines.errors import InputError
+from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources import lines, text
+from beam_pipelines.sources.corpus import ReadPart
 from beam_pipelines.sources.documents import (
     BATCH_CHARACTERS,
     OVER_LONG,
@@ -18,7 +20,6 @@ from beam_pipelines.sources.documents import (
     Part,
     RawDocument,
     ReadSettings,
-    in_batches,
 )
 from beam_pipelines.sources.text import Text
 
@@ -237,8 +238,13 @@ def test_any_documents_come_back(
     assert texts(read(Text, path)) == [tuple(document) for document in wanted]
 
 
-def test_batches_are_coarse_and_keep_order() -> None:
-    given_documents = [RawDocument("a", f"line {number}", ("x" * (BATCH_CHARACTERS // 3),)) for number in range(10)]
-    batches = list(in_batches(given_documents))
+def test_batches_are_coarse_and_keep_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [RawDocument("a", f"line {number}", ("x" * (BATCH_CHARACTERS // 3),)) for number in range(10)]
+    monkeypatch.setattr(Text, "read", lambda self, part: iter(documents[part.begin : part.end]))
+    step = ReadPart(Text(ReadSettings()), ProgressLog())
+    step.start_bundle()
+    # A batch continues over the parts of a bundle.
+    batches = [batch for part in (Part("a", 0, 5), Part("a", 5, 10)) for batch in step.process(part)]
+    batches += [last.value for last in step.finish_bundle()]
     assert [len(batch) for batch in batches] == [3, 3, 3, 1]
-    assert [document for batch in batches for document in batch] == given_documents
+    assert [document for batch in batches for document in batch] == documents

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.data.input.dataset import pretraining_data
+from bert_tf.data.input import pretraining_data
 
 TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
 PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")

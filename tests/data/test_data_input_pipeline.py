@@ -11,7 +11,7 @@ import tensorflow as tf
 from data_samples import make_vocabulary, rows, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data.input import tf_order
+from bert_tf.data.input import tf as tf_pipeline
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
 from bert_tf.data.masking.tokens import mask_pairs, mask_rows
@@ -35,7 +35,7 @@ def data(request, tmp_path_factory):
 
 @pytest.fixture(params=[10, 16384])
 def window(request, monkeypatch):
-    monkeypatch.setattr(tf_order, "WINDOW", request.param)
+    monkeypatch.setattr(tf_pipeline, "WINDOW", request.param)
     return request.param
 
 

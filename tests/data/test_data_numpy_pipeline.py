@@ -14,15 +14,15 @@ import tensorflow as tf
 from data_samples import make_vocabulary, write_directory
 
 from bert_tf.config import DataConfig
-from bert_tf.data.input import order, tf_order
-from bert_tf.data.input.batches import Batches, made_ahead
+from bert_tf.data.input import numpy as numpy_pipeline
+from bert_tf.data.input import packed_data
+from bert_tf.data.input import tf as tf_pipeline
 from bert_tf.data.input.bins import GROUP
-from bert_tf.data.input.dataset import packed_data
+from bert_tf.data.input.dataset import Batches, prefetched
 from bert_tf.data.input.numpy import pretraining_batches
 from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.manifest import write_manifest
-from bert_tf.data.tfrecord.example_columns import decode_examples
-from bert_tf.data.tfrecord.example_reader import decode_example
+from bert_tf.data.tfrecord.example_reader import decode_example, decode_examples
 from bert_tf.data.tfrecord.shards import write_shard
 
 VOCABULARY = make_vocabulary()
@@ -47,8 +47,8 @@ def directory(request, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def window(monkeypatch):
     """Several windows in an epoch of 81."""
-    monkeypatch.setattr(tf_order, "WINDOW", 10)
-    monkeypatch.setattr(order, "WINDOW", 10)
+    monkeypatch.setattr(tf_pipeline, "WINDOW", 10)
+    monkeypatch.setattr(numpy_pipeline, "WINDOW", 10)
 
 
 def assert_same(directory, split, **arguments):
@@ -98,8 +98,8 @@ def test_batches_as_long_as_an_epoch_or_longer_than_the_split(directory):
 
 @pytest.mark.parametrize("directory", ["piece"], indirect=True)
 def test_a_window_longer_than_an_epoch(directory, monkeypatch):
-    monkeypatch.setattr(tf_order, "WINDOW", 16384)
-    monkeypatch.setattr(order, "WINDOW", 16384)
+    monkeypatch.setattr(tf_pipeline, "WINDOW", 16384)
+    monkeypatch.setattr(numpy_pipeline, "WINDOW", 16384)
     assert_same(directory, "train", epochs=2, start_step=5)
 
 
@@ -196,14 +196,14 @@ def test_making_ahead_keeps_the_order_and_hands_on_errors():
 
     found = []
     with pytest.raises(ValueError, match="boom"):
-        found.extend(made_ahead(items(), 3))
+        found.extend(prefetched(items(), 3))
     assert found == [0, 1, 2, 3, 4]
-    assert list(made_ahead(iter("abc"), 10)) == ["a", "b", "c"]
+    assert list(prefetched(iter("abc"), 10)) == ["a", "b", "c"]
 
 
 def test_what_is_left_early_leaves_no_thread():
     before = threading.active_count()
-    ahead = made_ahead(iter(range(10**9)), 3)
+    ahead = prefetched(iter(range(10**9)), 3)
     assert next(ahead) == 0
     ahead.close()
     assert threading.active_count() == before

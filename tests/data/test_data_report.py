@@ -113,7 +113,7 @@ def test_few_examples_are_all_shown(tmp_path) -> None:
 def test_a_record_that_is_none_of_ours_is_refused(tmp_path) -> None:
     write_directory(tmp_path, CONFIG, VOCABULARY, SIZES)
     manifest_of(tmp_path, config=STATIC)
-    with pytest.raises(ValueError, match=r"train-00000-of-00002.tfrecord: record 0: lacks the feature input_mask"):
+    with pytest.raises(ValueError, match=r"train-00000-of-00002.tfrecord: record 0: .* lacks the feature `input_mask`"):
         describe_data(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import subprocess
@@ -80,3 +81,35 @@ def test_descriptions_come_from_the_args_section() -> None:
         "Title.\n\nArgs:\n    a, b: two\n        lines: of text.\n    c (int, optional): one.\n\nRaises:\n    E: d.\n"
     )
     assert descriptions(docstring) == {"a": "two lines: of text.", "b": "two lines: of text.", "c": "one."}
+
+
+def missing_names(document: Path, section: str) -> list[str]:
+    """Returns the links of a numbered list whose file does not define the function or method that they name."""
+    text = document.read_text(encoding="utf-8").partition(f"\n## {section}")[2].partition("\n## ")[0]
+    items = re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)
+    links = [re.match(r"\[`([\w.]+)`\]\(([\w./]+)\) \S", item) for _, item in items]
+    assert [int(number) for number, _ in items] == list(range(1, len(items) + 1))
+    assert f"{len(items)} functions in {len({link[2] for link in links if link})} files" in text
+    return [
+        item for (_, item), link in zip(items, links, strict=True)
+        if not link or link[1] not in defined_in(document.parent / link[2])
+    ]  # fmt: skip
+
+
+def defined_in(path: Path) -> set[str]:
+    """Returns the functions of a module, and the methods of its classes as `Class.method`."""
+    if not path.is_file():
+        return set()
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    scopes = [("", body), *((f"{node.name}.", node.body) for node in body if isinstance(node, ast.ClassDef))]
+    return {f"{scope}{node.name}" for scope, nodes in scopes for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_walk_of_a_token_id_names_functions_that_exist(tmp_path: Path) -> None:
+    assert missing_names(REPOSITORY / "docs" / "architecture.md", "From a raw file to the MLM logits") == []
+    (tmp_path / "code.py").write_text("def one(): ...\nclass A:\n    def two(self): ...\n")
+    document = tmp_path / "page.md"
+    items = ["[`one`](code.py) a", "[`A.two`](code.py) b", "[`two`](code.py) c", "[`one`](no.py) d"]
+    lines = "\n".join(f"{number}. {item}" for number, item in enumerate(items, start=1))
+    document.write_text(f"# Page\n\n## Walk\n\n4 functions in 2 files\n\n{lines}\n\n## Next\n")
+    assert missing_names(document, "Walk") == items[2:]

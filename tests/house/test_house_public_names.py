@@ -13,11 +13,11 @@ import bert_tf
 
 PUBLIC_NAMES = """
 BertBackbone BertBiLSTMEncoder BertConfig BertEmbeddings BertFeatureTagger BertMultipleChoice BertPretrainer BertProbe
-BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig FinetuneInit
-LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig TaskFiles TaskPredictor TrainResult
-TrainingConfig Vocabulary convert evaluate_pretraining export_preset finetune finetune_task load_backbone load_preset
-load_vocabulary pack pretrain pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve
-task_class weights_sha256
+BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig EvaluationSpec
+FinetuneInit LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig RunSpec TaskFiles TaskPredictor
+TrainResult TrainingConfig TrainingData Vocabulary convert evaluate_pretraining export_preset finetune_task fit
+load_backbone load_preset load_vocabulary pack pretraining_dataset read_checkpoint read_manifest save_preset
+save_vocabulary serve task_class weights_sha256
 """.split()  # noqa: SIM905
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_prese
 from bert_tf.pretraining import run as pretraining
 from bert_tf.training.fit import TrainResult
 from bert_tf.training.logging.run_log import read_history
+from bert_tf.training.run_spec import RunSpec
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))
 from data_samples import make_vocabulary, write_directory
@@ -44,10 +44,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def untrained(monkeypatch: pytest.MonkeyPatch, data: Path, output: Path, init: Path | None = None) -> keras.Model:
     """Returns the model of a preset that a run saves without taking a step."""
 
-    def no_steps(build_model: Callable[[], keras.Model], *_: object, **__: object) -> TrainResult:
-        return TrainResult(build_model(), 0, 0.0, 0.0, None, 0.0)
+    def no_steps(run: RunSpec, *_: object) -> TrainResult:
+        return TrainResult(run.build_model(), 0, 0.0, 0.0, None, 0.0)
 
-    monkeypatch.setattr(pretraining, "pretrain", no_steps)
+    monkeypatch.setattr(pretraining, "fit", no_steps)
     preset, _ = pretraining.run_pretraining(data, RunConfig(MODEL, TRAINING), output, init)
     return load_preset(preset).model
 

@@ -12,8 +12,10 @@ from training_tiny_run import CONFIG, LENGTH, VOCABULARY, dataset
 
 from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone, BertPretrainer, BertTextClassifier
-from bert_tf.training.fit import finetune, pretrain
+from bert_tf.training.fit import fit
+from bert_tf.training.losses import CLASSIFICATION
 from bert_tf.training.optim.build import is_decayed
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 BERT = BertConfig(VOCABULARY, 8, 2, 2, 16, max_sequence_length=LENGTH, dropout=0.3)
 
@@ -40,7 +42,7 @@ def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision):
     config = replace(CONFIG, steps=6, checkpoint_every=3, precision=precision)
 
     def train(output):
-        result = pretrain(pretrainer, lambda start: dataset(8, start), config, output)
+        result = fit(RunSpec(pretrainer, TrainingData(lambda start: dataset(8, start))), config, output)
         assert {v.dtype for v in result.model.trainable_weights} == {"float32"}
         state = json.loads((output / "checkpoints/step-00000006/state.json").read_text())
         return state["files"], result
@@ -54,7 +56,7 @@ def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision):
     assert train(tmp_path / "run")[0] == files
 
 
-def test_finetune_takes_the_classifier(tmp_path):
+def test_fit_takes_the_classifier(tmp_path):
     def labelled(start, stop=None):
         def first_three(inputs, targets, weights):
             inputs = {name: inputs[name] for name in ("token_ids", "segment_ids", "padding_mask")}
@@ -62,13 +64,15 @@ def test_finetune_takes_the_classifier(tmp_path):
 
         return dataset(8, start, stop).map(first_three)
 
-    result = finetune(
+    run = RunSpec(
         lambda: BertTextClassifier(BertBackbone(BERT), num_classes=2),
-        labelled,
-        replace(CONFIG, epochs=2),
-        tmp_path / "run",
+        TrainingData(labelled),
         steps=6,
-        measure=lambda model, step: {"rows": float(len(model(next(iter(labelled(0)))[0])))},
+        objective=CLASSIFICATION,
+        evaluation=EvaluationSpec(
+            every=3, measure=lambda model, step: {"rows": float(len(model(next(iter(labelled(0)))[0])))}
+        ),
     )
+    result = fit(run, CONFIG, tmp_path / "run")
     assert result.evaluation == {"rows": 8.0}
     assert result.step == 6

@@ -16,9 +16,10 @@ from training_tiny_run import CONFIG, batch, build_model, dataset, run
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import MLM_LOGITS
-from bert_tf.training.fit import pretrain, weights_sha256
+from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.loop.checkpoints import TrainingError
 from bert_tf.training.loop.nan_recovery import NanRecovery
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 
 def poisoned(*steps):
@@ -42,7 +43,8 @@ def test_batches_left_out(skipped, start):
     numbers = [number for number in range(30) if number not in skipped]
     recovery = NanRecovery(sorted(skipped))
     assert [recovery.batch_of(step) for step in range(8)] == numbers[:8]
-    made = recovery.around(lambda step: tf.data.Dataset.range(step, 30))(start)
+    data = TrainingData(lambda step: tf.data.Dataset.range(step, 30)).without(recovery)
+    made = data.from_step(start)
     assert list(made.as_numpy_iterator()) == numbers[start:]
 
 
@@ -102,7 +104,7 @@ def test_a_gradient_that_is_not_finite_counts_as_a_loss_that_is_not(tmp_path):
         return keras.Model(model.input, outputs)
 
     with pytest.raises(TrainingError, match="step 1: .*gradient is not finite"):
-        pretrain(build, lambda start: dataset(8, start), CONFIG, tmp_path)
+        fit(RunSpec(build, TrainingData(lambda start: dataset(8, start))), CONFIG, tmp_path)
 
 
 @pytest.mark.slow

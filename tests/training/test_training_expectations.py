@@ -18,7 +18,8 @@ from bert_tf.reports.training import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.baselines import Baseline, chance_figures, published_figures, remarks_on
 from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
-from bert_tf.training.fit import pretrain
+from bert_tf.training.fit import fit
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 CHANCE = {"mlm_accuracy": 0.07, "mlm_loss": 6.0, "mlm_perplexity": 403.4, "nsp_accuracy": 0.52}
 PUBLISHED = {"mlm_loss": math.log(5.84), "mlm_perplexity": 5.84, "nsp_accuracy": 0.97}
@@ -123,14 +124,9 @@ def evaluation_context():
 
 
 def train(output, config, at_step=None):
-    return pretrain(
-        build_model,
-        lambda start: dataset(8, start, at_step=at_step),
-        config,
-        output,
-        validation=lambda _: dataset(8, 10_000, 10_003),
-        evaluation_context=evaluation_context(),
-    )
+    data = TrainingData(lambda start: dataset(8, start, at_step=at_step), lambda _: dataset(8, 10_000, 10_003))
+    run = RunSpec(build_model, data, evaluation=EvaluationSpec(context=evaluation_context()))
+    return fit(run, config, output)
 
 
 def lines(output):

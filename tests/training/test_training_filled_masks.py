@@ -14,7 +14,8 @@ from bert_tf.reports.training import page, write_report
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
 from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown
-from bert_tf.training.fit import pretrain, weights_sha256
+from bert_tf.training.fit import fit, weights_sha256
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))
 IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}
@@ -97,16 +98,9 @@ def vocabulary():
 
 def train(output, evaluation_context):
     config = replace(CONFIG, evaluate_every=6, average=0.9)
-    held_out = lambda _: dataset(8, 10_000, 10_003)  # noqa: E731
-    return pretrain(
-        build_model,
-        lambda start: dataset(8, start),
-        config,
-        output,
-        validation=held_out,
-        evaluation_context=evaluation_context,
-        on_finish=write_report,
-    )
+    data = TrainingData(lambda start: dataset(8, start), lambda _: dataset(8, 10_000, 10_003))
+    run = RunSpec(build_model, data, evaluation=EvaluationSpec(context=evaluation_context), on_finish=write_report)
+    return fit(run, config, output)
 
 
 def test_a_run_shows_the_same_examples_at_every_evaluation_and_is_none_other(tmp_path):

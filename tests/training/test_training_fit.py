@@ -20,8 +20,10 @@ from bert_tf.config import ConfigError
 from bert_tf.config.files import only_writer
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS, PADDING_MASK
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
-from bert_tf.training.fit import finetune, pretrain, weights_sha256
+from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.loop.checkpoints import TrainingError
+from bert_tf.training.losses import CLASSIFICATION
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
 
@@ -110,7 +112,8 @@ def test_a_finished_run_returns_at_once(unbroken, copied):
     def not_called(start_step):
         raise AssertionError("a finished run takes no data")
 
-    result = pretrain(build_model, not_called, CONFIG, copied, validation=lambda _: dataset(8, 10_000, 10_003))
+    data = TrainingData(not_called, lambda _: dataset(8, 10_000, 10_003))
+    result = fit(RunSpec(build_model, data), CONFIG, copied)
     assert_same_run(copied, result, unbroken)
     assert result.tokens_per_second == unbroken[1].tokens_per_second
 
@@ -199,7 +202,7 @@ def test_nan_stops_the_run_and_names_step_and_checkpoint(tmp_path):
 
 def test_data_that_end_are_an_error(tmp_path):
     with pytest.warns(UserWarning), pytest.raises(TrainingError, match="step 6: the training data ended"):
-        pretrain(build_model, lambda start: dataset(8, start, 6), CONFIG, tmp_path / "run")
+        fit(RunSpec(build_model, TrainingData(lambda start: dataset(8, start, 6))), CONFIG, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,7 @@ def labelled(start: int = 0, stop: int | None = None):
 
 
 def accuracy(model, step):
-    """Measures on three batches; `finetune` passes the model as a function of arrays."""
+    """Measures on three batches; `fit` passes the model as a function of arrays."""
     right = []
     for inputs, labels, _ in labelled(500, 503):
         logits = model({name: values.numpy() for name, values in inputs.items()})
@@ -276,19 +279,24 @@ def accuracy(model, step):
     return {"accuracy": sum(right) / len(right), "step": float(step)}
 
 
-def test_finetune_measures_each_epoch_and_resumes(tmp_path):
-    config = replace(CONFIG, epochs=3, learning_rate=0.5, log_every=100)
+def finetuning(steps, every=10, measure=accuracy, metric="accuracy"):
+    evaluation = EvaluationSpec(every=every, measure=measure, metric=metric)
+    return RunSpec(classifier, TrainingData(labelled), steps, CLASSIFICATION, evaluation)
+
+
+def test_a_run_measures_each_epoch_and_resumes(tmp_path):
+    config = replace(CONFIG, learning_rate=0.5, log_every=100)
     output = tmp_path / "run"
-    result = finetune(classifier, labelled, config, output, steps=30, measure=accuracy)
+    result = fit(finetuning(30), config, output)
     assert (result.step, result.evaluation) == (30, {"accuracy": 1.0, "step": 30.0})
     assert [h["step"] for h in history(output) if h["split"] == "validation"] == [10, 20, 30]
-    again = finetune(classifier, labelled, config, output, steps=30, measure=accuracy)
+    again = fit(finetuning(30), config, output)
     assert weights_sha256(again.model) == weights_sha256(result.model)
     assert again.evaluation == result.evaluation
     with pytest.raises(ConfigError, match="another `steps`"):
-        finetune(classifier, labelled, config, output, steps=31)
+        fit(finetuning(31), config, output)
     with pytest.raises(ConfigError, match="`steps` must be at least 1"):
-        finetune(classifier, labelled, config, output, steps=0)
+        finetuning(0)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +309,7 @@ def test_finetune_measures_each_epoch_and_resumes(tmp_path):
     ],
 )
 def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, patience, end):
-    config = replace(CONFIG, epochs=5, patience=patience)
+    config = replace(CONFIG, patience=patience)
     measured = []
 
     def measure(model, step):
@@ -309,7 +317,7 @@ def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, pati
         return {"f1": figures[step // 2 - 1]}
 
     def tuned():
-        return finetune(classifier, labelled, config, tmp_path / "run", steps=10, measure=measure, metric="f1")
+        return fit(finetuning(10, 2, measure, "f1"), config, tmp_path / "run")
 
     result = tuned()
     assert (result.step, measured) == (2 * end, list(range(2, 2 * end + 1, 2)))

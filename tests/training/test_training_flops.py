@@ -7,8 +7,9 @@ import pytest
 from training_tiny_run import CONFIG, build_model, dataset
 
 from bert_tf.config import BertConfig
-from bert_tf.training.fit import pretrain
+from bert_tf.training.fit import fit
 from bert_tf.training.logging.flops import DevicePeak, forward_flops, measured_peak, step_flops
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 
 def products(config, length, predictions):
@@ -57,6 +58,7 @@ def test_a_stated_peak_is_believed():
 
 
 def test_the_share_of_the_peak_is_recorded(tmp_path):
-    pretrain(build_model, lambda start: dataset(8, start), CONFIG, tmp_path, flops=lambda _, positions: 1e4 * positions)
+    data = TrainingData(lambda start: dataset(8, start))
+    fit(RunSpec(build_model, data, flops=lambda _, positions: 1e4 * positions), CONFIG, tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     assert all(0 < line["mfu"] < 1 for line in lines if line["split"] == "train")

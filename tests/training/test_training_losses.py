@@ -3,7 +3,7 @@ from __future__ import annotations
 import keras
 import numpy as np
 import pytest
-from training_tiny_run import batch, build_model
+from training_tiny_run import batch, build_model, loss_of
 
 from bert_tf.data.schema import END_LOGITS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, START_LOGITS
 from bert_tf.training.losses import (
@@ -56,7 +56,7 @@ def test_pretraining_loss_is_the_sum_of_the_weighted_means():
     expected = []
     for inputs, targets, weights in batches:
         logits = {k: keras.ops.convert_to_numpy(v) for k, v in training(inputs).items()}
-        loss = training.compute_loss(inputs, targets, logits, weights)
+        loss = loss_of(training, inputs, targets, logits, weights)
         losses = {k: oracle_cross_entropy(targets[k], logits[k]) for k in targets}
         expected.append((losses, {k: logits[k].argmax(-1) == targets[k] for k in targets}, weights))
         np.testing.assert_allclose(loss, sum(weighted_mean(losses[k], weights[k]) for k in losses), rtol=1e-5)
@@ -73,7 +73,7 @@ def test_pretraining_loss_is_the_sum_of_the_weighted_means():
 def test_a_batch_without_weight_has_loss_zero():
     training = TrainingModel(build_model(), PRETRAINING)
     inputs, targets, weights = batch(0, 4)
-    loss = training.compute_loss(inputs, targets, training(inputs), {k: np.zeros_like(w) for k, w in weights.items()})
+    loss = loss_of(training, inputs, targets, training(inputs), {k: np.zeros_like(w) for k, w in weights.items()})
     assert float(loss) == 0.0
     assert set(training.results().values()) == {0.0}
 
@@ -86,7 +86,7 @@ def test_classification_takes_one_tensor_of_logits(weights):
     x = {PADDING_MASK: np.arange(20).reshape(4, 5) % 2}
     y = np.array([0, 2, 1, 1])
     logits = keras.ops.convert_to_numpy(model(x))
-    loss = training.compute_loss(x, y, logits, weights)
+    loss = loss_of(training, x, y, logits, weights)
     w = np.ones(4) if weights is None else weights
     assert float(loss) == pytest.approx(weighted_mean(oracle_cross_entropy(y, logits), w), rel=1e-5)
     results = training.results()
@@ -101,7 +101,7 @@ def test_a_regression_is_measured_by_squared_error_alone():
     x = {PADDING_MASK: np.arange(20).reshape(4, 5) % 3}
     y, weights = np.array([0.5, 2.0, -1.0, 5.0], np.float32), np.array([1.0, 0.0, 2.0, 1.0], np.float32)
     values = keras.ops.convert_to_numpy(model(x))
-    loss = training.compute_loss(x, y, values, weights)
+    loss = loss_of(training, x, y, values, weights)
     assert float(loss) == pytest.approx(weighted_mean((values[:, 0].astype(np.float64) - y) ** 2, weights), rel=1e-5)
     assert set(training.results()) == {"loss"}
 
@@ -118,7 +118,7 @@ def test_places_of_padding_are_no_classes_of_a_span(padding):
     training = TrainingModel(keras.Model(inputs, {name: inputs[name] * 1.0 for name in scores}), SPANS)
     targets = {START_LOGITS: np.array([0, 1, 1]), END_LOGITS: np.array([3, 1, 2])}
     x = {PADDING_MASK: mask, **scores}
-    loss = training.compute_loss(x, targets, training(x), {name: np.ones(3, np.float32) for name in targets})
+    loss = loss_of(training, x, targets, training(x), {name: np.ones(3, np.float32) for name in targets})
     expected = [
         oracle_cross_entropy(targets[name][row : row + 1], scores[name][row : row + 1, : lengths[row]])[0]
         for name in targets

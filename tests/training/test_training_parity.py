@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from original_training import AdamWeightDecay, Settings, total_loss
-from training_tiny_run import LENGTH, VOCABULARY, batch, dataset
+from training_tiny_run import LENGTH, VOCABULARY, batch, dataset, loss_of
 
 from bert_tf.config import BertConfig, TrainingConfig
 from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer
-from bert_tf.training.fit import pretrain
+from bert_tf.training.fit import fit
 from bert_tf.training.losses import PRETRAINING, TrainingModel
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 BERT = BertConfig(VOCABULARY, 16, 2, 2, 32, max_sequence_length=LENGTH, dropout=0.0, initializer_range=0.1)
 ORIGINAL = Settings(layers=2, heads=2, peak=3e-3, warmup=10, steps=100)
@@ -58,7 +59,7 @@ def test_gradients_of_one_step():
     training = TrainingModel(model, PRETRAINING)
     inputs, targets, weights = batch_of(0)
     with tf.GradientTape() as tape:
-        loss = training.compute_loss(inputs, targets, training(inputs, training=True), weights)
+        loss = loss_of(training, inputs, targets, training(inputs, training=True), weights)
     found = tape.gradient(loss, model.trainable_weights)
     expected_loss, expected = gradients_of(in_float64(model), ORIGINAL, (inputs, targets, weights))
     assert float(loss) == pytest.approx(float(expected_loss), rel=1e-6)
@@ -75,9 +76,8 @@ def test_gradients_of_one_step():
 
 @pytest.mark.slow
 def test_losses_of_a_hundred_steps(tmp_path):
-    pretrain(
-        built, lambda start: dataset(CONFIG.batch_size, start, at_step=lambda step, _: batch_of(step)), CONFIG, tmp_path
-    )
+    data = TrainingData(lambda start: dataset(CONFIG.batch_size, start, at_step=lambda step, _: batch_of(step)))
+    fit(RunSpec(built, data), CONFIG, tmp_path)
     losses = [json.loads(line)["loss"] for line in (tmp_path / "history.jsonl").read_text().splitlines()]
     weights = in_float64(built())
     optimizer = AdamWeightDecay(weights, ORIGINAL)

@@ -10,8 +10,8 @@ from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.util.tensor_util import make_ndarray
 
-from bert_tf.training.logging.event_files import EventFile
 from bert_tf.training.logging.run_log import RunLog, read_history
+from bert_tf.training.logging.tensorboard import EventFile
 
 
 def curve(directory, tag):

@@ -17,7 +17,7 @@ from bert_tf.data.input.tf import pretraining_dataset
 from bert_tf.data.schema import MASK_POSITIONS, TOKEN_IDS
 from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.training.backends import precision_scope
-from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
+from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.distributed.tpu import tpu_strategy
 from bert_tf.training.losses import PRETRAINING
 from bert_tf.training.optim.build import make_optimizer

@@ -20,7 +20,8 @@ from training_tiny_run import CONFIG, build_model, dataset
 
 from bert_tf.data.schema import MLM_LOGITS
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
-from bert_tf.training.fit import pretrain, weights_sha256
+from bert_tf.training.fit import fit, weights_sha256
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 LONG = replace(CONFIG, steps=20, log_every=1, learning_rate=3e-3)
 CASES = {
@@ -42,14 +43,11 @@ def trained(output: Path, config: Any, weights: Path, at_step: Any = None) -> di
                 variable.assign(value)
         return model
 
-    result = pretrain(
-        build,
+    data = TrainingData(
         lambda start: dataset(config.batch_size, start, at_step=at_step),
-        config,
-        output,
-        validation=lambda _: dataset(config.batch_size, 10_000, 10_003),
-        flops=lambda _, positions: 1e6,
+        lambda _: dataset(config.batch_size, 10_000, 10_003),
     )
+    result = fit(RunSpec(build, data, flops=lambda _, positions: 1e6), config, output)
     return outcome(output, result)
 
 
@@ -70,7 +68,8 @@ def resumed(folder: Path) -> dict[str, Any]:
     """A run with dropout, once uninterrupted, and once stopped by a signal while its ninth batch is made."""
 
     def run(output, at_step=None):
-        result = pretrain(build_model, lambda start: dataset(8, start, at_step=at_step), CONFIG, output)
+        data = TrainingData(lambda start: dataset(8, start, at_step=at_step))
+        result = fit(RunSpec(build_model, data), CONFIG, output)
         files = json.loads((output / "checkpoints/step-00000012/state.json").read_text())["files"]
         return {"weights_sha256": weights_sha256(result.model), "files": files, "loss": result.loss}
 

@@ -24,7 +24,8 @@ import tensorflow as tf
 from bert_tf.config import TrainingConfig
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.reports.training import write_report
-from bert_tf.training.fit import pretrain, weights_sha256
+from bert_tf.training.fit import fit, weights_sha256
+from bert_tf.training.run_spec import RunSpec, TrainingData
 
 VOCABULARY, HIDDEN, LENGTH, PREDICTIONS = 50, 16, 12, 3
 CONFIG = TrainingConfig(
@@ -97,6 +98,13 @@ def dataset(batch_size: int, start: int = 0, stop: int | None = None, at_step=No
     return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
+def loss_of(training, inputs, targets, logits, weights):
+    """Returns the loss of a batch and updates the metrics of a training model."""
+    sums = training.weighted_sums(targets, logits, weights)
+    training.note(inputs, sums)
+    return training.share_of(sums, training.total_weights(targets, weights))
+
+
 def run(
     output: Path,
     config: TrainingConfig = CONFIG,
@@ -105,15 +113,12 @@ def run(
     identity=None,
     at_evaluation=None,
 ):
-    return pretrain(
-        lambda: build_model(dropout),
+    data = TrainingData(
         lambda start: dataset(config.batch_size, start, at_step=at_step),
-        config,
-        output,
-        validation=lambda _: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
-        identity=identity,
-        on_finish=write_report,
+        lambda _: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
     )
+    spec = RunSpec(lambda: build_model(dropout), data, identity=identity or {}, on_finish=write_report)
+    return fit(spec, config, output)
 
 
 def _main(output: str, *settings: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from bert_tf.config.data import DataConfig
 from bert_tf.data.examples.draw import TRUNCATION, Chunks
 from bert_tf.data.randomness import random_bits
+from bert_tf.text.vocabulary import Vocabulary
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -34,68 +36,43 @@ def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.nd
     return kept_a, kept_b
 
 
-def assemble_pairs(
-    token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
+def assemble_rows(
+    token_ids: np.ndarray, chunks: Chunks, config: DataConfig, vocabulary: Vocabulary
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Assembles `[CLS] a [SEP] b [SEP]` for every chunk and truncates the segments to fit.
+    """Assembles `[CLS] a [SEP] b [SEP]` for pairs, truncated to fit, or `[CLS] a [SEP]` for single segments.
 
     As in the original, each removed token is taken from the front or the back of its segment with equal probability.
 
     Args:
         token_ids: int32 [T], tokens of the bucket.
         chunks: token ranges of the segments.
-        max_seq_length: maximum tokens per pair, including special tokens.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
-
-    Returns:
-        `token_ids`, `row_splits` and `segment_lengths` as in `build.Pairs`.
-    """
-    longest = max_seq_length - 3
-    before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
-    a, b = truncated_lengths(before_a, before_b, longest)
-    a_start = chunks.a_start + _front_losses(chunks.keys, before_a - a, 0)
-    b_start = chunks.b_start + _front_losses(chunks.keys, before_b - b, 1)
-    ends = np.cumsum(a + b + 3)
-    begins = ends - (a + b + 3)
-    rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
-    rows[begins] = cls_id
-    rows[begins + a + 1] = sep_id
-    rows[ends - 1] = sep_id
-    rows[ranges(begins + 1, a)] = token_ids[ranges(a_start, a)]
-    rows[ranges(begins + a + 2, b)] = token_ids[ranges(b_start, b)]
-    segment_lengths = np.stack([a + 2, b + 1], axis=1).astype(np.int32)
-    return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
-
-
-def assemble_singles(
-    token_ids: np.ndarray, chunks: Chunks, max_seq_length: int, cls_id: int, sep_id: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Assembles `[CLS] a [SEP]` for every chunk, like `assemble_pairs` but without truncation.
-
-    Args:
-        token_ids: int32 [T], tokens of the bucket.
-        chunks: token ranges of the segments.
-        max_seq_length: maximum tokens per example, including special tokens.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
+        config: length and kind of the rows.
+        vocabulary: vocabulary with [CLS] and [SEP].
 
     Returns:
         `token_ids`, `row_splits` and `segment_lengths` as in `build.Pairs`.
 
     Raises:
-        ValueError: if a segment is too long.
+        ValueError: if a single segment is too long.
     """
-    lengths = chunks.a_end - chunks.a_start
-    if lengths.max(initial=0) > max_seq_length - 2:
-        raise ValueError(f"a segment must have at most {max_seq_length - 2} tokens. Received: {lengths.max()}")
-    ends = np.cumsum(lengths + 2)
-    begins = ends - (lengths + 2)
+    pairs = config.next_sentence
+    longest = config.max_seq_length - (3 if pairs else 2)
+    before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
+    if not pairs and before_a.max(initial=0) > longest:
+        raise ValueError(f"a segment must have at most {longest} tokens. Received: {before_a.max()}")
+    a, b = truncated_lengths(before_a, before_b, longest)
+    a_start = chunks.a_start + _front_losses(chunks.keys, before_a - a, 0)
+    b_start = chunks.b_start + _front_losses(chunks.keys, before_b - b, 1)
+    first, second = a + 2, b + 1 if pairs else np.zeros_like(b)
+    ends = np.cumsum(first + second)
+    begins = ends - (first + second)
     rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
-    rows[begins] = cls_id
-    rows[ends - 1] = sep_id
-    rows[ranges(begins + 1, lengths)] = token_ids[ranges(chunks.a_start, lengths)]
-    segment_lengths = np.stack([lengths + 2, np.zeros_like(lengths)], axis=1).astype(np.int32)
+    rows[begins] = vocabulary.cls_id
+    rows[begins + a + 1] = vocabulary.sep_id
+    rows[ends - 1] = vocabulary.sep_id
+    rows[ranges(begins + 1, a)] = token_ids[ranges(a_start, a)]
+    rows[ranges(begins + a + 2, b)] = token_ids[ranges(b_start, b)]
+    segment_lengths = np.stack([first, second], axis=1).astype(np.int32)
     return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
 
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.examples import draw as chunking
-from bert_tf.data.examples.assemble import assemble_pairs, assemble_singles
+from bert_tf.data.examples.assemble import assemble_rows
+from bert_tf.data.examples.draw import Bucket, Chunks, draw_pairs, merged, splits
 from bert_tf.data.examples.single_segments import draw_singles
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -94,24 +94,7 @@ def document_id(text: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def unique_documents(documents: Sequence[TokenizedDocument]) -> tuple[list[TokenizedDocument], list[TokenizedDocument]]:
-    """Removes duplicate documents.
-
-    Args:
-        documents: documents in any order.
-
-    Returns:
-        The documents sorted by id, each id once (the one with the lowest source), and the dropped documents.
-    """
-    ranked = sorted(documents, key=lambda document: (document.document_id, document.source))
-    kept: list[TokenizedDocument] = []
-    dropped: list[TokenizedDocument] = []
-    for document in ranked:
-        same = bool(kept) and kept[-1].document_id == document.document_id
-        (dropped if same else kept).append(document)
-    return kept, dropped
-
-
+@dataclass(frozen=True)
 class Examples:
     """The drawn examples of a bucket; rows are assembled on demand.
 
@@ -123,27 +106,20 @@ class Examples:
         skipped: see `Pairs`.
     """
 
-    def __init__(
-        self, token_ids: np.ndarray, chunks: chunking.Chunks, config: DataConfig, vocabulary: Vocabulary, skipped: int
-    ) -> None:
-        self._token_ids = token_ids
-        self._chunks = chunks
-        self._config = config
-        self._vocabulary = vocabulary
-        self.skipped = skipped
+    token_ids: np.ndarray
+    chunks: Chunks
+    config: DataConfig
+    vocabulary: Vocabulary
+    skipped: int
 
     def __len__(self) -> int:
-        return len(self._chunks.keys)
+        return len(self.chunks.keys)
 
     def rows(self, begin: int = 0, end: int | None = None) -> Pairs:
         """Returns the rows from `begin` to `end` (all by default), sorted by key."""
-        chunks = self._chunks[begin:end]
-        assemble = assemble_pairs if self._config.next_sentence else assemble_singles
-        token_ids, row_splits, segment_lengths = assemble(
-            self._token_ids, chunks, self._config.max_seq_length, self._vocabulary.cls_id, self._vocabulary.sep_id
-        )
-        labels = chunks.is_random.astype(np.int32)
-        return Pairs(token_ids, row_splits, segment_lengths, labels, chunks.keys, self.skipped)
+        chunks = self.chunks[begin:end]
+        rows = assemble_rows(self.token_ids, chunks, self.config, self.vocabulary)
+        return Pairs(*rows, chunks.is_random.astype(np.int32), chunks.keys, self.skipped)
 
 
 def draw_examples(
@@ -152,7 +128,7 @@ def draw_examples(
     """Draws all examples of one bucket, in a random order that depends only on content and seed.
 
     Args:
-        documents: first result of `unique_documents`.
+        documents: documents sorted by id, each id once.
         copies: int64 [D], number of passes over each document; each pass draws different examples.
         config: lengths, probabilities and seed.
         vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
@@ -161,22 +137,22 @@ def draw_examples(
         Examples of at most `config.max_seq_length` tokens: pairs with two non-empty segments, or single segments
         if `config.next_sentence` is off.
     """
-    draw = _draw_pairs if config.next_sentence else draw_singles
+    draw = draw_pairs if config.next_sentence else draw_singles
     texts: list[np.ndarray] = []
-    parts: list[chunking.Chunks] = []
+    parts: list[Chunks] = []
     base = skipped = 0
     bucket = None
     for copy in range(int(copies.max(initial=0))):
         taken = np.flatnonzero(copies > copy)
         if bucket is None or len(taken) != len(bucket.ids):
             base += len(texts[-1]) if texts else 0
-            bucket = _make_bucket([documents[index] for index in taken.tolist()])
+            bucket = _bucket_of([documents[index] for index in taken.tolist()])
             texts.append(bucket.token_ids)
         chunks, without = draw(bucket, config, vocabulary, copy)
         parts.append(chunks.shifted(base))
         skipped += without
     token_ids = np.concatenate([np.zeros(0, np.int32), *texts])
-    return Examples(token_ids, chunking.merged(parts), config, vocabulary, skipped)
+    return Examples(token_ids, merged(parts), config, vocabulary, skipped)
 
 
 def build_pairs(
@@ -193,20 +169,16 @@ def build_pairs(
     Returns:
         All rows of `draw_examples`.
     """
-    unique, _ = unique_documents(documents)
+    by_id = {document.document_id: document for document in documents}
+    unique = [by_id[number] for number in sorted(by_id)]
     return draw_examples(unique, np.full(len(unique), copies, np.int64), config, vocabulary).rows()
 
 
-def _make_bucket(documents: Sequence[TokenizedDocument]) -> chunking.Bucket:
-    return chunking.make_bucket(
+def _bucket_of(documents: Sequence[TokenizedDocument]) -> Bucket:
+    lengths = [document.sentence_lengths for document in documents]
+    return Bucket(
         np.array([document.document_id for document in documents], np.uint64),
         np.concatenate([document.token_ids for document in documents]).astype(np.int32, copy=False),
-        [document.sentence_lengths for document in documents],
+        splits(np.concatenate(lengths)),
+        splits(np.array([len(sentences) for sentences in lengths])),
     )
-
-
-def _draw_pairs(
-    bucket: chunking.Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int
-) -> tuple[chunking.Chunks, int]:
-    bucket = chunking.cut_lone_sentences(bucket, vocabulary.is_continuation, chunking.base_key(config), copy)
-    return chunking.draw_chunks(bucket, config, copy)

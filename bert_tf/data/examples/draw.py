@@ -12,6 +12,7 @@ import numpy as np
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.randomness import integers, stream_keys, uniform
+from bert_tf.text.vocabulary import Vocabulary
 
 # Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `assemble`.
 _SHORT, _TARGET, _RANDOM, _SPLIT, _PARTNER, _START = range(6)
@@ -96,13 +97,49 @@ def sentence_keys(bucket: Bucket, config: DataConfig, copy: int) -> np.ndarray:
     return stream_keys(base_key(config), bucket.ids[documents], copy, number)
 
 
-def make_bucket(ids: np.ndarray, token_ids: np.ndarray, sentence_lengths: Sequence[np.ndarray]) -> Bucket:
-    """Builds the bucket of the documents `ids`, whose concatenated tokens are `token_ids`."""
-    counts = [len(lengths) for lengths in sentence_lengths]
-    return Bucket(ids, token_ids, _splits(np.concatenate(sentence_lengths)), _splits(np.array(counts)))
+def draw_pairs(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
+    """Draws both segments of every pair.
+
+    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
+
+    Args:
+        bucket: documents of at least one sentence.
+        config: lengths, probabilities and seed.
+        vocabulary: vocabulary with the continuation pieces.
+        copy: number of the pass.
+
+    Returns:
+        The chunks sorted by key, and the number of chunks skipped because no second segment is available.
+    """
+    bucket = _cut_lone_sentences(bucket, vocabulary.is_continuation, base_key(config), copy)
+    documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
+    keys = sentence_keys(bucket, config, copy)
+    targets = target_lengths(keys, config)
+    random = uniform(keys, _RANDOM) < config.random_next_prob
+    if len(bucket.ids) == 1:
+        random[:] = False
+    begin, start, middle, stop, skipped = _walk(bucket, targets, random, uniform(keys, _SPLIT))
+    order = np.argsort(keys[begin], kind="stable")
+    begin, start, middle, stop = (x[order] for x in (begin, start, middle, stop))
+    is_random = stop < 0
+    partner_start, partner_stop = _partners(
+        bucket,
+        documents[begin],
+        keys[begin],
+        targets[begin] - (bucket.offsets[middle] - bucket.offsets[start]),
+    )
+    chunks = Chunks(
+        a_start=bucket.offsets[start],
+        a_end=bucket.offsets[middle],
+        b_start=bucket.offsets[np.where(is_random, partner_start, middle)],
+        b_end=bucket.offsets[np.where(is_random, partner_stop, stop)],
+        is_random=is_random,
+        keys=keys[begin],
+    )
+    return chunks, skipped
 
 
-def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndarray, copy: int) -> Bucket:
+def _cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndarray, copy: int) -> Bucket:
     """Cuts the sentence of every one-sentence document in two, at a random word start.
 
     Args:
@@ -129,46 +166,6 @@ def cut_lone_sentences(bucket: Bucket, is_continuation: np.ndarray, key: np.ndar
     added[lone + 1] = 1
     offsets = np.sort(np.concatenate([bucket.offsets, cuts]))
     return Bucket(bucket.ids, bucket.token_ids, offsets, bucket.first + np.cumsum(added))
-
-
-def draw_chunks(bucket: Bucket, config: DataConfig, copy: int) -> tuple[Chunks, int]:
-    """Draws both segments of every pair.
-
-    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
-
-    Args:
-        bucket: documents of at least one sentence.
-        config: lengths, probabilities and seed.
-        copy: number of the pass.
-
-    Returns:
-        The chunks sorted by key, and the number of chunks skipped because no second segment is available.
-    """
-    documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
-    keys = sentence_keys(bucket, config, copy)
-    targets = target_lengths(keys, config)
-    random = uniform(keys, _RANDOM) < config.random_next_prob
-    if len(bucket.ids) == 1:
-        random[:] = False
-    begin, start, middle, stop, skipped = _walk(bucket, targets, random, uniform(keys, _SPLIT))
-    order = np.argsort(keys[begin], kind="stable")
-    begin, start, middle, stop = (x[order] for x in (begin, start, middle, stop))
-    is_random = stop < 0
-    partner_start, partner_stop = _partners(
-        bucket,
-        documents[begin],
-        keys[begin],
-        targets[begin] - (bucket.offsets[middle] - bucket.offsets[start]),
-    )
-    chunks = Chunks(
-        a_start=bucket.offsets[start],
-        a_end=bucket.offsets[middle],
-        b_start=bucket.offsets[np.where(is_random, partner_start, middle)],
-        b_end=bucket.offsets[np.where(is_random, partner_stop, stop)],
-        is_random=is_random,
-        keys=keys[begin],
-    )
-    return chunks, skipped
 
 
 def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
@@ -239,5 +236,6 @@ def _partners(
     return start, np.minimum(reached, high)
 
 
-def _splits(lengths: np.ndarray) -> np.ndarray:
+def splits(lengths: np.ndarray) -> np.ndarray:
+    """Returns the offsets of consecutive ranges: 0 and the running sums of their lengths."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)

@@ -5,20 +5,26 @@ Records are read without TensorFlow. Records of a shard are in random order, so 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.examples.build import Pairs
+from bert_tf.data.input.dataset import Batch
+from bert_tf.data.input.numpy import parse_records
 from bert_tf.data.manifest import Manifest
-from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.randomness import stream_keys
-from bert_tf.data.schema import DYNAMIC_FEATURES, STATIC_FEATURES
-from bert_tf.data.tfrecord.example_reader import decode_example
+from bert_tf.data.schema import (
+    MASK_POSITIONS,
+    MLM_LOGITS,
+    PADDING_MASK,
+    SEGMENT_IDS,
+    TOKEN_IDS,
+    record_features,
+)
+from bert_tf.data.tfrecord.example_reader import decode_examples
 from bert_tf.data.tfrecord.shards import ShardInfo
 from bert_tf.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, Vocabulary
 
@@ -106,19 +112,31 @@ def read_examples(
         ValueError: if a record does not follow the schema; names the shard.
     """
     examples: list[Example] = []
+    config = manifest.config
     for shard, wanted in _places(manifest, count):
-        heads = itertools.islice(records(shard.name), _LOOKED_AT + len(wanted))
-        features = [_decoded(data, manifest.config, f"{shard.name}: record {n}") for n, data in enumerate(heads)]
-        for record in _chosen(features, wanted):
-            row = _row(features[record], manifest.config)
-            key = stream_keys(manifest.config.seed, _MASKS_SHOWN, len(examples))
-            examples.append(Example(shard.name, record, row.label, row.tokens(manifest.config, vocabulary, key)))
+        heads = list(itertools.islice(records(shard.name), _LOOKED_AT + len(wanted)))
+        labels = [_label(data, config, f"{shard.name}: record {number}") for number, data in enumerate(heads)]
+        for record in _chosen(labels, wanted):
+            key = stream_keys(config.seed, _MASKS_SHOWN, np.array([len(examples)]))
+            batch = parse_records([heads[record]], key, config, vocabulary)
+            tokens, _ = tokens_of_row(batch, 0, vocabulary)
+            label = (NEXT, RANDOM)[labels[record]] if config.next_sentence else SINGLE
+            examples.append(Example(shard.name, record, label, tokens))
     return tuple(examples)
+
+
+def _label(record: bytes, config: DataConfig, where: str) -> int:
+    """Returns the label of a record; raises ValueError if it lacks a feature."""
+    try:
+        columns = decode_examples([record], [feature.name for feature in record_features(config)])
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    return int(columns["next_sentence_labels"].values[0])
 
 
 def _places(manifest: Manifest, count: int) -> list[tuple[ShardInfo, list[int]]]:
     """Returns the shards to read with the labels to look for, in proportion to the examples of each shard."""
-    shards = [shard for shards in manifest.shards.values() for shard in shards if shard.examples]
+    shards = [shard for shard in manifest.all_shards if shard.examples]
     ends = np.cumsum([shard.examples for shard in shards])
     if not len(ends):
         return []
@@ -129,90 +147,43 @@ def _places(manifest: Manifest, count: int) -> list[tuple[ShardInfo, list[int]]]
     return [(shards[owner], [slot % 2 for slot, _ in slots]) for owner, slots in by_shard]
 
 
-def _chosen(features: Sequence[Mapping[str, np.ndarray]], wanted: Sequence[int]) -> list[int]:
+def _chosen(labels: Sequence[int], wanted: Sequence[int]) -> list[int]:
     """Returns a record for each wanted label: the first unused one with this label, else the first unused one."""
-    left = list(range(len(features)))
+    left = list(range(len(labels)))
     chosen = []
     for label in wanted:
-        fitting = [record for record in left if features[record]["next_sentence_labels"].tolist() == [label]]
+        fitting = [record for record in left if labels[record] == label]
         chosen.append((fitting or left)[0])
         left.remove(chosen[-1])
     return chosen
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One record: ids without padding, lengths of both segments, label, and masks if the record has them."""
-
-    token_ids: np.ndarray
-    segment_lengths: tuple[int, int]
-    label: str
-    masks: tuple[np.ndarray, np.ndarray] | None = None  # positions and original ids
-
-    def tokens(self, config: DataConfig, vocabulary: Vocabulary, key: np.ndarray) -> tuple[Token, ...]:
-        """Converts the row to tokens; masks are drawn from the stream `key` if the record has none."""
-        token_ids, masks = self.token_ids, self.masks
-        if masks is None:
-            pairs = Pairs(
-                token_ids.astype(np.int32),
-                np.array([0, len(token_ids)]),
-                np.array([self.segment_lengths], np.int32),
-                np.array([int(self.label == RANDOM)], np.int32),
-                key.reshape(1),
-            )
-            masked = mask_pairs(pairs, config, vocabulary)
-            used = masked.mask_weights[0] > 0
-            token_ids = masked.token_ids[0, : len(token_ids)]
-            masks = masked.mask_positions[0, used], masked.mask_ids[0, used]
-        originals = dict(zip(*(values.tolist() for values in masks), strict=True))
-        first = self.segment_lengths[0]
-        return tuple(
-            token_at(token, int(position >= first), originals.get(position), vocabulary)
-            for position, token in enumerate(token_ids.tolist())
-        )
-
-
-def token_at(token: int, segment: int, original: int | None, vocabulary: Vocabulary) -> Token:
-    """Converts the ids of one position to a `Token`.
+def tokens_of_row(batch: Batch, row: int, vocabulary: Vocabulary) -> tuple[tuple[Token, ...], list[int]]:
+    """Converts one row of a batch to tokens.
 
     Args:
-        token: id after masking.
-        segment: 0 or 1.
-        original: id to predict; None if the position is not predicted.
+        batch: inputs, targets and weights of examples that are not packed; masks of weight 0 are ignored.
+        row: number of the row.
         vocabulary: vocabulary of the data.
+
+    Returns:
+        The tokens without padding, and the slots of the masks from left to right.
     """
+    inputs, targets, weights = batch
+    positions, originals = inputs[MASK_POSITIONS][row], targets[MLM_LOGITS][row]
+    slots = [slot for slot in np.argsort(positions, kind="stable").tolist() if weights[MLM_LOGITS][row, slot] > 0]
+    masks = {int(positions[slot]): int(originals[slot]) for slot in slots}
+    length = int(inputs[PADDING_MASK][row].sum())
+    columns = (inputs[name][row, :length].tolist() for name in (TOKEN_IDS, SEGMENT_IDS))
+    return tuple(
+        _token(token, segment, masks.get(position), vocabulary)
+        for position, (token, segment) in enumerate(zip(*columns, strict=True))
+    ), slots
+
+
+def _token(token: int, segment: int, original: int | None, vocabulary: Vocabulary) -> Token:
     piece = vocabulary.tokens[token]
     if original is None:
         return Token(piece, segment)
     fate = MASKED if token == vocabulary.mask_id else KEPT if token == original else REPLACED
     return Token(piece, segment, vocabulary.tokens[original], fate)
-
-
-def _decoded(data: bytes, config: DataConfig, where: str) -> dict[str, np.ndarray]:
-    features = decode_example(data, where)
-    wanted = STATIC_FEATURES if config.masking == "static" else DYNAMIC_FEATURES
-    if missing := [feature.name for feature in wanted if feature.name not in features]:
-        raise ValueError(f"{where}: lacks the feature {missing[0]}. Received: {', '.join(sorted(features))}")
-    return features
-
-
-def _row(features: Mapping[str, np.ndarray], config: DataConfig) -> _Row:
-    row = _static(features) if config.masking == "static" else _dynamic(features)
-    return row if config.next_sentence else dataclasses.replace(row, label=SINGLE)
-
-
-def _dynamic(features: Mapping[str, np.ndarray]) -> _Row:
-    first, second = features["segment_lengths"].tolist()
-    return _Row(features["input_ids"], (first, second), _label(features))
-
-
-def _static(features: Mapping[str, np.ndarray]) -> _Row:
-    length = int(features["input_mask"].sum())
-    second = int(features["segment_ids"].sum())
-    used = features["masked_lm_weights"] > 0
-    masks = features["masked_lm_positions"][used], features["masked_lm_ids"][used]
-    return _Row(features["input_ids"][:length], (length - second, second), _label(features), masks)
-
-
-def _label(features: Mapping[str, np.ndarray]) -> str:
-    return (NEXT, RANDOM)[int(features["next_sentence_labels"][0])]

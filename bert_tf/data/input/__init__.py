@@ -1,1 +1,44 @@
 """Input pipelines: record order, batches, packing and padding."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from bert_tf.data.input.dataset import Batches, Dataset
+from bert_tf.data.input.packing import pack_batch
+
+
+def pretraining_data(directory: str | Path, split: str, **options: Any) -> Dataset:
+    """Returns pre-training batches from tf.data if TensorFlow is installed, else the same batches from numpy.
+
+    Args:
+        directory: data directory with its manifest.
+        split: `train` or `validation`.
+        **options: fields of `BatchOptions`.
+    """
+    if importlib.util.find_spec("tensorflow") is None:
+        from bert_tf.data.input.numpy import pretraining_batches
+
+        return pretraining_batches(directory, split, **options)
+    from bert_tf.data.input.tf import pretraining_dataset
+
+    return pretraining_dataset(directory, split, **options)
+
+
+def packed_data(batches: Dataset, multiple: int) -> Dataset:
+    """Packs each batch of either pipeline with `packing.pack_batch`.
+
+    Args:
+        batches: result of `pretraining_data`.
+        multiple: the number of rows of a packed batch is a multiple of this.
+
+    Returns:
+        The packed batches.
+    """
+    if isinstance(batches, Batches):
+        return Batches(lambda: (pack_batch(inputs, targets, weights, multiple) for inputs, targets, weights in batches))
+    from bert_tf.data.input.tf_padding import packed_batches
+
+    return packed_batches(batches, multiple)

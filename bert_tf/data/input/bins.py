@@ -5,6 +5,8 @@ Shape legend: B batch, S sequence, P predictions, G batches per group.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bert_tf.config.data import DataConfig
@@ -70,6 +72,11 @@ def trimmed(inputs: Arrays, targets: Arrays, weights: Arrays, config: DataConfig
     width, slots = bin_widths(config)[longest], bin_slots(config)[longest]
     if weights[MLM_LOGITS][:, slots:].any():
         raise ValueError(TOO_MANY)
+    return cut(inputs, targets, weights, width, slots)
+
+
+def cut(inputs: Any, targets: Any, weights: Any, width: Any, slots: Any) -> tuple[Any, Any, Any]:
+    """Returns a batch, of arrays or tensors, with the first `width` tokens and `slots` predictions of each example."""
     return (
         {name: values[:, : slots if name == MASK_POSITIONS else width] for name, values in inputs.items()},
         targets | {MLM_LOGITS: targets[MLM_LOGITS][:, :slots]},

@@ -1,44 +1,167 @@
-"""Pre-training batches from the input pipeline that the installation supports."""
+"""Datasets, options of pre-training batches, and opened splits: what the tf.data and the numpy pipeline share."""
 
 from __future__ import annotations
 
-import importlib.util
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from bert_tf.data.input.batches import Batches, Dataset
-from bert_tf.data.input.packing import pack_batch
+from bert_tf.config.data import DataConfig
+from bert_tf.data.manifest import open_data
+from bert_tf.data.schema import SPLITS
+from bert_tf.data.tfrecord.shards import ShardInfo
+from bert_tf.text.vocabulary import Vocabulary
+
+# Seed of the masks of dynamic records in evaluation, so that metrics of different runs are comparable.
+EVALUATION_SEED = 0
+# Size of the shuffle window in records: 5 MB of dynamic records of 128 tokens. Shards are already uniform samples of
+# the corpus in random order, so the window only has to change the neighbours of a record in every epoch.
+WINDOW = 16384
+# Inputs, targets and weights by name: arrays or tensors.
+Batch = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+_Item = TypeVar("_Item")
 
 
-def pretraining_data(directory: str | Path, split: str, **arguments: Any) -> Dataset:
-    """Returns pre-training batches from tf.data if TensorFlow is installed, else the same batches from numpy.
+class Dataset(Protocol):
+    """Interface of training data; a `tf.data.Dataset` implements it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Starts a new pass."""
+
+    def take(self, count: int) -> Dataset:
+        """Returns the first `count` batches, or all batches if `count` is -1."""
+
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        """Returns these batches followed by the batches of `dataset`."""
+
+
+class Batches:
+    """A re-iterable sequence of batches of numpy arrays.
 
     Args:
-        directory: data directory with its manifest.
-        split: `train` or `validation`.
-        **arguments: keyword arguments of `input.tf.pretraining_dataset`.
+        make: function that starts a new pass.
     """
-    if importlib.util.find_spec("tensorflow") is None:
-        from bert_tf.data.input.numpy import pretraining_batches
 
-        return pretraining_batches(directory, split, **arguments)
-    from bert_tf.data.input.tf import pretraining_dataset
+    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
+        self._make = make
 
-    return pretraining_dataset(directory, split, **arguments)
+    def __iter__(self) -> Iterator[Any]:
+        return self._make()
+
+    def take(self, count: int) -> Batches:
+        """Returns the first `count` batches, or all batches if `count` is -1."""
+        return self if count == -1 else Batches(lambda: itertools.islice(self, count))
+
+    def concatenate(self, dataset: Dataset) -> Batches:
+        """Returns these batches followed by the batches of `dataset`."""
+        return Batches(lambda: itertools.chain(self, dataset))
 
 
-def packed_data(batches: Dataset, multiple: int) -> Dataset:
-    """Packs each batch of either pipeline with `packing.pack_batch`.
+@dataclass(frozen=True)
+class BatchOptions:
+    """Size, order and kind of the batches of a split.
 
     Args:
-        batches: result of `pretraining_data`.
-        multiple: the number of rows of a packed batch is a multiple of this.
+        batch_size: B, global batch size over all replicas.
+        seed: seed of order and masks; ignored in evaluation.
+        start_step: number of batches to skip at the start; training only.
+        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
+        training: True for training, False for evaluation.
+        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
 
-    Returns:
-        The packed batches.
+    Raises:
+        ValueError: if an option is out of range.
     """
-    if isinstance(batches, Batches):
-        return Batches(lambda: (pack_batch(inputs, targets, weights, multiple) for inputs, targets, weights in batches))
-    from bert_tf.data.input.tf_padding import packed_batches
 
-    return packed_batches(batches, multiple)
+    batch_size: int
+    seed: int
+    start_step: int = 0
+    epochs: int | None = None
+    training: bool = True
+    by_length: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1. Received: {self.batch_size}")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"`seed` must be in [0, 2**63). Received: {self.seed}")
+        if self.start_step < 0 or (self.start_step and not self.training):
+            raise ValueError(f"`start_step` must be at least 0, and 0 in evaluation. Received: {self.start_step}")
+        if self.epochs is not None and (self.epochs < 1 or (self.epochs > 1 and not self.training)):
+            raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {self.epochs}")
+        if self.by_length and not self.training:
+            raise ValueError("`by_length` requires `training`.")
+
+
+@dataclass(frozen=True)
+class Split:
+    """An opened split of a data directory.
+
+    In training, the stream of records is a sequence of epochs. An epoch is the shards in an order drawn from (seed,
+    epoch), cut into windows. Each window is sorted by the keys of its records. The key of a record is drawn from (seed,
+    epoch, shard, index in the shard) and does not depend on the batch size. Both pipelines read this order, a pure
+    function of seed and position.
+
+    Args:
+        paths: its shards.
+        counts: number of records in each shard.
+        seed: seed of the order of the records and of the masks.
+        config: configuration of the data.
+        vocabulary: vocabulary of the data.
+    """
+
+    paths: Sequence[Path]
+    counts: Sequence[int]
+    seed: int
+    config: DataConfig
+    vocabulary: Vocabulary
+
+    @classmethod
+    def open(cls, directory: str | Path, name: str, options: BatchOptions) -> Split:
+        """Opens and checks a split.
+
+        Args:
+            directory: data directory with its manifest.
+            name: `train` or `validation`.
+            options: batches to read.
+
+        Raises:
+            ValueError: if files do not match the manifest, or the split is empty or too small for a batch.
+        """
+        if name not in SPLITS:
+            raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: {name!r}")
+        manifest, vocabulary = open_data(directory)
+        shards: Sequence[ShardInfo] = manifest.shards[name]
+        examples, epochs = manifest.examples(name), options.epochs
+        if not examples:
+            raise ValueError(f"{directory}: split `{name}` is empty.")
+        if options.training and epochs is not None and examples * epochs < options.batch_size:
+            raise ValueError(
+                f"{directory}: split `{name}` has {examples} examples, too few to fill a batch in {epochs} epochs. "
+                f"Received: batch_size={options.batch_size}"
+            )
+        return cls(
+            [Path(directory) / shard.name for shard in shards],
+            [shard.examples for shard in shards],
+            options.seed if options.training else EVALUATION_SEED,
+            manifest.config,
+            vocabulary,
+        )
+
+
+def prefetched(items: Iterator[_Item], count: int) -> Iterator[_Item]:
+    """Yields `items` and prefetches up to `count` of them in a background thread."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        pending = deque(pool.submit(next, items, end) for _ in range(count))
+        try:
+            while (item := pending.popleft().result()) is not end:
+                pending.append(pool.submit(next, items, end))
+                yield item  # type: ignore[misc]
+        finally:
+            for future in pending:
+                future.cancel()

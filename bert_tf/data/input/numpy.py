@@ -2,108 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.arguments import EVALUATION_SEED, check_arguments, check_examples
-from bert_tf.data.input.batches import Batches, made_ahead
 from bert_tf.data.input.bins import GROUP, batch_rows, trimmed
-from bert_tf.data.input.order import Keyed, RecordOrder
-from bert_tf.data.manifest import open_data
+from bert_tf.data.input.dataset import WINDOW, Batch, Batches, BatchOptions, Split, prefetched
 from bert_tf.data.masking.tokens import mask_rows
+from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import (
-    DYNAMIC_FEATURES,
     MASK_POSITIONS,
     MLM_LOGITS,
     NSP_LOGITS,
     PADDING_MASK,
     RECORD_TO_INPUT,
     SEGMENT_IDS,
-    STATIC_FEATURES,
     TOKEN_IDS,
-    Feature,
+    record_features,
 )
-from bert_tf.data.tfrecord.example_columns import decode_examples
+from bert_tf.data.tfrecord.example_codec import Column
+from bert_tf.data.tfrecord.example_reader import decode_examples
+from bert_tf.data.tfrecord.shards import read_shard
 from bert_tf.text.vocabulary import Vocabulary
 
-Batch = tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]
+# Serialized records and their keys, uint64 [n].
+Keyed = tuple[list[bytes], np.ndarray]
 
 # Number of prefetched batches and windows of records.
 _BATCHES_AHEAD, _WINDOWS_AHEAD = 4, 1
 
 
-def pretraining_batches(
-    directory: str | Path,
-    split: str,
-    *,
-    batch_size: int,
-    seed: int,
-    start_step: int = 0,
-    epochs: int | None = None,
-    training: bool = True,
-    by_length: bool = False,
-) -> Batches:
+def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Batches:
     """Returns batches for pre-training or its evaluation.
 
     Args:
         directory: data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, global batch size over all replicas.
-        seed: seed of order and masks; ignored in evaluation.
-        start_step: number of batches to skip at the start; training only.
-        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
-        training: True for training, False for evaluation.
-        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
+        **options: fields of `BatchOptions`.
 
     Returns:
         Batches (inputs, targets, weights) of arrays, with the names, shapes, dtypes and values of
         `input.tf.pretraining_dataset`.
 
     Raises:
-        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
+        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
             out of range; while iterating, if a record is damaged.
     """
-    check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
-    manifest, vocabulary = open_data(directory)
-    check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
-    order = RecordOrder(directory, manifest.shards[split], seed if training else EVALUATION_SEED)
-    of_records = _static_batch if manifest.config.masking == "static" else _dynamic_batch
-    parse = partial(of_records, config=manifest.config, vocabulary=vocabulary)
+    chosen = BatchOptions(**options)
+    source = Split.open(directory, split, chosen)
 
     def batches() -> Iterator[Batch]:
-        stream = _shuffled(order, parse, batch_size, start_step, epochs)
-        if by_length:
-            stream = _by_length(order, parse, batch_size, seed, start_step, epochs)
-        elif not training:
-            stream = (_filled(piece, parse, batch_size) for piece in order.in_file_order(batch_size))
-        return made_ahead(stream, _BATCHES_AHEAD)
+        if chosen.by_length:
+            stream = _by_length(source, chosen)
+        elif chosen.training:
+            stream = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+        else:
+            pieces = RecordOrder(source).in_file_order(chosen.batch_size)
+            stream = (_filled(source, piece, chosen.batch_size) for piece in pieces)
+        return prefetched(stream, _BATCHES_AHEAD)
 
     return Batches(batches)
 
 
-def _shuffled(
-    order: RecordOrder, parse: Callable[..., Batch], batch_size: int, start_step: int, epochs: int | None
-) -> Iterator[Batch]:
-    """Yields shuffled batches from `start_step` on."""
-    windows = made_ahead(order.shuffled(start_step * batch_size, epochs), _WINDOWS_AHEAD)
-    for records, keys in _rebatched(windows, batch_size):
-        yield parse(records, keys)
+def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Batch]:
+    """Yields shuffled batches of `size` rows from number `start` on."""
+    windows = prefetched(RecordOrder(source).shuffled(start * size, options.epochs), _WINDOWS_AHEAD)
+    for records, keys in _rebatched(windows, size):
+        yield parse_records(records, keys, source.config, source.vocabulary)
 
 
-def _by_length(
-    order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
-) -> Iterator[Batch]:
-    """Yields batches of examples of adjacent lengths from `start_step` on."""
-    first, skipped = divmod(start_step, GROUP)
-    for number, group in enumerate(_shuffled(order, parse, GROUP * batch_size, first, epochs), start=first):
-        rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), seed, number)
+def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
+    """Yields batches of examples of adjacent lengths."""
+    first, skipped = divmod(options.start_step, GROUP)
+    for number, group in enumerate(_shuffled(source, options, first, GROUP * options.batch_size), start=first):
+        rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), options.seed, number)
         for rows in rows_of[skipped if number == first else 0 :]:
             inputs, targets, weights = ({name: values[rows] for name, values in part.items()} for part in group)
-            yield trimmed(inputs, targets, weights, parse.keywords["config"])
+            yield trimmed(inputs, targets, weights, source.config)
+
+
+class RecordOrder:
+    """Reads the records of a split in the order that `dataset.Split` describes."""
+
+    def __init__(self, split: Split) -> None:
+        self._paths, self._seed = split.paths, split.seed
+        self._counts = np.array(split.counts, np.int64)
+        self._examples = int(self._counts.sum())
+
+    def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
+        """Yields the shuffled stream from sample number `start` on.
+
+        Whole shards and windows before `start` are skipped. Records are not parsed.
+
+        Args:
+            start: number of samples to skip.
+            epochs: total number of epochs, `None` for unlimited.
+
+        Yields:
+            Records and their keys, one window at a time.
+        """
+        first_epoch, within = divmod(start, self._examples)
+        window, offset = divmod(within, WINDOW)
+        for epoch in itertools.count(first_epoch) if epochs is None else range(first_epoch, epochs):
+            for records, keys in self._windows(epoch, window):
+                kept = np.argsort(keys, kind="stable")[offset:]
+                yield [records[number] for number in kept.tolist()], keys[kept]
+                offset = 0
+            window = 0
+
+    def in_file_order(self, batch_size: int) -> Iterator[Keyed]:
+        """Yields one pass in file order: records and keys, `batch_size` at a time except for the last."""
+        order = np.arange(len(self._paths))
+        yield from self._pieces(0, order, 0, batch_size)
+
+    def _windows(self, epoch: int, window: int) -> Iterator[Keyed]:
+        """Yields the unsorted windows of an epoch from number `window` on."""
+        order = np.argsort(stream_keys(self._seed, epoch, np.arange(len(self._paths))), kind="stable")
+        return self._pieces(epoch, order, window * WINDOW, WINDOW)
+
+    def _pieces(self, epoch: int, order: np.ndarray, start: int, size: int) -> Iterator[Keyed]:
+        """Yields the records of the shards in `order` from position `start` on, `size` at a time."""
+        ends = np.cumsum(self._counts[order])
+        whole = int(np.searchsorted(ends, start, side="right"))
+        before = int(ends[whole - 1]) if whole else 0
+        paths = [self._paths[shard] for shard in order[whole:]]
+        records = itertools.islice(itertools.chain.from_iterable(map(read_shard, paths)), start - before, None)
+        while piece := list(itertools.islice(records, size)):
+            yield piece, self._keys(epoch, order, ends, np.arange(start, start + len(piece)))
+            start += len(piece)
+
+    def _keys(self, epoch: int, order: np.ndarray, ends: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""
+        rank = np.searchsorted(ends, positions, side="right")
+        shard = order[rank]
+        return stream_keys(self._seed, epoch, shard, positions - ends[rank] + self._counts[shard])
 
 
 def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
@@ -118,22 +154,50 @@ def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
         records, keys = records[whole:], keys[whole:]
 
 
-def _filled(piece: Keyed, parse: Callable[[list[bytes], np.ndarray], Batch], batch_size: int) -> Batch:
+def _filled(source: Split, piece: Keyed, batch_size: int) -> Batch:
     """Builds a full batch; if there are too few records, the last one is repeated with weight 0."""
     records, keys = piece
     rows = np.minimum(np.arange(batch_size), len(records) - 1)
-    inputs, targets, weights = parse([records[row] for row in rows.tolist()], keys[rows])
-    for values in weights.values():
+    batch = parse_records([records[row] for row in rows.tolist()], keys[rows], source.config, source.vocabulary)
+    for values in batch[2].values():
         values[len(records) :] = 0.0
-    return inputs, targets, weights
+    return batch
 
 
-def _dynamic_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
+    """Builds the batch of B records.
+
+    Args:
+        records: serialized Examples.
+        keys: uint64 (B,), random streams of the masks of records without masks.
+        config: configuration of the records.
+        vocabulary: vocabulary of the records.
+
+    Returns:
+        Inputs, targets and weights, as in `input.tf.pretraining_dataset`.
+
+    Raises:
+        ValueError: if a record does not follow the schema.
+    """
+    features = record_features(config)
+    columns = decode_examples(records, [feature.name for feature in features])
+    for feature in features:
+        if (length := feature.length_in(config)) is not None:
+            wrong = columns[feature.name].counts[columns[feature.name].counts != length]
+            if len(wrong):
+                raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
+    _check_ids(columns["input_ids"].values, vocabulary)
+    if config.masking == "static":
+        return _static_batch(columns, config)
+    return _dynamic_batch(columns, keys, config, vocabulary)
+
+
+def _dynamic_batch(
+    columns: Mapping[str, Column], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary
+) -> Batch:
     """Builds the batch of records without masks; masks are drawn from `keys`."""
-    columns = decode_examples(records, [feature.name for feature in DYNAMIC_FEATURES])
     tokens, width = columns["input_ids"], config.max_seq_length
     segments, labels = (columns[name].values for name in ("segment_lengths", "next_sentence_labels"))
-    _check_counts(columns, DYNAMIC_FEATURES, config)
     if tokens.counts.max() > width:
         raise ValueError(
             f"an example must have at most max_seq_length = {width} tokens. Received: {tokens.counts.max()}"
@@ -141,7 +205,6 @@ def _dynamic_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, v
     segments = segments.reshape(-1, 2)
     if (segments.sum(axis=1) != tokens.counts).any():
         raise ValueError("`segment_lengths` must sum to the number of tokens.")
-    _check_ids(tokens.values, vocabulary)
     position = np.arange(width)
     is_token = position < tokens.counts[:, None]
     padded = np.full(is_token.shape, vocabulary.pad_id, np.int32)
@@ -156,13 +219,9 @@ def _dynamic_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, v
     return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
 
 
-def _static_batch(records: list[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Builds the batch of masked records; `keys` is not used."""
-    del keys
-    columns = decode_examples(records, [feature.name for feature in STATIC_FEATURES])
-    _check_counts(columns, STATIC_FEATURES, config)
-    _check_ids(columns["input_ids"].values, vocabulary)
-    rows = {name: column.values.reshape(len(records), -1) for name, column in columns.items()}
+def _static_batch(columns: Mapping[str, Column], config: DataConfig) -> Batch:
+    """Builds the batch of masked records."""
+    rows = {name: column.values.reshape(len(column.counts), -1) for name, column in columns.items()}
     inputs = {name: rows[feature].astype(np.int32) for feature, name in RECORD_TO_INPUT.items()}
     weights = rows["masked_lm_weights"].astype(np.float32)
     return _batch(inputs, rows["masked_lm_ids"].astype(np.int32), weights, rows["next_sentence_labels"][:, 0], config)
@@ -178,16 +237,6 @@ def _batch(
         {MLM_LOGITS: ids, NSP_LOGITS: labels.astype(np.int32)},
         {MLM_LOGITS: weights, NSP_LOGITS: label_weights},
     )
-
-
-def _check_counts(columns: dict, features: tuple[Feature, ...], config: DataConfig) -> None:
-    """Raises ValueError if the number of values in a record does not match the schema."""
-    for feature in features:
-        if feature.length is not None:
-            length = getattr(config, feature.length) if isinstance(feature.length, str) else feature.length
-            wrong = columns[feature.name].counts[columns[feature.name].counts != length]
-            if len(wrong):
-                raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:

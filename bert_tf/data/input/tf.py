@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.arguments import EVALUATION_SEED, check_arguments, check_examples
 from bert_tf.data.input.bins import GROUP
-from bert_tf.data.input.tf_order import RecordOrder
+from bert_tf.data.input.dataset import WINDOW, Batch, BatchOptions, Split
 from bert_tf.data.input.tf_padding import cut_by_length, in_parallel
-from bert_tf.data.manifest import open_data
 from bert_tf.data.masking.tf import mask_rows
+from bert_tf.data.masking.tf_randomness import stream_keys
 from bert_tf.data.schema import (
     DYNAMIC_FEATURES,
     MASK_POSITIONS,
@@ -29,20 +30,8 @@ from bert_tf.data.schema import (
 )
 from bert_tf.text.vocabulary import Vocabulary
 
-Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
-
-def pretraining_dataset(
-    directory: str | Path,
-    split: str,
-    *,
-    batch_size: int,
-    seed: int,
-    start_step: int = 0,
-    epochs: int | None = None,
-    training: bool = True,
-    by_length: bool = False,
-) -> tf.data.Dataset:
+def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf.data.Dataset:
     """Returns batches for pre-training or its evaluation.
 
     In training, order and masks are a pure function of (seed, step): `start_step=k` continues exactly after the first
@@ -53,12 +42,7 @@ def pretraining_dataset(
     Args:
         directory: data directory with its manifest.
         split: `train` or `validation`.
-        batch_size: B, global batch size over all replicas.
-        seed: seed of order and masks; ignored in evaluation.
-        start_step: number of batches to skip at the start; training only.
-        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
-        training: True for training, False for evaluation.
-        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
+        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`.
 
     Returns:
         A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
@@ -66,7 +50,7 @@ def pretraining_dataset(
         (0 for `nsp_logits` with single segments). All shapes are static, except S and P with `by_length`.
 
     Raises:
-        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an argument is
+        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
             out of range. A damaged record raises `tf.errors` while iterating.
 
     Example:
@@ -77,29 +61,94 @@ def pretraining_dataset(
         >>> inputs["token_ids"].shape, sorted(targets)
         (TensorShape([4, 32]), ['mlm_logits', 'nsp_logits'])
     """
-    check_arguments(split, batch_size, seed, start_step, epochs, training, by_length)
-    manifest, vocabulary = open_data(directory)
-    check_examples(f"{directory}: split `{split}`", manifest.examples(split), batch_size, epochs, training)
-    order = RecordOrder(directory, manifest.shards[split], seed if training else EVALUATION_SEED)
-    parse = _parse_static if manifest.config.masking == "static" else _parse_dynamic
-    parse = partial(parse, config=manifest.config, vocabulary=vocabulary)
-    if by_length:
-        return _by_length(order, parse, batch_size, seed, start_step, epochs).prefetch(tf.data.AUTOTUNE)
-    if training:
-        records = order.shuffled(start_step * batch_size, epochs).rebatch(batch_size, drop_remainder=True)
-        return in_parallel(records, parse).prefetch(tf.data.AUTOTUNE)
-    parse = partial(_parse_filled, parse=parse, batch_size=batch_size)
-    return in_parallel(order.in_file_order(batch_size), parse).prefetch(tf.data.AUTOTUNE)
+    chosen = BatchOptions(**options)
+    source = Split.open(directory, split, chosen)
+    order, size = RecordOrder(source), chosen.batch_size
+    parse = _parse_static if source.config.masking == "static" else _parse_dynamic
+    parse = partial(parse, config=source.config, vocabulary=source.vocabulary)
+    if chosen.by_length:
+        # Batches of examples of adjacent lengths.
+        first, skipped = divmod(chosen.start_step, GROUP)
+        groups = order.shuffled(first * GROUP * size, chosen.epochs).rebatch(GROUP * size, drop_remainder=True)
+        batches = cut_by_length(in_parallel(groups, parse), source.config, chosen.seed, first).skip(skipped)
+    elif chosen.training:
+        records = order.shuffled(chosen.start_step * size, chosen.epochs).rebatch(size, drop_remainder=True)
+        batches = in_parallel(records, parse)
+    else:
+        batches = in_parallel(order.in_file_order(size), partial(_parse_filled, parse=parse, batch_size=size))
+    return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def _by_length(
-    order: RecordOrder, parse: partial[Batch], batch_size: int, seed: int, start_step: int, epochs: int | None
-) -> tf.data.Dataset:
-    """Returns batches of examples of adjacent lengths from `start_step` on."""
-    first, skipped = divmod(start_step, GROUP)
-    size = GROUP * batch_size
-    groups = order.shuffled(first * size, epochs).rebatch(size, drop_remainder=True)
-    return cut_by_length(in_parallel(groups, parse), parse.keywords["config"], seed, first).skip(skipped)
+class RecordOrder:
+    """Reads the records of a split in the order that `dataset.Split` describes, as datasets."""
+
+    def __init__(self, split: Split) -> None:
+        self._names, self._seed = list(map(str, split.paths)), split.seed
+        self._counts = np.array(split.counts, np.int64)
+        self._examples = int(self._counts.sum())
+
+    def shuffled(self, start: int, epochs: int | None) -> tf.data.Dataset:
+        """Returns the shuffled stream from sample number `start` on.
+
+        Whole shards and windows before `start` are not read. Records are not parsed.
+
+        Args:
+            start: number of samples to skip.
+            epochs: total number of epochs, `None` for unlimited.
+
+        Returns:
+            A dataset of vectors (serialized string [n], keys uint64 [n]), n varying.
+        """
+        first_epoch, within = divmod(start, self._examples)
+        first_window, offset = divmod(within, WINDOW)
+
+        def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+            order = tf.argsort(stream_keys(self._seed, epoch, tf.range(len(self._names))))
+            ends = tf.cumsum(tf.gather(self._counts, order))
+            window = tf.where(epoch == first_epoch, tf.constant(first_window, tf.int64), 0)
+            skipped = window * WINDOW
+            whole = tf.searchsorted(ends, skipped[tf.newaxis], side="right")[0]
+            before = tf.concat([[0], ends], axis=0)[whole]
+            records = tf.data.TFRecordDataset(tf.gather(self._names, order[whole:]))
+            windows = records.skip(skipped - before).batch(WINDOW)
+            numbers = tf.data.Dataset.range(window, tf.int64.max)
+
+            def sorted_window(number: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+                positions = number * WINDOW + tf.range(tf.size(serialized, tf.int64))
+                keys = self._keys(epoch, order, ends, positions)
+                starts_here = (epoch == first_epoch) & (number == first_window)
+                kept = tf.argsort(keys)[tf.where(starts_here, offset, 0) :]
+                return tf.gather(serialized, kept), tf.gather(keys, kept)
+
+            return tf.data.Dataset.zip((numbers, windows)).map(sorted_window)
+
+        last_epoch = tf.int64.max if epochs is None else max(first_epoch, epochs)
+        return tf.data.Dataset.range(first_epoch, last_epoch).flat_map(one_epoch).prefetch(1)
+
+    def in_file_order(self, batch_size: int) -> tf.data.Dataset:
+        """Returns one pass in file order.
+
+        Args:
+            batch_size: records per batch.
+
+        Returns:
+            A dataset of vectors (serialized string [n], keys uint64 [n]), n = `batch_size` except for the last.
+        """
+        order = tf.range(len(self._names))
+        ends = tf.cumsum(tf.constant(self._counts))
+
+        def keyed(number: tf.Tensor, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            positions = number * batch_size + tf.range(tf.size(serialized, tf.int64))
+            return serialized, self._keys(0, order, ends, positions)
+
+        return tf.data.TFRecordDataset(self._names).batch(batch_size).enumerate().map(keyed)
+
+    def _keys(self, epoch: tf.Tensor | int, order: tf.Tensor, ends: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""
+        rank = tf.searchsorted(ends, positions, side="right")
+        shard = tf.gather(order, rank)
+        record = positions - tf.gather(ends, rank) + tf.gather(self._counts, shard)
+        return stream_keys(self._seed, epoch, shard, record)
 
 
 def _parse_filled(serialized: tf.Tensor, keys: tf.Tensor, parse: Callable[..., Batch], batch_size: int) -> Batch:
@@ -181,8 +230,7 @@ def _specification(features: tuple[Feature, ...], config: DataConfig) -> dict[st
         if feature.length is None:
             specification[feature.name] = tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int32)
         else:
-            length = getattr(config, feature.length) if isinstance(feature.length, str) else feature.length
-            specification[feature.name] = tf.io.FixedLenFeature([length], dtype)
+            specification[feature.name] = tf.io.FixedLenFeature([feature.length_in(config)], dtype)
     return specification
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.input.bins import GROUP, TOO_MANY, batch_rows, bin_slots, bin_widths
+from bert_tf.data.input.bins import GROUP, TOO_MANY, batch_rows, bin_slots, bin_widths, cut
 from bert_tf.data.input.packing import MOST_EXAMPLES, pack_batch
 from bert_tf.data.schema import (
     EXAMPLE_IDS,
@@ -81,7 +81,7 @@ def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first:
         Batches of B rows.
     """
 
-    def cut(group: tf.Tensor, batch: Any) -> Any:
+    def divide(group: tf.Tensor, batch: Any) -> Any:
         lengths = tf.reduce_sum(batch[0][PADDING_MASK], axis=1)
         rows = tf.numpy_function(
             lambda lengths, group: batch_rows(lengths, seed, group), [lengths, group], tf.int64, stateful=False
@@ -89,7 +89,7 @@ def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first:
         rows.set_shape([GROUP, lengths.shape[0] // GROUP])
         return tf.nest.map_structure(lambda values: tf.gather(values, rows), batch)
 
-    return in_parallel(groups.enumerate(first).map(cut).unbatch(), partial(_trimmed, config=config))
+    return in_parallel(groups.enumerate(first).map(divide).unbatch(), partial(_trimmed, config=config))
 
 
 def _trimmed(
@@ -101,9 +101,4 @@ def _trimmed(
     slots = tf.gather(tf.constant(bin_slots(config)), longest)
     beyond = tf.reduce_sum(weights[MLM_LOGITS][:, slots:])
     with tf.control_dependencies([tf.debugging.assert_equal(beyond, 0.0, TOO_MANY)]):
-        ends = dict.fromkeys(inputs, tf.identity(width)) | {MASK_POSITIONS: slots}
-    return (
-        {name: values[:, : ends[name]] for name, values in inputs.items()},
-        targets | {MLM_LOGITS: targets[MLM_LOGITS][:, :slots]},
-        weights | {MLM_LOGITS: weights[MLM_LOGITS][:, :slots]},
-    )
+        return cut(inputs, targets, weights, tf.identity(width), slots)

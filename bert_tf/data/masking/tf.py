@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.masking.tf_randomness import integers, random_bits, stream_keys, uniform
 from bert_tf.data.masking.tf_words import choose_words, ragged_rows, smallest
-from bert_tf.data.masking.tokens import ACTION, MASK_STREAM, REPLACEMENT, SCORE, prediction_counts, replacement_ids
+from bert_tf.data.masking.tokens import (
+    ACTION,
+    MASK_STREAM,
+    REPLACEMENT,
+    SCORE,
+    Masked,
+    prediction_counts,
+    replacement_ids,
+)
 from bert_tf.text.vocabulary import Vocabulary
-
-
-class MaskedRows(NamedTuple):
-    """Masked rows as tensors.
-
-    Args:
-        token_ids: int32 (B, S).
-        mask_positions: int32 (B, P), ascending, then 0.
-        mask_ids: int32 (B, P), original tokens at these positions, then 0.
-        mask_weights: float32 (B, P), 1 for a prediction, then 0.
-    """
-
-    token_ids: tf.Tensor
-    mask_positions: tf.Tensor
-    mask_ids: tf.Tensor
-    mask_weights: tf.Tensor
 
 
 def mask_rows(
     token_ids: tf.Tensor, lengths: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary
-) -> MaskedRows:
+) -> Masked:
     """Draws masks for padded rows; see `tokens.mask_rows`.
 
     Args:
@@ -62,7 +52,7 @@ def mask_rows(
     new = _replacements(streams, positions, originals, config, vocabulary)
     slot = tf.where(used)
     where = tf.stack([tf.cast(slot[:, 0], tf.int32), tf.gather_nd(positions, slot)], axis=1)
-    return MaskedRows(
+    return Masked(
         token_ids=tf.tensor_scatter_nd_update(token_ids, where, tf.gather_nd(new, slot)),
         mask_positions=positions,
         mask_ids=tf.where(used, originals, 0),

@@ -5,7 +5,7 @@ The mask unit is a piece, or words as drawn by `words`. `masking.tf` draws bit-i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,8 @@ SCORE, ACTION, REPLACEMENT = range(3)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@dataclass(frozen=True)
-class Masked:
-    """Masked rows.
+class Masked(NamedTuple):
+    """Masked rows, as arrays or as tensors.
 
     Args:
         token_ids: int32 [n, S], padded with [PAD].
@@ -35,10 +34,10 @@ class Masked:
         mask_weights: float32 [n, P], 1 for a prediction, then 0.
     """
 
-    token_ids: np.ndarray
-    mask_positions: np.ndarray
-    mask_ids: np.ndarray
-    mask_weights: np.ndarray
+    token_ids: Any
+    mask_positions: Any
+    mask_ids: Any
+    mask_weights: Any
 
 
 def prediction_counts(config: DataConfig) -> np.ndarray:
@@ -74,16 +73,16 @@ def mask_pairs(pairs: Pairs, config: DataConfig, vocabulary: Vocabulary) -> Mask
         The masked rows; see `mask_rows`.
     """
     width, lengths = config.max_seq_length, np.diff(pairs.row_splits)
-    masked = _unmasked(np.full((len(pairs), width), vocabulary.pad_id, np.int32), config)
-    tables = _Tables(config, vocabulary)
     step = max(_CHUNK // width, 1)
-    for begin in range(0, len(pairs), step):
+    parts = []
+    for begin in range(0, max(len(pairs), 1), step):
         rows = slice(begin, begin + step)
         splits = pairs.row_splits[begin : begin + step + 1]
         is_token = np.arange(width) < lengths[rows, None]
-        masked.token_ids[rows][is_token] = pairs.token_ids[splits[0] : splits[-1]]
-        _mask(masked, rows, lengths[rows], pairs.keys[rows], tables)
-    return masked
+        token_ids = np.full(is_token.shape, vocabulary.pad_id, np.int32)
+        token_ids[is_token] = pairs.token_ids[splits[0] : splits[-1]]
+        parts.append(mask_rows(token_ids, lengths[rows], pairs.keys[rows], config, vocabulary))
+    return Masked(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def mask_rows(
@@ -108,8 +107,25 @@ def mask_rows(
     Returns:
         The masked rows; if a row has no candidates, all its weights are 0.
     """
-    masked = _unmasked(token_ids.copy(), config)
-    _mask(masked, slice(None), lengths, keys, _Tables(config, vocabulary))
+    width, slots = config.max_seq_length, config.max_predictions_per_seq
+    streams = stream_keys(keys, MASK_STREAM)
+    candidates = np.arange(width) < lengths[:, None]
+    candidates &= ~_is_special(vocabulary).take(token_ids)
+    scores = random_bits(streams[:, None], 3 * np.arange(width) + SCORE)
+    counts = prediction_counts(config)[lengths]
+    if config.mask_unit == "piece":
+        chosen = _choose_pieces(candidates, scores, counts, slots)
+    else:
+        chosen = choose_words(candidates, vocabulary.is_continuation.take(token_ids), scores, counts, config)
+    row, position = np.divmod(np.flatnonzero(chosen), width)
+    used = np.arange(slots) < np.bincount(row, minlength=len(token_ids))[:, None]
+    originals = token_ids[row, position]
+    masked = Masked(
+        token_ids.copy(), np.zeros(used.shape, np.int32), np.zeros(used.shape, np.int32), used.astype(np.float32)
+    )
+    masked.mask_positions[used] = position
+    masked.mask_ids[used] = originals
+    masked.token_ids[row, position] = _replacements(streams[row], position, originals, config, vocabulary)
     return masked
 
 
@@ -117,47 +133,6 @@ def _is_special(vocabulary: Vocabulary) -> np.ndarray:
     special = np.zeros(len(vocabulary), np.bool_)
     special[list(vocabulary.special_ids)] = True
     return special
-
-
-class _Tables:
-    """Lookup tables shared by all rows."""
-
-    def __init__(self, config: DataConfig, vocabulary: Vocabulary) -> None:
-        self.config = config
-        self.counts = prediction_counts(config)
-        self.is_special = _is_special(vocabulary)
-        self.is_continuation = vocabulary.is_continuation
-        self.replacement_ids = replacement_ids(vocabulary)
-        self.mask_id = vocabulary.mask_id
-
-
-def _unmasked(token_ids: np.ndarray, config: DataConfig) -> Masked:
-    shape = (len(token_ids), config.max_predictions_per_seq)
-    return Masked(token_ids, np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.zeros(shape, np.float32))
-
-
-def _mask(masked: Masked, rows: slice, lengths: np.ndarray, keys: np.ndarray, tables: _Tables) -> None:
-    """Masks the given unmasked `rows` in place."""
-    token_ids, config = masked.token_ids[rows], tables.config
-    width = config.max_seq_length
-    streams = stream_keys(keys, MASK_STREAM)
-    candidates = np.arange(width) < lengths[:, None]
-    candidates &= ~tables.is_special.take(token_ids)
-    scores = random_bits(streams[:, None], 3 * np.arange(width) + SCORE)
-    counts = tables.counts[lengths]
-    if config.mask_unit == "piece":
-        chosen = _choose_pieces(candidates, scores, counts, config.max_predictions_per_seq)
-    else:
-        continues = tables.is_continuation.take(token_ids)
-        chosen = choose_words(candidates, continues, scores, counts, config)
-    row, position = np.divmod(np.flatnonzero(chosen), width)
-    counts = np.bincount(row, minlength=len(token_ids))
-    used = np.arange(config.max_predictions_per_seq) < counts[:, None]
-    originals = token_ids[row, position]
-    masked.mask_positions[rows][used] = position
-    masked.mask_ids[rows][used] = originals
-    masked.mask_weights[rows][used] = 1.0
-    token_ids[row, position] = _replacements(streams[row], position, originals, tables)
 
 
 def _choose_pieces(candidates: np.ndarray, scores: np.ndarray, counts: np.ndarray, slots: int) -> np.ndarray:
@@ -171,12 +146,14 @@ def _choose_pieces(candidates: np.ndarray, scores: np.ndarray, counts: np.ndarra
     return candidates & (scores <= limits)
 
 
-def _replacements(streams: np.ndarray, positions: np.ndarray, originals: np.ndarray, tables: _Tables) -> np.ndarray:
+def _replacements(
+    streams: np.ndarray, positions: np.ndarray, originals: np.ndarray, config: DataConfig, vocabulary: Vocabulary
+) -> np.ndarray:
     """Returns the tokens at `positions` [m] after masking, drawn from the streams of their rows: int32 [m]."""
-    config, pool = tables.config, tables.replacement_ids
+    pool = replacement_ids(vocabulary)
     action = uniform(streams, 3 * positions + ACTION)
     is_mask = action < config.mask_share
-    new = np.where(is_mask, np.int32(tables.mask_id), originals)
+    new = np.where(is_mask, np.int32(vocabulary.mask_id), originals)
     drawn = np.flatnonzero(~is_mask & (action < config.mask_share + config.random_share))
     new[drawn] = pool[integers(streams[drawn], 3 * positions[drawn] + REPLACEMENT, len(pool))]
     return new

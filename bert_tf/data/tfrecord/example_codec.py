@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 # Field tags: number << 3 | 2 (length-delimited).
-_FEATURES = _ENTRY = _KEY = _VALUES = 0x0A
-_VALUE = 0x12
-_FLOAT_LIST, _INT64_LIST = 0x12, 0x1A
+FEATURES = ENTRY = KEY = VALUES = 0x0A
+VALUE = 0x12
+FLOAT_LIST, INT64_LIST = 0x12, 0x1A
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
     """
     parts = [part for name in sorted(columns) for part in _entries(name, columns[name])]
     features = map(b"".join, zip(*parts, strict=True))
-    return [_header(_FEATURES, len(body)) + body for body in features]
+    return [_header(FEATURES, len(body)) + body for body in features]
 
 
 def _entries(name: str, column: Column) -> tuple[list[bytes], list[bytes]]:
@@ -58,11 +58,11 @@ def _entries(name: str, column: Column) -> tuple[list[bytes], list[bytes]]:
     if len(counts) and counts.min() < 1:
         raise ValueError(f"feature `{name}`: every record must have a value. Received: {counts.min()} values")
     if values.dtype.kind == "f":
-        list_tag, data, sizes = _FLOAT_LIST, values.astype("<f4").tobytes(), 4 * counts
+        list_tag, data, sizes = FLOAT_LIST, values.astype("<f4").tobytes(), 4 * counts
     else:
         if len(values) and values.min() < 0:
             raise ValueError(f"feature `{name}`: values must not be negative. Received: {values.min()}")
-        list_tag = _INT64_LIST
+        list_tag = INT64_LIST
         data, sizes = _packed(values, counts)
     stops = np.cumsum(sizes).tolist()
     payloads = [data[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)] if stops else []
@@ -94,11 +94,11 @@ def _packed(values: np.ndarray, counts: np.ndarray) -> tuple[bytes, np.ndarray]:
 @functools.lru_cache(maxsize=1 << 16)
 def _before(name: str, list_tag: int, size: int) -> bytes:
     """Returns the header of `size` bytes of values in an entry of the feature map."""
-    values = _header(_VALUES, size)
+    values = _header(VALUES, size)
     numbers = _header(list_tag, len(values) + size) + values
-    feature = _header(_VALUE, len(numbers) + size) + numbers
-    key = _header(_KEY, len(name.encode())) + name.encode()
-    return _header(_ENTRY, len(key) + len(feature) + size) + key + feature
+    feature = _header(VALUE, len(numbers) + size) + numbers
+    key = _header(KEY, len(name.encode())) + name.encode()
+    return _header(ENTRY, len(key) + len(feature) + size) + key + feature
 
 
 @functools.lru_cache(maxsize=1 << 16)

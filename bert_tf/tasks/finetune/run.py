@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,8 @@ from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
-from bert_tf.training.fit import TrainResult, check_output, finetune, weights_sha256
+from bert_tf.training.fit import TrainResult, check_output, fit, weights_sha256
+from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 logger = logging.getLogger(__name__)
 # In a run's output directory: predictions and metrics on the development set.
@@ -93,8 +95,8 @@ def finetune_task(
 
     Raises:
         ValueError: for an error in a file, with file and line.
-        ConfigError: for invalid settings, or an output directory of another run (see `training.fit.finetune`).
-        TrainingError: if training fails (see `training.fit.finetune`).
+        ConfigError: for invalid settings, or an output directory of another run (see `training.fit.fit`).
+        TrainingError: if training fails (see `training.fit.fit`).
 
     Example:
         >>> result = bert_tf.finetune_task(
@@ -168,18 +170,17 @@ def _trained(
         from bert_tf.tasks.features.probe import train_probe
 
         return train_probe(task, build, train, best.evaluate, best.measure)
-    return finetune(
+    steps = config.epochs * batches_in_epoch(train, config.batch_size)
+    run = RunSpec(
         build,
-        lambda start_step: training_batches(train, config.batch_size, config.seed, start_step),
-        config,
-        output,
-        config.epochs * batches_in_epoch(train, config.batch_size),
-        objective=task.objective,
-        measure=best.measure,
-        metric=task.metric,
-        identity=_identity(task, source, start) | {"data": train.fingerprint},
+        TrainingData(lambda start_step: training_batches(train, config.batch_size, config.seed, start_step)),
+        steps,
+        task.objective,
+        EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=task.metric),
+        _identity(task, source, start) | {"data": train.fingerprint},
         on_finish=write_report,
     )
+    return fit(run, config, output)
 
 
 def _identity(task: Task, source: Preset, start: FinetuneInit) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from bert_tf.config import TrainingConfig
-from bert_tf.data.input.batches import Dataset
-from bert_tf.training.losses import Objective, TrainingModel
+from bert_tf.data.input.dataset import Dataset
+from bert_tf.training.losses import TrainingModel
 
 # Most distinct row counts of packed batches if each is compiled.
 _MOST_SHAPES = 8
@@ -28,6 +28,9 @@ class Backend(ABC):
 
     is_chief: bool = True
     """True in the process of the run that writes files."""
+
+    training_model: type[TrainingModel]
+    """Class of the training models."""
 
     compiles_each_shape: bool = False
     """True if each new batch shape is compiled."""
@@ -50,16 +53,6 @@ class Backend(ABC):
     def run_scope(self) -> AbstractContextManager[None]:
         """Enters the scope in which the model is trained and evaluated."""
         return nullcontext()
-
-    @abstractmethod
-    def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TrainingModel:
-        """Returns the training model of `model` and `objective`.
-
-        Args:
-            model: the model to train.
-            objective: the outputs to train.
-            parts: number of parts in which each step is computed.
-        """
 
     @abstractmethod
     def batches(self, dataset: Dataset) -> Any:

@@ -1,21 +1,144 @@
-"""Training backend for JAX."""
+"""Training backend for JAX, with a training step in one or several parts.
+
+The step is a pure function of the state, compiled for each batch shape. `fit` passes the state (weights, other model
+variables, optimizer, metrics) from step to step and donates its memory. `synchronize` copies the state back into the
+variables.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import keras
 import numpy as np
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.data.input.batches import Batches, Dataset
+from bert_tf.data.input.dataset import Batches, Dataset
 from bert_tf.training.backends.base import Backend, Model
-from bert_tf.training.backends.jax_steps import JaxTrainingModel
-from bert_tf.training.losses import Objective
+from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.validation import check_batch
+
+
+class JaxTrainingModel(TrainingModel):
+    """Takes steps with the gradient of the global batch.
+
+    Parts work as in `tensorflow.TensorFlowTrainingModel`. Arrays are those of the global batch, on any number of
+    devices.
+
+    Args:
+        model: as for `TrainingModel`.
+        objective: as for `TrainingModel`.
+        parts: number of parts; it must divide the rows of a batch.
+    """
+
+    def synchronize(self) -> None:
+        """Copies the state of the last step into the variables; the next step starts from them."""
+        self.jax_state_sync()
+
+    def train_step(self, state: Any, data: Any):
+        """Takes one step; returns the loss and the new state."""
+        trainable, others, optimizer, metrics = state
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        totals = self.total_weights(targets, weights)
+        with keras.StatelessScope(_mapping(self.optimizer.variables, optimizer)):
+            scale = self.optimizer.scale_loss(jnp.float32(1.0))
+        work = self._differentiated if self.parts == 1 else self._in_parts
+        loss, sums, gradients, others = work(trainable, others, (inputs, targets, weights), totals, scale)
+        mapping = _mapping(self.optimizer.variables, optimizer) + _mapping(self.metrics_variables, metrics)
+        with keras.StatelessScope(mapping) as scope:
+            self.note(inputs, sums)
+            norm = self.note_gradients(gradients)
+        metrics = _values(scope, self.metrics_variables)
+        trainable, optimizer = self.optimizer.stateless_apply(optimizer, gradients, trainable)
+        if not isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            # A norm that is not finite stops the run before the weights are used again. With loss scaling,
+            # gradients may overflow; the optimizer then skips the step and lowers the scale.
+            loss = jnp.where(jnp.isfinite(norm), loss, jnp.nan)
+        return {LOSS: loss}, (trainable, others, optimizer, metrics)
+
+    def compiled_train_step(self) -> Callable[[Any, Any], Any]:
+        """Returns the function of a step."""
+
+        # A new function each time: JAX would reuse the compiled program of an equal one, with the former rates.
+        def step(state, data):
+            return self.train_step(state, data)
+
+        shardings = None
+        if keras.distribution.distribution() is not None:
+            groups = (
+                self.trainable_variables,
+                self.non_trainable_variables,
+                self.optimizer.variables,
+                self.metrics_variables,
+            )
+            shardings = (None, tuple([variable.value.sharding for variable in group] for group in groups))
+        compiled = jax.jit(step, donate_argnums=0, out_shardings=shardings)
+
+        def train_function(state, iterator):
+            began = time.perf_counter()
+            data = next(iterator)
+            waited = time.perf_counter() - began
+            logs, state = compiled(state, data)
+            return logs | {INPUT_WAIT: waited}, state
+
+        return train_function
+
+    def compiled_test_step(self) -> Callable[[Any, Any], Any]:
+        """Returns the function of a batch to evaluate."""
+
+        def step(metrics, trainable, others, data):
+            inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+            logits, _ = self.stateless_call(trainable, others, inputs, training=False)
+            with keras.StatelessScope(_mapping(self.metrics_variables, metrics)) as scope:
+                self.note(inputs, self.weighted_sums(targets, logits, weights))
+            return _values(scope, self.metrics_variables)
+
+        # Weights are not donated: the optimizer's moving averages may be the same arrays.
+        compiled = jax.jit(step, donate_argnums=0)
+
+        def test_function(state, iterator):
+            trainable, others, metrics = state
+            return {}, (trainable, others, compiled(metrics, trainable, others, next(iterator)))
+
+        return test_function
+
+    def _differentiated(self, trainable, others, batch, totals, scale):
+        """Returns share of the loss, sums, scaled gradients and updated other variables for some rows."""
+        inputs, targets, weights = batch
+
+        def scaled_loss(trainable):
+            logits, after = self.stateless_call(trainable, others, inputs, training=True)
+            sums = self.weighted_sums(targets, logits, weights)
+            loss = self.share_of(sums, totals)
+            return loss * scale, (loss, sums, after)
+
+        gradients, (loss, sums, after) = jax.grad(scaled_loss, has_aux=True)(trainable)
+        return loss, sums, gradients, after
+
+    def _in_parts(self, trainable, others, batch, totals, scale):
+        def add(carry, part):
+            *sums, others = carry
+            *part_sums, others = self._differentiated(trainable, others, part, totals, scale)
+            return (*jax.tree.map(jnp.add, sums, part_sums), others), None
+
+        zeros = (
+            jnp.float32(0.0),
+            {output: jnp.zeros(3, jnp.float32) for output in totals},
+            [jnp.zeros_like(value) for value in trainable],
+        )
+        return jax.lax.scan(add, (*zeros, others), jax.tree.map(self._split, batch))[0]
+
+    def _split(self, values):
+        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
+        return values.reshape(self.parts, values.shape[0] // self.parts, *values.shape[1:])
+
+    def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Does nothing, because the model is built. Keras would draw a batch."""
 
 
 class JaxBackend(Backend):
@@ -23,6 +146,7 @@ class JaxBackend(Backend):
 
     compiles_each_shape = True
     most_widths = 4
+    training_model = JaxTrainingModel
 
     def __init__(self) -> None:
         self._distribution: keras.distribution.Distribution | None = None
@@ -42,10 +166,6 @@ class JaxBackend(Backend):
         """Enters the scope of the devices again."""
         with self._distribution.scope() if self._distribution else contextlib.nullcontext():
             yield
-
-    def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> JaxTrainingModel:
-        """Returns the training model that takes its steps on JAX."""
-        return JaxTrainingModel(model, objective, parts)
 
     def batches(self, dataset: Dataset) -> Any:
         """Returns a tf.data dataset unchanged, and any other dataset as the generator that Keras requires."""
@@ -88,3 +208,12 @@ def _replica_devices(num_replicas: int) -> list[str]:
             f"Received: {num_replicas} and {len(devices)}"
         )
     return devices[: num_replicas or len(devices)]
+
+
+def _mapping(variables: Sequence[keras.Variable], values: Sequence[Any]) -> list[tuple[keras.Variable, Any]]:
+    return list(zip(variables, values, strict=True))
+
+
+def _values(scope: keras.StatelessScope, variables: Sequence[keras.Variable]) -> list[Any]:
+    """Returns the final values of the variables in a scope that began with values for all of them."""
+    return [scope.get_current_value(variable) for variable in variables]

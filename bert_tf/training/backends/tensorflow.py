@@ -1,46 +1,159 @@
-"""Training backend for TensorFlow."""
+"""Training backend for TensorFlow, with a training step in one or several parts and under any strategy.
+
+In Keras 3.15 the built-in train function fails under MultiWorkerMirroredStrategy, and gradient accumulation fails under
+MirroredStrategy. `fit` runs this step instead, with Keras's callbacks and data adapters.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import tree
 
 from bert_tf.config import TrainingConfig
-from bert_tf.data.input.batches import Dataset
+from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
-from bert_tf.training.backends.tensorflow_steps import TensorFlowTrainingModel
-from bert_tf.training.distributed.collectives import any_worker, check_same_step
-from bert_tf.training.distributed.strategies import strategy_scope
-from bert_tf.training.distributed.workers import is_chief, raise_on_lost_worker, spread
-from bert_tf.training.losses import Objective
+from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
+from bert_tf.training.distributed.tpu import is_tpu
+from bert_tf.training.distributed.workers import Workers
+from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+
+
+class TensorFlowTrainingModel(TrainingModel):
+    """Takes steps with the gradient of the global batch.
+
+    If `parts` is more than 1, a replica computes its rows in that many equal parts, one after the other, and takes one
+    step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
+    that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
+    means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
+
+    Args:
+        model: as for `TrainingModel`.
+        objective: as for `TrainingModel`.
+        parts: as for `TrainingModel`.
+    """
+
+    def over_replicas(self, tensors):
+        """Returns each dense tensor of one replica, summed over all replicas."""
+        return sum_over_replicas(tensors)
+
+    def train_step(self, data: Any):
+        """Takes one step with one replica's rows; returns its share of the global loss."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        totals = self.total_weights(targets, weights)
+        if self.parts == 1:
+            loss, sums, gradients = self._differentiated(inputs, targets, weights, totals)
+        else:
+            loss, sums, gradients = self._in_parts((inputs, targets, weights), totals)
+        gradients = self.over_replicas(gradients)
+        self.note(inputs, sums)
+        norm = self.note_gradients(gradients)
+        self.optimizer.apply(gradients, self.trainable_weights)
+        if isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer):
+            # Its gradients may overflow; it then skips the step and lowers the scale.
+            return loss
+        # A norm that is not finite makes the loss NaN, which stops the run before the weights are used again.
+        return loss + 0.0 * norm / self.distribute_strategy.num_replicas_in_sync
+
+    def compiled_train_step(self) -> Callable[[Any], Any]:
+        """Returns the function of a step; on a TPU it returns nothing."""
+        strategy = self.distribute_strategy
+
+        def step(data):
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(self.train_step, args=(data,)), axis=None)
+
+        @tf.function
+        def train_function(iterator):
+            began = tf.timestamp()
+            with tf.control_dependencies([began]):
+                data = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(data, expand_composites=True)):
+                waited = tf.timestamp() - began
+            return {LOSS: step(data), INPUT_WAIT: waited}
+
+        @tf.function
+        def unwatched(iterator):
+            strategy.run(self.train_step, args=(iterator.get_next(),))
+            return {}
+
+        # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
+        return unwatched if is_tpu(strategy) else train_function
+
+    def compiled_test_step(self) -> Callable[[Any], Any]:
+        """Returns the function of a batch to evaluate."""
+        strategy = self.distribute_strategy
+
+        @tf.function
+        def test_function(iterator):
+            strategy.run(self.test_step, args=(iterator.get_next(),))
+            return {}
+
+        return test_function
+
+    def test_step(self, data: Any) -> None:
+        """Updates the metrics with one replica's rows."""
+        inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
+        self.note(inputs, self.weighted_sums(targets, self(inputs, training=False), weights))
+
+    def _differentiated(self, inputs, targets, weights, totals):
+        """Returns share of the loss, sums and scaled gradients for some rows."""
+        with tf.GradientTape() as tape:
+            sums = self.weighted_sums(targets, self(inputs, training=True), weights)
+            loss = self.share_of(sums, totals)
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, sums, [dense(gradient) for gradient in tape.gradient(scaled, self.trainable_weights)]
+
+    def _in_parts(self, batch, totals):
+        parts = tree.map_structure(self._split, batch)
+
+        def add(part, *sums):
+            inputs, targets, weights = tree.map_structure(lambda values: values[part], parts)
+            part_sums = self._differentiated(inputs, targets, weights, totals)
+            return part + 1, *tree.map_structure(tf.add, sums, part_sums)
+
+        zeros = (
+            tf.constant(0.0),
+            {output: tf.zeros(3) for output in totals},
+            [tf.zeros(variable.shape) for variable in self.trainable_weights],
+        )
+        return tf.while_loop(lambda part, *_: part < self.parts, add, (0, *zeros), parallel_iterations=1)[1:]
+
+    def _split(self, values):
+        """Returns the rows (B, ...) as equal parts, (parts, B / parts, ...)."""
+        shape = tf.shape(values)
+        return tf.reshape(values, tf.concat([[self.parts, shape[0] // self.parts], shape[1:]], axis=0))
+
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Does nothing, because the model is built. Keras would draw a batch, which fails with several workers."""
 
 
 class TensorFlowBackend(Backend):
     """TensorFlow under a `tf.distribute` strategy."""
 
+    training_model = TensorFlowTrainingModel
+
     def __init__(self) -> None:
         self._strategy = tf.distribute.get_strategy()
+        self._workers: Workers | None = None
 
     @contextlib.contextmanager
     def build_scope(self, config: TrainingConfig) -> Iterator[None]:
         """Enters the scope of the strategy."""
         with strategy_scope(config) as strategy:
             self._strategy = strategy
-            self.is_chief = is_chief(strategy)
+            if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+                self._workers = Workers(strategy)
+                self.is_chief = self._workers.is_chief
             yield
-
-    def training_model(self, model: keras.Model, objective: Objective, parts: int = 1) -> TensorFlowTrainingModel:
-        """Returns the training model that takes its steps on TensorFlow."""
-        return TensorFlowTrainingModel(model, objective, parts)
 
     def batches(self, dataset: Dataset) -> Any:
         """Returns the dataset, distributed over the workers if there are several."""
-        return spread(dataset, self._strategy)
+        return self._workers.own_rows(dataset) if self._workers else dataset
 
     def compile_predict(self, model: keras.Model) -> Model:
         """Returns the model as a graph that takes batches of any size."""
@@ -63,12 +176,16 @@ class TensorFlowBackend(Backend):
 
     def any_worker(self) -> Callable[[bool], bool] | None:
         """Returns the logical OR over all workers, None for a run of one process."""
-        return any_worker(self._strategy)
+        if self._workers is None:
+            return None
+        gather = self._workers.gather()
+        return lambda vote: any(gather(int(vote)))
 
     def check_same_step(self, step: int) -> None:
         """Checks that all workers resume after the same step."""
-        check_same_step(self._strategy, step)
+        if self._workers:
+            self._workers.check_same_step(step)
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended."""
-        return raise_on_lost_worker(self._strategy, step)
+        return self._workers.raise_on_lost_worker(step) if self._workers else nullcontext()

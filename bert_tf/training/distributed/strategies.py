@@ -41,6 +41,7 @@ def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
         yield tf.distribute.get_strategy()
         return
     strategy = _STRATEGIES[config.strategy](config)
+    check_batch(config, strategy.num_replicas_in_sync)
     with strategy.scope():
         yield strategy
 
@@ -61,7 +62,6 @@ def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
                 f"`training.strategy` = multi_worker must be set up before TensorFlow has run anything in this "
                 f"process. Start the run in a new process. Received: {error}"
             ) from error
-    check_batch(config, strategy.num_replicas_in_sync)
     print(
         f"worker {cluster.index + 1} of {len(cluster.workers)}, {strategy.num_replicas_in_sync} replicas",
         file=sys.stderr,
@@ -69,13 +69,7 @@ def _several_workers(config: TrainingConfig) -> tf.distribute.Strategy:
     return strategy
 
 
-def _tpu(config: TrainingConfig) -> tf.distribute.Strategy:
-    strategy = tpu_strategy(config)
-    check_batch(config, strategy.num_replicas_in_sync)
-    return strategy
-
-
-_STRATEGIES = {"mirrored": _several_devices, "multi_worker": _several_workers, "tpu": _tpu}
+_STRATEGIES = {"mirrored": _several_devices, "multi_worker": _several_workers, "tpu": tpu_strategy}
 
 
 def _replica_devices(num_replicas: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Workers of a run: the chief, lost workers, and each worker's rows of a batch."""
+"""Workers of a run: the chief, common decisions, lost workers, and each worker's rows of a batch."""
 
 from __future__ import annotations
 
@@ -23,69 +23,91 @@ _LOST = (
 _TASK = re.compile(r"^/job:worker/replica:\d+/task:(\d+)$", re.MULTILINE)
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True in the process of the run that writes files."""
-    return not is_one_of_several(strategy) or Cluster.from_environment().index == 0
-
-
-def is_one_of_several(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if the run has several processes."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
-@contextlib.contextmanager
-def raise_on_lost_worker(strategy: tf.distribute.Strategy, step: Callable[[], int]) -> Iterator[None]:
-    """Raises TrainingError if TensorFlow reports that another worker has ended.
+class Workers:
+    """The processes of a run under `MultiWorkerMirroredStrategy`; all of them call each method at the same points.
 
     Args:
-        strategy: the strategy of the run; with one process nothing is done.
-        step: returns the finished steps.
-    """
-    try:
-        yield
-    except _LOST as error:
-        if not is_one_of_several(strategy):
-            raise
-        task = _TASK.search(str(error))
-        cluster = Cluster.from_environment()
-        # TensorFlow does not always name the lost worker.
-        peers = [worker for index, worker in enumerate(cluster.workers) if index != cluster.index]
-        lost = cluster.workers[int(task[1])] if task else " or ".join(peers)
-        raise TrainingError(
-            f"step {step()}: another worker was lost ({lost}). Start all workers again with the same command to resume "
-            "from the last checkpoint."
-        ) from error
-
-
-def spread(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any:
-    """Returns the dataset in the form that `fit` takes; with several workers, only this worker's rows.
-
-    Every worker builds the whole batches, which are functions of seed and step, and keeps its own rows of each. The
-    global batch is the same as in a run of one process, in the same order.
-
-    Args:
-        dataset: global batches; the replicas of all workers divide their rows.
         strategy: the strategy of the run.
     """
-    if not is_one_of_several(strategy):
-        return dataset
 
-    def own_rows(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        workers, worker = context.num_input_pipelines, context.input_pipeline_id
-        replicas = context.num_replicas_in_sync // workers
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+        self._cluster = Cluster.from_environment()
+        self.is_chief = self._cluster.index == 0
 
-        def rows(*batch):
-            """Returns the rows of each replica of this worker: (replicas, rows of a replica, ...)."""
+    def gather(self) -> Callable[[int], list[int]]:
+        """Returns a function from the number of this worker to the numbers of all workers, in their order."""
+        workers = len(self._cluster.workers)
 
-            def of(values):
-                shape = tf.shape(values)
-                share = tf.reshape(
-                    values, tf.concat([[workers, replicas, shape[0] // (workers * replicas)], shape[1:]], 0)
-                )
-                return share[worker]
+        @tf.function(input_signature=[tf.TensorSpec((), tf.int64)])
+        def gather(number):
+            def of_replica(value):
+                context = tf.distribute.get_replica_context()
+                return context.all_gather(value[tf.newaxis], axis=0)
 
-            return tf.nest.map_structure(of, batch)
+            run = self._strategy.run(of_replica, args=(number,))
+            return self._strategy.experimental_local_results(run)[0]
 
-        return dataset.map(rows, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).unbatch()
+        def numbers(number: int) -> list[int]:
+            # One number per replica: those of one worker are adjacent and equal.
+            gathered = gather(tf.constant(number, tf.int64)).numpy().tolist()
+            return gathered[:: len(gathered) // workers]
 
-    return strategy.distribute_datasets_from_function(own_rows)
+        return numbers
+
+    def check_same_step(self, step: int) -> None:
+        """Raises TrainingError if the workers read checkpoints of different steps."""
+        steps = self.gather()(step)
+        if len(set(steps)) > 1:
+            workers = zip(self._cluster.workers, steps, strict=True)
+            each = ", ".join(f"{worker} after step {number}" for worker, number in workers)
+            raise TrainingError(
+                f"all workers must resume after the same step. Received: {each}. Use an output directory that all "
+                f"workers share."
+            )
+
+    @contextlib.contextmanager
+    def raise_on_lost_worker(self, step: Callable[[], int]) -> Iterator[None]:
+        """Raises TrainingError if TensorFlow reports that another worker has ended; `step` returns finished steps."""
+        try:
+            yield
+        except _LOST as error:
+            task = _TASK.search(str(error))
+            cluster = self._cluster
+            # TensorFlow does not always name the lost worker.
+            peers = [worker for index, worker in enumerate(cluster.workers) if index != cluster.index]
+            lost = cluster.workers[int(task[1])] if task else " or ".join(peers)
+            raise TrainingError(
+                f"step {step()}: another worker was lost ({lost}). Start all workers again with the same command to "
+                "resume from the last checkpoint."
+            ) from error
+
+    def own_rows(self, dataset: tf.data.Dataset) -> Any:
+        """Returns this worker's rows of a dataset of global batches, in the form that `fit` takes.
+
+        Every worker builds the whole batches, which are functions of seed and step, and keeps its own rows of each. The
+        global batch is the same as in a run of one process, in the same order.
+
+        Args:
+            dataset: global batches; the replicas of all workers divide their rows.
+        """
+
+        def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            workers, worker = context.num_input_pipelines, context.input_pipeline_id
+            replicas = context.num_replicas_in_sync // workers
+
+            def rows(*batch):
+                """Returns the rows of each replica of this worker: (replicas, rows of a replica, ...)."""
+
+                def of(values):
+                    shape = tf.shape(values)
+                    share = tf.reshape(
+                        values, tf.concat([[workers, replicas, shape[0] // (workers * replicas)], shape[1:]], 0)
+                    )
+                    return share[worker]
+
+                return tf.nest.map_structure(of, batch)
+
+            return dataset.map(rows, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).unbatch()
+
+        return self._strategy.distribute_datasets_from_function(of_worker)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bert_tf.config import BertConfig
+from bert_tf.data.input.dataset import Batch
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
-from bert_tf.training.evaluation.mask_samples import Batch
 
 # arXiv 1810.04805, Table 6: (layers, width, heads) to the perplexity of masked pieces on held-out training data.
 _PERPLEXITIES = {

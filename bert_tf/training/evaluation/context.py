@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from bert_tf.data.input.dataset import Batch
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import Baseline, remarks_on
-from bert_tf.training.evaluation.mask_samples import Batch, FilledExample, Model, fill_masks
+from bert_tf.training.evaluation.mask_samples import FilledExample, Model, fill_masks
 
 
 @dataclass(frozen=True)

@@ -4,67 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
-from bert_tf.data.input.batches import Dataset
+from bert_tf.data.input.dataset import Dataset
 from bert_tf.data.schema import MASK_POSITIONS
-from bert_tf.training.backends import Model, current_backend
-from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
+from bert_tf.training.backends import current_backend
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.losses import PRETRAINING, Objective, TrainingModel
-from bert_tf.training.optim.build import averaged_weights
-
-
-def evaluator(
-    training: TrainingModel,
-    model: keras.Model,
-    validation: Callable[[int], Any] | None,
-    preemption: PreemptionHandler,
-    evaluation_context: EvaluationContext | None,
-) -> Callable[[int], Evaluation] | None:
-    """Returns the function that evaluates after a training batch number, None without validation data.
-
-    Args:
-        training: the compiled training model; if it keeps moving averages of the weights, they are evaluated.
-        model: a model with the same weights, for examples that are not packed.
-        validation: returns the held-out batches for a training batch number.
-        preemption: stops an evaluation on a signal.
-        evaluation_context: baselines and sample predictions to report; None reports none.
-    """
-    if validation is None:
-        return None
-    make_dataset = validation
-
-    def evaluation(batch: int) -> Evaluation:
-        dataset = make_dataset(batch)
-        with averaged_weights(training.optimizer, training.trainable_variables):
-            metrics = evaluate(training, dataset, preemption)
-            if evaluation_context is None:
-                return Evaluation(metrics)
-            return evaluation_context.of(model, batch, metrics, lambda: bool(preemption))
-
-    return evaluation
-
-
-def measuring(
-    training: TrainingModel, model: Model, measure: Callable[[Model, int], Mapping[str, float]]
-) -> Callable[[int], Evaluation]:
-    """Returns the function that measures after a training batch number, on moving averages of the weights if any.
-
-    Args:
-        training: the compiled training model.
-        model: its model as a function of numpy arrays.
-        measure: returns the metrics of the model after a number of steps.
-    """
-
-    def evaluation(batch: int) -> Evaluation:
-        with averaged_weights(training.optimizer, training.trainable_variables):
-            return Evaluation(dict(measure(model, batch + 1)))
-
-    return evaluation
 
 
 def early_stopping(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:

@@ -6,28 +6,21 @@ Shape legend: B batch, S sequence, P predictions, V vocabulary.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from bert_tf.data.examples.sample_examples import Token, token_at
-from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
+from bert_tf.data.examples.sample_examples import Token, tokens_of_row
+from bert_tf.data.input.dataset import Batch
+from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS
 from bert_tf.text.vocabulary import CONTINUATION, Vocabulary
 
 # Candidate pieces shown for each mask.
 GUESSES = 3
-Batch = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]
-
-
-class Model(Protocol):
-    """A model that returns logits by name."""
-
-    def __call__(self, inputs: Mapping[str, np.ndarray], *, training: bool) -> Mapping[str, Any]:
-        """Returns the outputs."""
-
-
+# A model that returns logits by name; called with inputs and `training=False`.
+Model = Callable[..., Mapping[str, Any]]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
@@ -71,20 +64,24 @@ def fill_masks(model: Model, batch: Batch, vocabulary: Vocabulary) -> tuple[Fill
         batch: inputs, targets and weights, one example per row; masks of weight 0 are ignored.
         vocabulary: vocabulary of the data.
     """
-    inputs, targets, weights = ({name: np.asarray(value) for name, value in part.items()} for part in batch)
+    arrays: Any = tuple({name: np.asarray(value) for name, value in part.items()} for part in batch)
+    inputs, targets, _ = arrays
     logits = np.asarray(model(inputs, training=False)[MLM_LOGITS], np.float32)
     probabilities = np.exp(logits - logits.max(axis=-1, keepdims=True))
     probabilities /= probabilities.sum(axis=-1, keepdims=True)
-    return tuple(
-        _filled(
-            {name: part[row] for name, part in inputs.items()},
-            targets[MLM_LOGITS][row],
-            weights[MLM_LOGITS][row],
-            probabilities[row],
-            vocabulary,
+    filled = []
+    for row in range(len(logits)):
+        tokens, slots = tokens_of_row(arrays, row, vocabulary)
+        fillings = (
+            MaskPrediction(
+                int(inputs[MASK_POSITIONS][row, slot]),
+                float(probabilities[row, slot, targets[MLM_LOGITS][row, slot]]),
+                tuple(_top(probabilities[row, slot], vocabulary)),
+            )
+            for slot in slots
         )
-        for row in range(len(logits))
-    )
+        filled.append(FilledExample(tokens, tuple(fillings)))
+    return tuple(filled)
 
 
 def in_markdown(example: FilledExample) -> str:
@@ -103,31 +100,6 @@ def in_markdown(example: FilledExample) -> str:
         guesses = [f"{_escaped(piece)} {share:.1%}" for piece, share in filling.guesses]
         lines.append(_row([f"{number} {sign}", right, f"{filling.probability:.1%}", *guesses]))
     return "".join(words).lstrip() + "\n\n" + "\n".join(lines)
-
-
-def _filled(
-    inputs: Mapping[str, np.ndarray],
-    targets: np.ndarray,
-    weights: np.ndarray,
-    probabilities: np.ndarray,
-    vocabulary: Vocabulary,
-) -> FilledExample:
-    masks = [mask for mask in np.argsort(inputs[MASK_POSITIONS], kind="stable") if weights[mask] > 0]
-    originals = {int(inputs[MASK_POSITIONS][mask]): int(targets[mask]) for mask in masks}
-    length = int(inputs[PADDING_MASK].sum())
-    tokens = (
-        token_at(int(inputs[TOKEN_IDS][at]), int(inputs[SEGMENT_IDS][at]), originals.get(at), vocabulary)
-        for at in range(length)
-    )
-    fillings = (
-        MaskPrediction(
-            int(inputs[MASK_POSITIONS][mask]),
-            float(probabilities[mask, targets[mask]]),
-            tuple(_top(probabilities[mask], vocabulary)),
-        )
-        for mask in masks
-    )
-    return FilledExample(tuple(tokens), tuple(fillings))
 
 
 def _top(probabilities: np.ndarray, vocabulary: Vocabulary) -> Iterator[tuple[str, float]]:

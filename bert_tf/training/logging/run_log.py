@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 from bert_tf.training.evaluation.baselines import Baseline
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
-from bert_tf.training.logging.event_files import EVENT_FILES, EventFile
-from bert_tf.training.logging.tensorboard_hparams import session_end, session_start
+from bert_tf.training.logging.tensorboard import EVENT_FILES, EventFile, session_end, session_start
 
 HISTORY_NAME = "history.jsonl"
 REPORT_NAME = "report.html"
@@ -62,8 +61,7 @@ class RunLog:
                     self._events_of(name)
             if settings and not any((self._tensorboard / _HELD_OUT).glob(EVENT_FILES)):
                 self._events_of(_HELD_OUT).summary(session_start(settings), start_step)
-            with staged_file(self._path) as file:
-                file.writelines(f"{json.dumps(record)}\n".encode() for record in self.records)
+            write_file(self._path, "".join(json.dumps(record) + "\n" for record in self.records).encode())
 
     def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
         """Records the metrics of `split` at `step`.

@@ -29,11 +29,35 @@ class Intervals:
         log: steps between two records of the metrics.
         checkpoint: steps between two checkpoints.
         evaluate: steps between two evaluations.
+        total: steps of the whole run.
     """
 
     log: int
     checkpoint: int
     evaluate: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """Objects and functions that a run calls between its steps.
+
+    Args:
+        store: stores the checkpoints.
+        log: records the metrics.
+        preemption: checked after each step.
+        evaluate: evaluates after a batch number, counted from 0; returns None without evaluation.
+        share_of_peak: returns the share of the devices' peak that a step uses, from the step counted from 0, its
+            positions and seconds; None if the peak is unknown.
+        is_enough: returns True if the metrics of all evaluations so far end the run early.
+    """
+
+    store: CheckpointStore
+    log: RunLog
+    preemption: PreemptionHandler
+    evaluate: Callable[[int], Evaluation | None]
+    share_of_peak: Callable[[int, float, float], float] | None
+    is_enough: Callable[[Sequence[Mapping[str, float]]], bool]
 
 
 class TrainingCallback(keras.callbacks.Callback):
@@ -44,55 +68,39 @@ class TrainingCallback(keras.callbacks.Callback):
 
     Args:
         training: the compiled training model.
-        store: stores the checkpoints.
-        log: records the metrics.
-        evaluate: evaluates on the held-out data for a batch number, counted from 0; None without evaluation.
+        events: objects and functions to call.
         intervals: steps between the events.
         start_step: finished steps.
-        total_steps: steps of the whole run.
-        preemption: checked after each step.
         progress: `loss` and `tokens_per_second` of the steps finished before.
-        share_of_peak: returns the share of the devices' peak that a step uses, from the step counted from 0, its
-            positions and seconds; None if the peak is unknown.
-        enough: returns True if the metrics of all evaluations so far end the run early.
     """
 
     def __init__(
         self,
         training: TrainingModel,
-        store: CheckpointStore,
-        log: RunLog,
-        evaluate: Callable[[int], Evaluation] | None,
+        events: Events,
         intervals: Intervals,
         start_step: int,
-        total_steps: int,
-        preemption: PreemptionHandler,
         progress: dict[str, float],
-        share_of_peak: Callable[[int, float, float], float] | None = None,
-        enough: Callable[[Sequence[Mapping[str, float]]], bool] = lambda _: False,
     ) -> None:
         super().__init__()
         self.step = start_step
         self.progress = progress
         self.evaluation: Evaluation | None = None
+        self.log = events.log
         self._training = training
-        self._store = store
-        self.log = log
-        self._evaluate = evaluate
+        self._store = events.store
+        self._preemption = events.preemption
+        self._events = events
         self._intervals = intervals
         self._start_step = start_step
-        self._total_steps = total_steps
-        self._preemption = preemption
         self._speed = _Speed()
         self._untimed_tokens = 0.0
         self._interval_steps = 0
-        self._share_of_peak = share_of_peak
-        self._enough = enough
 
     @property
     def should_stop(self) -> bool:
         """True if the evaluations so far end the run early; a function of the recorded history alone."""
-        return self._enough([record for record in self.log.records if record["split"] == "validation"])
+        return self._events.is_enough([record for record in self.log.records if record["split"] == "validation"])
 
     def on_train_begin(self, logs=None):
         """Runs the evaluation that was due when the previous process stopped."""
@@ -131,20 +139,18 @@ class TrainingCallback(keras.callbacks.Callback):
 
     def evaluate_once(self) -> None:
         """Evaluates into `evaluation`; records the metrics unless those of this step are recorded already."""
-        if self._evaluate is None:
-            return
-        evaluation = self._evaluate(max(self.step - 1, 0))
-        if self._preemption:
+        evaluation = self._events.evaluate(max(self.step - 1, 0))
+        if evaluation is None or self._preemption:
             return
         self.evaluation = evaluation
         if self.log.find("validation", self.step) is None:
             self.log.write_evaluation(self.step, evaluation)
 
     def _end_early(self) -> None:
-        if self.step < self._total_steps and self.should_stop:
+        if self.step < self._intervals.total and self.should_stop:
             if not self._store.path(self.step).exists():
                 self._store.save(self.step, self.progress)
-            print(f"early stopping after step {self.step} of {self._total_steps}: no improvement", file=sys.stderr)
+            print(f"early stopping after step {self.step} of {self._intervals.total}: no improvement", file=sys.stderr)
             self._training.stop_training = True
 
     def stop(self) -> NoReturn:
@@ -156,7 +162,7 @@ class TrainingCallback(keras.callbacks.Callback):
         # Workers that do not write wait for the chief, which would otherwise report them as lost.
         self._preemption.ask()
         print(
-            f"interrupted after step {self.step} of {self._total_steps}; saved as {self._store.path(self.step)}. "
+            f"interrupted after step {self.step} of {self._intervals.total}; saved as {self._store.path(self.step)}. "
             "Run the same command with the same output directory to resume.",
             file=sys.stderr,
             flush=True,
@@ -164,7 +170,7 @@ class TrainingCallback(keras.callbacks.Callback):
         self._preemption.act()
 
     def _is_due(self, interval: int) -> bool:
-        return self.step == self._total_steps or (interval > 0 and self.step % interval == 0)
+        return self.step == self._intervals.total or (interval > 0 and self.step % interval == 0)
 
     def _start_interval(self) -> None:
         self._training.reset_metrics()
@@ -183,14 +189,13 @@ class TrainingCallback(keras.callbacks.Callback):
             "padding": 1.0 - tokens / positions if positions else 0.0,
             "input_wait": self._speed.input_wait,
         }
-        if self._share_of_peak and self._speed.seconds_per_step:
-            metrics["mfu"] = self._share_of_peak(
-                self.step - 1, positions / self._interval_steps, self._speed.seconds_per_step
-            )
+        share, seconds = self._events.share_of_peak, self._speed.seconds_per_step
+        if share and seconds:
+            metrics["mfu"] = share(self.step - 1, positions / self._interval_steps, seconds)
         # For steps that return no loss, as on a TPU.
         self._check_finite(metrics["loss"])
         self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
-        eta = self._speed.seconds_per_step * (self._total_steps - self.step)
+        eta = self._speed.seconds_per_step * (self._intervals.total - self.step)
         self.log.write("train", self.step, metrics | {"eta_seconds": eta})
 
     def _check_finite(self, loss: float) -> None:

@@ -83,7 +83,7 @@ class CheckpointStore:
         self.directory = directory
         self._groups = groups
         # Through JSON, as in a stored checkpoint: tuples become lists on both sides.
-        self._run = json.loads(json.dumps(_flatten(run)))
+        self._run = json.loads(json.dumps(flatten(run)))
         self._keep = keep
         self._writes = writes
         self._array_of = array_of
@@ -262,11 +262,12 @@ def _describe(variables: Sequence[keras.Variable]) -> list[list[Any]]:
     return [[list(v.shape), str(keras.backend.standardize_dtype(v.dtype))] for v in variables]
 
 
-def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested dictionaries as one, with names joined by dots."""
     flat: dict[str, Any] = {}
     for key, value in mapping.items():
         if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{prefix}{key}.")
+            flat |= flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = value
     return flat

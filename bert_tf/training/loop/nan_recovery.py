@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bert_tf.config import ConfigError
-from bert_tf.config.files import staged_file
-from bert_tf.data.input.batches import Dataset
+from bert_tf.config.files import write_file
+from bert_tf.training.loop.checkpoints import NotFiniteError
 
 RECOVERY_NAME = "detours.json"
 # Most recoveries of a run; more indicate another problem.
@@ -52,16 +53,31 @@ class NanRecovery:
 
     def save(self, output: Path) -> None:
         """Writes the state into the run's `output` atomically."""
-        with staged_file(output / RECOVERY_NAME) as file:
-            file.write(json.dumps(asdict(self)).encode())
+        write_file(output / RECOVERY_NAME, json.dumps(asdict(self)).encode())
 
-    def skip(self, step: int) -> NanRecovery:
-        """Returns the state with one more skipped batch: that of the step after `step` finished ones."""
-        return replace(self, skipped=sorted([*self.skipped, self.batch_of(step)]))
+    def after(self, error: NotFiniteError, on_nan: str, checkpoints: Sequence[int]) -> NanRecovery:
+        """Returns the state with one more entry for `error`, and reports it.
 
-    def halve(self, step: int) -> NanRecovery:
-        """Returns the state with one more halving of the learning rate, after `step` finished steps."""
-        return replace(self, halved=sorted([*self.halved, step]))
+        Args:
+            error: error of the failing step.
+            on_nan: `skip` leaves out the batch of this step, `halve` halves the learning rate after the last
+                checkpoint, `stop` allows no recovery.
+            checkpoints: steps of the checkpoints, in ascending order.
+
+        Raises:
+            NotFiniteError: if no recovery is allowed.
+        """
+        batch = self.batch_of(error.step)
+        if on_nan == "stop" or len(self) >= MOST:
+            hint = " Set `training.on_nan` to skip or halve to continue." if on_nan == "stop" else ""
+            message = f"{error} The step took batch {batch}, counted from 0.{hint}"
+            raise NotFiniteError(error.step, message) from error
+        skips = on_nan == "skip"
+        action = f"skips batch {batch}" if skips else "halves the learning rate"
+        print(f"{error} The run returns to step {checkpoints[-1]} and {action}.", file=sys.stderr)
+        if skips:
+            return replace(self, skipped=sorted([*self.skipped, batch]))
+        return replace(self, halved=sorted([*self.halved, checkpoints[-1]]))
 
     def batch_of(self, step: int) -> int:
         """Returns the number of the batch of the step after `step` finished ones."""
@@ -72,20 +88,3 @@ class NanRecovery:
     def step_of(self, batch: int) -> int:
         """Returns the number of steps taken with the batches before `batch`."""
         return batch - sum(skipped < batch for skipped in self.skipped)
-
-    def around(self, make_dataset: Callable[[int], Dataset]) -> Callable[[int], Dataset]:
-        """Returns a function for the same batches from a step on, without the skipped ones."""
-
-        def make(start_step: int) -> Dataset:
-            position = self.batch_of(start_step)
-            pieces = []
-            for batch in self.skipped:
-                if batch >= position:
-                    pieces.append((position, batch))
-                    position = batch + 1
-            dataset = make_dataset(position)
-            for first, end in reversed(pieces):
-                dataset = make_dataset(first).take(end - first).concatenate(dataset)
-            return dataset
-
-        return make

@@ -1,4 +1,4 @@
-"""TensorBoard event files, written without TensorFlow."""
+"""TensorBoard event files and summaries of the HParams tab, which compares runs; written without TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import os
 import re
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams import metadata
+from tensorboard.plugins.hparams.api_pb2 import STATUS_SUCCESS
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
+
+from bert_tf.training.loop.checkpoints import flatten
 
 EVENT_FILES = "events.out.tfevents.*"
 _FILE_NAME = re.compile(r"events\.out\.tfevents\.(\d+)\..*")
@@ -71,3 +79,24 @@ class EventFile:
         event.wall_time = time.time()
         self._records.write(event.SerializeToString())
         self._records.flush()
+
+
+def session_start(settings: Mapping[str, Any]) -> Summary:
+    """Returns the summary that opens a run.
+
+    Args:
+        settings: settings of the run as nested dictionaries; names are joined with dots, as `training.batch_size`.
+    """
+    values = {
+        name: value if isinstance(value, bool | float | int | str) else str(value)
+        for name, value in flatten(settings).items()
+    }
+    return hparams_pb(values, start_time_secs=time.time())
+
+
+def session_end() -> Summary:
+    """Returns the summary that closes a finished run."""
+    info = SessionEndInfo(status=STATUS_SUCCESS, end_time_secs=time.time())
+    content = metadata.create_summary_metadata(HParamsPluginData(session_end_info=info))
+    value = Summary.Value(tag=metadata.SESSION_END_INFO_TAG, metadata=content, tensor=metadata.NULL_TENSOR)
+    return Summary(value=[value])
