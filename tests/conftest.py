@@ -23,8 +23,8 @@ UNIT_SECONDS = 1.5
 
 
 def tier(item: pytest.Item) -> str:
-    """Returns the one tier of a test: the mark `slow` or `runners`, otherwise by folder and the mark `smoke`."""
-    for mark in ("runners", "slow"):
+    """Returns the one tier of a test: its mark `runners`, `slow` or `integration`, otherwise by folder and `smoke`."""
+    for mark in ("runners", "slow", "integration"):
         if item.get_closest_marker(mark):
             return mark
     in_unit = item.path.is_relative_to(TESTS / "unit")
@@ -34,8 +34,7 @@ def tier(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks each test with its tier, and puts the longest test first."""
     for item in items:
-        if tier(item) in ("unit", "integration"):
-            item.add_marker(tier(item))
+        item.add_marker(tier(item))
     items.sort(key=lambda item: item.name != LONGEST)
 
 
@@ -43,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Lists unit tests that took long. They do not fail, because times depend on the machine and its load."""
     seconds: dict[str, float] = {}
     for report in terminalreporter.stats.get("passed", []):
-        if "unit" in report.keywords:
+        if "unit" in report.keywords and "smoke" not in report.keywords:
             seconds[report.nodeid] = report.duration
     slow = sorted(((value, name) for name, value in seconds.items() if value > UNIT_SECONDS), reverse=True)
     if slow:
