@@ -12,11 +12,11 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell leaves it in what it runs in the background; programs under test would inherit that.
+    # A shell ignores SIGINT in background jobs, and programs under test would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = Path(__file__).parent
-# Takes many minutes by itself: begun last, all other processes would wait for it.
+# Takes many minutes. If it started last, all other processes would wait for it.
 LONGEST = "test_demo"
 # Longer unit tests are listed after a run, and better placed in tests/integration.
 UNIT_SECONDS = 1.5
