@@ -42,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Lists unit tests that took long. They do not fail, because times depend on the machine and its load."""
     seconds: dict[str, float] = {}
     for report in terminalreporter.stats.get("passed", []):
-        if "unit" in report.keywords and "smoke" not in report.keywords:
+        if "unit" in report.keywords and not {"smoke", "slow", "integration"} & set(report.keywords):
             seconds[report.nodeid] = report.duration
     slow = sorted(((value, name) for name, value in seconds.items() if value > UNIT_SECONDS), reverse=True)
     if slow:
