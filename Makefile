@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS := $(VENV)/workers
 CHECKPOINTS := $(VENV)/checkpoints
-# Parallel test processes; each file runs in one process.
+# Parallel test processes; one that has nothing left takes tests from another.
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: setup demo test test-slow test-flink job-servers workers checkpoints lint bench clean
+.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint bench clean
 
 setup: $(READY)
 
@@ -21,11 +21,16 @@ $(READY): constraints.txt pyproject.toml
 demo: $(READY)
 	$(BIN)/bert-tf demo
 
+# Every test is in exactly one of the four tiers (tests/conftest.py).
 test: $(READY)
-	$(PYTEST)
+	$(PYTEST) -m unit
+
+# Training, pipelines, exports, servers and subprocesses.
+test-integration: $(READY)
+	$(PYTEST) -m integration
 
 test-slow: $(READY) checkpoints
-	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(PYTEST) --no-loadscope-reorder -m slow
+	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(PYTEST) -m slow
 
 # A released encoder without the dependencies of its package, because tests only read its files.
 checkpoints: $(CHECKPOINTS)/.ready

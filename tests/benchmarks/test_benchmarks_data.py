@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from benchmark_samples import WORDS, write_corpus
 
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 ROOT = Path(__file__).parents[2]
-WORDS = [a + b for a in ("ka", "lo", "mi", "ne") for b in ("ba", "de", "fi", "gu")]
-
-
-def write_corpus(path: Path) -> None:
-    rng = random.Random(0)
-    documents = []
-    while sum(map(len, documents)) < 150_000:
-        sentences = [" ".join(rng.choices(WORDS, k=9)).capitalize() + "." for _ in range(12)]
-        documents.append("\n".join(" ".join(sentences[begin : begin + 3]) for begin in range(0, 12, 3)) + "\n")
-    path.write_text("\n".join(documents), encoding="utf-8")
 
 
 def write_raw(folder: Path) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_benchmarks_data import ROOT, WORDS
+from benchmark_samples import WORDS
 
 from benchmarks import finetune
 from benchmarks.peers.rows import Rows, read_rows, write_rows
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_benchmarks_data import ROOT
 
 from benchmarks import serving
 from benchmarks.peers import requests
 from benchmarks.peers.batches import VOCABULARY_SIZE
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, load_vocabulary
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_text_makes_a_full_row_without_unknown_words(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_benchmarks_data import ROOT, WORDS, write_corpus
+from benchmark_samples import WORDS, write_corpus
 
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 

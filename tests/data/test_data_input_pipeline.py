@@ -107,11 +107,11 @@ def test_training_stream_is_the_one_of_numpy(data, window):
         np.testing.assert_array_equal(column, [row[name] for row in stream[: len(column)]], err_msg=name)
 
 
-@pytest.mark.parametrize("start", [1, 4, 11, 12, 23, 40])
-def test_start_step_is_skip(data, window, start):
+def test_start_step_is_skip(data, window):
     directory = data[0]
     everything = batches(directory, count=44)
-    same(batches(directory, start_step=start, count=44 - start), everything[start:])
+    for start in (1, 4, 11, 12, 23, 40):
+        same(batches(directory, start_step=start, count=44 - start), everything[start:])
 
 
 @pytest.mark.parametrize("window", [10], indirect=True)

@@ -232,7 +232,11 @@ CONTRACTS = {
 }
 
 
-@pytest.mark.parametrize("check", CHECKS)
+# An export takes seconds.
+EXPORT = pytest.param("saved_model", marks=pytest.mark.integration)
+
+
+@pytest.mark.parametrize("check", [EXPORT if check == "saved_model" else check for check in CHECKS])
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_contract(name, check, tmp_path):
     keras.utils.set_random_seed(0)

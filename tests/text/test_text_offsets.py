@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import bert_oracle
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from text_samples import conformance_texts, small_vocabulary, texts
@@ -66,30 +69,37 @@ def test_an_accent_that_is_kept_is_a_piece():
     assert places(tokenizer, "e\u0301 a") == [("e", "e"), ("##\u0301", "\u0301"), ("a", "a")]
 
 
-def check(tokenizer: BertTokenizer, text: str) -> None:
-    ids, starts, limits = tokenizer.tokenize_with_offsets([text])
-    assert (starts[1:] >= starts[:-1]).all()
-    assert (limits[1:] >= limits[:-1]).all()
-    assert (starts >= 0).all() and (starts < limits).all() and (limits <= len(text)).all()
-    for token, start, limit in zip(tokenizer.tokens(ids.values), starts, limits, strict=True):
+def check(tokenizer: BertTokenizer, texts: list[str]) -> None:
+    ids, starts, limits = tokenizer.tokenize_with_offsets(texts)
+    tokens = tokenizer.tokens(ids.values)
+    for text, (first, last) in zip(texts, itertools.pairwise(ids.row_splits), strict=True):
+        check_one(tokenizer, text, tokens[first:last], starts[first:last], limits[first:last])
+
+
+def check_one(tokenizer: BertTokenizer, text: str, tokens: list[str], starts: np.ndarray, limits: np.ndarray) -> None:
+    assert (starts[1:] >= starts[:-1]).all(), text
+    assert (limits[1:] >= limits[:-1]).all(), text
+    assert (starts >= 0).all() and (starts < limits).all() and (limits <= len(text)).all(), text
+    for token, start, limit in zip(tokens, starts, limits, strict=True):
         source = text[start:limit]
         words = bert_oracle.words(source, tokenizer.lowercase)
         if token == "[UNK]":
-            assert len(words) == 1
+            assert len(words) == 1, text
             continue
         piece = token.removeprefix("##") if token != "##" else token
         # A Hangul syllable or a note is decomposed, so a piece may be only a part of it.
         apart = any(len("".join(bert_oracle.words(char, tokenizer.lowercase))) > 1 for char in source)
-        assert words == [piece] or (apart and piece in words[0])
+        assert words == [piece] or (apart and piece in words[0]), text
 
 
 def has_context(text: str) -> bool:
     return "Σ" in text or any(_flags(ord(char)) & MOVABLE for char in text)
 
 
-@pytest.mark.parametrize("text", [text for text in conformance_texts() if not has_context(text)])
-def test_places_in_conformance_texts(tokenizer, text):
-    check(tokenizer, text)
+def test_places_in_conformance_texts(tokenizer):
+    texts = [text for text in conformance_texts() if not has_context(text)]
+    assert len(texts) > 140
+    check(tokenizer, texts)
 
 
 @settings(max_examples=150, deadline=None)
@@ -97,4 +107,4 @@ def test_places_in_conformance_texts(tokenizer, text):
 def test_places_in_random_texts(tokenizer, texts):
     text = " ".join(texts)
     assume(not has_context(text))
-    check(tokenizer, text)
+    check(tokenizer, [text])

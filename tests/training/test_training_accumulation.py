@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_training_distribution import in_subprocess
 from training_tiny_run import CONFIG, run
+from training_workers import in_subprocess
 
 from bert_tf.config import ConfigError
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from training_tiny_run import CONFIG, run
+from training_workers import both, free_ports, start
 
 from bert_tf.config import ConfigError
 from bert_tf.training.distributed.tf_config import Cluster
 
-SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 TASK = {"type": "worker", "index": 1}
 
 
@@ -48,33 +42,6 @@ def test_the_cluster_is_read_from_the_environment():
 def test_another_environment_is_refused(text, message):
     with pytest.raises(ConfigError, match=message):
         Cluster.from_environment({"TF_CONFIG": text})
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for opened in sockets:
-            opened.bind(("localhost", 0))
-        return [opened.getsockname()[1] for opened in sockets]
-
-
-def start(output, ports, index, *settings):
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    environment = os.environ | {
-        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-    }
-    argv = [sys.executable, str(SCRIPT), str(output), 'strategy="multi_worker"', *settings]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(argv, env=environment, stdout=pipe, stderr=pipe, text=True)
-
-
-def both(output, *settings):
-    """Runs two workers to completion; returns their summaries."""
-    ports = free_ports(2)
-    workers = [start(output, ports, index, *settings) for index in range(2)]
-    ended = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], ended
-    return [json.loads(out.splitlines()[-1]) for out, _ in ended]
 
 
 @pytest.mark.slow

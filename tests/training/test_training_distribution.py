@@ -1,23 +1,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from training_tiny_run import CONFIG, run
+from training_workers import in_subprocess
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.backends import precision_scope
 from bert_tf.training.distributed import strategies
 from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
-
-SCRIPT = Path(__file__).with_name("training_tiny_run.py")
 
 
 @pytest.mark.parametrize(
@@ -63,12 +59,6 @@ def test_sums_and_gradients_of_one_replica_stay():
     tensor = tf.constant([1.0])
     assert sum_over_replicas([tensor])[0] is tensor
     assert dense(tensor) is tensor
-
-
-def in_subprocess(output: Path, *settings: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), str(output), *settings], capture_output=True, text=True, timeout=300
-    )
 
 
 def test_batch_must_divide_by_the_replicas(monkeypatch):

@@ -6,7 +6,7 @@ import signal
 import socket
 
 import pytest
-from test_training_cluster import free_ports, start
+from training_workers import free_ports, start
 
 from bert_tf.training.distributed.rendezvous import rendezvous
 from bert_tf.training.distributed.tf_config import Cluster

@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_training_cluster import free_ports
 from training_data_directory import write_small_data
 from training_tiny_run import batch
+from training_workers import free_ports
 
 from bert_tf.config import BertConfig, ConfigError, TrainingConfig
 from bert_tf.data.input.tf import pretraining_dataset
