@@ -1,0 +1,126 @@
+"""Supported and unsupported exports of presets that pre-training and fine-tuning do not produce."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.config import BertConfig, ConfigError
+from bert_tf.export.inference import Predictor
+from bert_tf.export.kinds.base import Signatures
+from bert_tf.export.saved_model import export_preset
+from bert_tf.export.signatures import signatures_of
+from bert_tf.models import (
+    MODEL_KINDS,
+    BertBackbone,
+    BertPretrainer,
+    BertProbe,
+    load_preset,
+    save_preset,
+)
+from tests.support.export.presets import VOCABULARY, WORDS, make_preset
+
+CONFIG = BertConfig(
+    vocabulary_size=len(VOCABULARY), hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
+    max_sequence_length=24, initializer_range=0.5,
+)  # fmt: skip
+
+
+def saved(model: keras.Model, directory: Path) -> Path:
+    save_preset(model, directory, VOCABULARY, True)
+    return directory
+
+
+def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
+    """Returns the outputs of all signatures of a preset for one text."""
+    signatures = signatures_of(load_preset(preset))
+    example = tf.train.Example()
+    example.features.feature["text"].bytes_list.value.append(text.encode())
+    given = {
+        "text": tf.constant([text]),
+        "examples": tf.constant([example.SerializeToString()]),
+        "mask_positions": tf.constant([[1]]),
+        "layers": tf.constant([[-1]]),
+    } | signatures.encode(tf.constant([text]))
+    return {
+        name: endpoint.function(*(given[str(spec.name)] for spec in endpoint.inputs))
+        for name, endpoint in signatures.endpoints.items()
+    }
+
+
+@pytest.mark.parametrize("pooler", [True, False])
+def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_path: Path) -> None:
+    backbone = BertBackbone(replace(CONFIG, pooler=pooler))
+    preset = saved(BertPretrainer(backbone, next_sentence=False), tmp_path / "preset")
+    outputs = {name: set(answer) for name, answer in answered(preset, "the [MASK] sat").items()}
+    pooled = {"pooled_output"} if pooler else set()
+    assert outputs == {
+        "serving_default": {"tokens", "scores"},
+        "serve_examples": {"tokens", "scores"},
+        "embed": {"mean_output"} | pooled,
+        "layers": {"first_output", "mean_output"},
+        "ids": {"mlm_logits"},
+    }
+    (answer,) = Predictor(preset)(["the [MASK] sat"])
+    assert len(answer["masks"]) == 1 and len(answer["masks"][0]) == 5
+
+
+def test_an_encoder_without_pooler_gives_the_mean(tmp_path: Path) -> None:
+    preset = saved(BertBackbone(replace(CONFIG, pooler=False)), tmp_path / "preset")
+    ids = np.array([[VOCABULARY.cls_id, VOCABULARY.id_of(WORDS[0]), VOCABULARY.sep_id]], np.int32)
+    ones = np.ones_like(ids)
+    expected = load_preset(preset).model({"token_ids": ids, "segment_ids": ones * 0, "padding_mask": ones})
+    mean = np.asarray(expected["sequence_output"]).mean(axis=1)
+    found = answered(preset, WORDS[0])
+    assert set(found["ids"]) == {"sequence_output", "mean_output"}
+    assert set(found["serving_default"]) == {"mean_output"}
+    for answer in found.values():
+        np.testing.assert_allclose(np.reshape(answer["mean_output"], mean.shape), mean, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_masked_language_model_without_pooler_is_exported(tmp_path: Path, quick_verification: None) -> None:
+    backbone = BertBackbone(replace(CONFIG, pooler=False))
+    preset = saved(BertPretrainer(backbone, next_sentence=False), tmp_path / "preset")
+    signatures = tf.saved_model.load(str(export_preset(preset, tmp_path / "model"))).signatures
+    assert set(signatures["embed"].structured_outputs) == {"mean_output"}
+    (answer,) = Predictor(preset)(["the [MASK] sat"])
+    served = signatures["serving_default"](text=tf.constant(["the [MASK] sat"]))
+    assert [c["token"] for c in answer["masks"][0]] == [t.decode() for t in served["tokens"].numpy()[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda backbone: BertProbe(backbone, 3, "last"), "have signatures. Received: BertProbe"),
+        (
+            lambda backbone: BertPretrainer(backbone, masked_lm=False),
+            "must have a masked language model. Received",
+        ),
+    ],
+)
+def test_other_presets_are_refused_by_name(build, message: str, tmp_path: Path) -> None:
+    preset = saved(build(BertBackbone(CONFIG)), tmp_path / "preset")
+    for use in (Predictor, lambda path: export_preset(path, tmp_path / "model")):
+        with pytest.raises(ConfigError, match=message):
+            use(preset)
+    assert not (tmp_path / "model").exists()
+
+
+def test_every_kind_names_its_signatures() -> None:
+    for kind in MODEL_KINDS.values():
+        if kind.signatures:
+            module, name = kind.signatures.split(":")
+            assert issubclass(getattr(importlib.import_module(module), name), Signatures)
+
+
+def test_a_whole_preset_keeps_its_signatures(tmp_path: Path) -> None:
+    signatures = signatures_of(load_preset(make_preset("pretrainer", tmp_path / "preset")))
+    texts = tf.constant(["the cat"])
+    assert set(signatures.endpoints["embed"].function(texts)) == {"pooled_output", "mean_output"}

@@ -1,0 +1,167 @@
+"""A served model needs only TensorFlow and tensorflow-text's operations."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import platform
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bert_tf.export import runtime
+from bert_tf.models import load_preset
+from tests.support.export.presets import KINDS
+from tests.support.paths import SUPPORT
+
+MEMORY = Path(runtime.__file__).parents[1] / "serving" / "memory.py"
+# The server and both clients, in an environment that has only the extra `serve`.
+SERVED = """
+import sys, threading
+from pathlib import Path
+from tests.support.entry.only_extra import hide_others
+hide_others("serve")
+import uvicorn
+from bert_tf.client import connect
+from bert_tf.serving.models.versions import ServedModel
+from bert_tf.serving.grpc.services import create_grpc_server
+from bert_tf.serving.http.app import create_app
+from bert_tf.serving.server import ServerOptions, loaded_service
+options = ServerOptions(poll_seconds=0, warm_up=False)
+with loaded_service([ServedModel("m", Path(sys.argv[1]).parent)], options) as service:
+    grpc = create_grpc_server(service, options.grpc)
+    grpc_port = grpc.add_insecure_port("127.0.0.1:0")
+    grpc.start()
+    config = uvicorn.Config(create_app(service, options.rest), port=0, log_config=None)
+    rest, listener = uvicorn.Server(config), config.bind_socket()
+    listener.listen()
+    thread = threading.Thread(target=rest.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        for url in (f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models/m", f"grpc://127.0.0.1:{grpc_port}/m"):
+            assert connect(url).predict(["the cat sat"])[0]["label"], url
+    finally:
+        rest.should_exit = True
+        thread.join()
+        grpc.stop(None).wait()
+assert not {"keras", "jax", "sklearn", "tensorflow_text"} & sys.modules.keys()
+import keras, tensorflow as tf, tensorflow_text
+assert tf.keras.layers.Dense is keras.layers.Dense
+assert tensorflow_text.WhitespaceTokenizer().tokenize(["a b"]).to_list() == [[b"a", b"b"]]
+"""
+
+FUSED = """
+import sys
+from bert_tf.export.runtime import prefer_onednn, register_text_operations
+prefer_onednn()
+import tensorflow as tf
+register_text_operations()
+v1, seen = tf.compat.v1, tf.compat.v1.RunMetadata()
+with v1.Session(graph=tf.Graph()) as session:
+    signature = v1.saved_model.load(session, ["serve"], sys.argv[1]).signature_def["serving_default"]
+    outputs = [info.name for info in signature.outputs.values()]
+    options = v1.RunOptions(output_partition_graphs=True)
+    session.run(outputs, {signature.inputs["text"].name: ["the cat sat"]}, options, seen)
+graphs = [graph for graph in seen.partition_graphs]
+nodes = [node for graph in graphs for part in (graph, *graph.library.function) for node in (
+    part.node if hasattr(part, "node") else part.node_def)]
+print([[str(name, "ascii") for name in node.attr["fused_ops"].list.s] for node in nodes if "fused_ops" in node.attr])
+"""
+
+
+def ran(chosen: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")} | chosen
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
+
+
+def served(folder: Path, chosen: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return ran(chosen, "-c", SERVED, str(folder), str(SUPPORT / "entry"))
+
+
+def test_the_extra_serve_is_enough_and_keras_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
+    done = served(exported("classifier"), {})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("chosen", "used"), [({}, True), ({"TF_ENABLE_ONEDNN_OPTS": "0"}, False)])
+def test_onednn_computes_unless_the_environment_decides_otherwise(
+    exported: Callable[[str], Path], chosen: dict[str, str], used: bool
+) -> None:
+    done = served(exported("classifier"), {"TF_CPP_MIN_LOG_LEVEL": "0"} | chosen)
+    assert done.returncode == 0, done.stderr
+    assert ("oneDNN custom operations are on" in done.stderr) == used
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="what oneDNN fuses elsewhere is not known")
+def test_products_activations_and_residuals_are_fused(
+    exported: Callable[[str], Path], presets: dict[str, Path]
+) -> None:
+    done = ran({}, "-c", FUSED, str(exported("classifier")))
+    assert done.returncode == 0, done.stderr
+    fused = Counter(map(tuple, ast.literal_eval(done.stdout)))
+    layers = load_preset(presets["classifier"]).config.num_layers
+    assert fused["BiasAdd", "GeluApproximate"] == layers
+    assert fused["BiasAdd", "Add"] == layers
+
+
+def test_a_server_returns_large_buffers_unless_the_environment_says_otherwise() -> None:
+    name = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
+    program = f"import os, bert_tf.serving.server; print(os.environ[{name!r}])"
+    values = [ran(environment, "-c", program).stdout.strip() for environment in ({}, {name: "0"})]
+    assert values == ["1", "0"]
+
+
+@pytest.mark.parametrize(("chosen", "arenas"), [({}, os.cpu_count() or 1), ({"MALLOC_ARENA_MAX": "64"}, None)])
+def test_a_server_has_an_arena_of_malloc_for_each_core(chosen: dict[str, str], arenas: int | None) -> None:
+    program = f"""
+import ctypes, types
+calls = []
+ctypes.CDLL = lambda _: types.SimpleNamespace(mallopt=lambda *arguments: calls.append(arguments))
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location("memory", {str(MEMORY)!r})
+module = module_from_spec(spec)
+spec.loader.exec_module(module)
+module.limit_arenas()
+print(calls)
+"""
+    assert ran(chosen, "-c", program).stdout.strip() == (f"[(-8, {arenas})]" if arenas else "[]")
+
+
+@pytest.mark.parametrize("kind", [k if k == "classifier" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
+def test_answers_with_packed_weights_are_those_without(exported: Callable[[str], Path], kind: str) -> None:
+    command = ["-c", "import sys; from bert_tf.export.runtime import keep_packed_weights; keep_packed_weights(); "
+               "from bert_tf.export.verify.check import main; sys.exit(main(sys.argv[1:]))"]  # fmt: skip
+    done = ran({"TF_ENABLE_ONEDNN_OPTS": "1"}, *command, str(exported(kind)))
+    assert done.returncode == 0, done.stderr
+
+
+def test_weights_are_packed_where_asked_for_and_the_environment_does_not_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "0")
+    runtime.keep_packed_weights()
+    assert os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] == "0"
+    monkeypatch.delenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS")
+    runtime.keep_packed_weights()
+    assert os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] == "1"
+
+
+def test_only_modules_not_yet_imported_are_hidden_and_only_for_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_NOT_NEEDED", ("this", "json"))
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    with runtime.without_keras():
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("this")
+        assert importlib.import_module("json") is sys.modules["json"]
+    assert "this" not in sys.modules
+
+
+def test_tensorflow_text_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="tensorflow_text is not installed"):
+        runtime.register_text_operations()

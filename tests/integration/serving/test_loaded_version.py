@@ -1,0 +1,86 @@
+"""Loaded versions: running, batching, rejecting requests and closing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.models.batching import ONE_BY_ONE, BatchingOptions
+from bert_tf.serving.models.loaded_version import LoadedVersion
+from tests.support.export.presets import LABELS
+
+
+def texts(*values: bytes) -> dict[str, np.ndarray]:
+    return {"text": np.array(values, object)}
+
+
+@pytest.fixture(scope="module")
+def plain(exported: Callable[[str], Path]) -> LoadedVersion:
+    return LoadedVersion(exported("classifier"), ONE_BY_ONE)
+
+
+def test_requests_of_many_clients_get_their_own_answers(plain: LoadedVersion, exported: Callable[[str], Path]) -> None:
+    words = [b"the", b"cat", b"sat", b"on", b"a", b"mat", b"dog", b"ran"]
+    asked = [texts(*(b" ".join(words[: n % 8 + 1]) for n in range(m, m + m % 3 + 1))) for m in range(24)]
+    runs: list[int] = []
+    options = BatchingOptions(batch_timeout_micros=20000, num_batch_threads=1)
+    batched = LoadedVersion(exported("classifier"), options, runs.append)
+    answers: dict[int, dict[str, np.ndarray]] = {}
+
+    def ask(number: int) -> None:
+        answers[number] = batched.answer("serving_default", asked[number], 60)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(asked))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    batched.close()
+    for number, request in enumerate(asked):
+        alone = plain.answer("serving_default", request)
+        assert answers[number]["label"].tolist() == alone["label"].tolist()
+        np.testing.assert_allclose(answers[number]["probabilities"], alone["probabilities"], atol=1e-6)
+    assert sum(runs) == sum(len(request["text"]) for request in asked)
+    assert len(runs) < len(asked)
+
+
+def test_what_cannot_be_joined_is_refused_by_the_graph(exported: Callable[[str], Path]) -> None:
+    version = LoadedVersion(exported("pair_classifier"), BatchingOptions(batch_timeout_micros=0))
+    uneven = {"text": np.array([b"a", b"b"], object), "text_pair": np.array([b"a"], object)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same number of elements"):
+        version.answer("serving_default", uneven)
+    with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+        version.answer("serving_default", {"text": np.array(b"a", object), "text_pair": np.array(b"a", object)})
+    version.close()
+
+
+@pytest.mark.smoke
+def test_labels_and_rows(plain: LoadedVersion) -> None:
+    assert plain.labels == LABELS
+    with pytest.raises(ServingError, match="at most 128 rows. Received: 129"):
+        plain.answer("serving_default", texts(*[b"a"] * 129))
+    assert plain.warm_up([("serving_default", texts(b"a")), ("serving_default", texts())]) == 2
+
+
+@pytest.mark.parametrize("content", [None, b"nonsense"])
+def test_what_is_no_saved_model_is_refused(content: bytes | None, tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    if content is not None:
+        (folder / "saved_model.pb").write_bytes(content)
+    with pytest.raises(ValueError, match=r"saved_model.pb: not a readable SavedModel"):
+        LoadedVersion(folder, ONE_BY_ONE)
+
+
+def test_a_saved_model_without_its_weights_is_refused(exported: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes((exported("classifier") / "saved_model.pb").read_bytes())
+    with pytest.raises(ValueError, match="not a readable SavedModel"):
+        LoadedVersion(folder, ONE_BY_ONE)

@@ -1,0 +1,122 @@
+"""Runs on any backend, with results as plain values.
+
+    KERAS_BACKEND=jax python backend_runs.py FOLDER NAME
+
+`FOLDER/weights.npz` holds the initial weights, except for the run `resumed`. The last line of stdout is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from bert_tf.data.schema import MLM_LOGITS
+from bert_tf.training.evaluation.evaluate import evaluate_pretraining
+from bert_tf.training.fit import fit, weights_sha256
+from bert_tf.training.run_spec import RunSpec, TrainingData
+from tests.support.training.tiny_run import CONFIG, build_model, dataset
+
+LONG = replace(CONFIG, steps=20, log_every=1, learning_rate=3e-3)
+CASES = {
+    "adamw": LONG,
+    "lamb": replace(LONG, optimizer="lamb", schedule="original", bias_correction=False),
+    "parts_and_average": replace(LONG, accumulate=4, average=0.8, clip_norm=0.1),
+    "half": replace(LONG, precision="float16", average=0.8),
+    "bfloat16": replace(LONG, precision="bfloat16"),
+}
+
+
+def trained(output: Path, config: Any, weights: Path, at_step: Any = None) -> dict[str, Any]:
+    """Trains from given weights without dropout."""
+
+    def build():
+        model = build_model(dropout=0.0)
+        with np.load(weights) as arrays:
+            for variable, value in zip(model.trainable_variables, arrays.values(), strict=True):
+                variable.assign(value)
+        return model
+
+    data = TrainingData(
+        lambda start: dataset(config.batch_size, start, at_step=at_step),
+        lambda _: dataset(config.batch_size, 10_000, 10_003),
+    )
+    result = fit(RunSpec(build, data, flops=lambda _, positions: 1e6), config, output)
+    return outcome(output, result)
+
+
+def outcome(output: Path, result: Any) -> dict[str, Any]:
+    lines = [json.loads(line) for line in (output / "history.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line["split"] == "train"]
+    names = ("loss", "mlm_accuracy", "gradient_norm", "learning_rate", "padding")
+    return {
+        "curves": {name: [line[name] for line in steps] for name in names},
+        "evaluation": result.evaluation,
+        "again": evaluate_pretraining(result.model, dataset(8, 10_000, 10_003)),
+        "weights_sha256": weights_sha256(result.model),
+        "files": sorted(path.name for path in output.iterdir()),
+    }
+
+
+def resumed(folder: Path) -> dict[str, Any]:
+    """A run with dropout, once uninterrupted, and once stopped by a signal while its ninth batch is made."""
+
+    def run(output, at_step=None):
+        data = TrainingData(lambda start: dataset(8, start, at_step=at_step))
+        result = fit(RunSpec(build_model, data), CONFIG, output)
+        files = json.loads((output / "checkpoints/step-00000012/state.json").read_text())["files"]
+        return {"weights_sha256": weights_sha256(result.model), "files": files, "loss": result.loss}
+
+    def at_step(step, made):
+        if step == 8:
+            signal.raise_signal(signal.SIGTERM)
+        return made
+
+    whole = run(folder / "whole")
+    try:
+        run(folder / "stopped", at_step)
+    except SystemExit as stopped:
+        status = stopped.code
+    saved = sorted(path.name for path in (folder / "stopped/checkpoints").iterdir())
+    return {"whole": whole, "status": status, "saved": saved, "resumed": run(folder / "stopped")}
+
+
+def with_nan(folder: Path) -> dict[str, Any]:
+    """A run whose eighth batch makes the loss NaN and is skipped, and one whose rate is halved."""
+    weights = folder / "weights.npz"
+    skipped = replace(CONFIG, on_nan="skip", log_every=1)
+    trained(folder / "skip", skipped, weights, lambda step, made: _nan(made) if step == 7 else made)
+    left = [7]
+
+    def at_first(step, made):
+        return _nan(made) if left == [step] and left.pop() else made
+
+    halved = replace(CONFIG, on_nan="halve", log_every=1)
+    result = trained(folder / "halve", halved, weights, at_first)
+    return {
+        "rates": result["curves"]["learning_rate"],
+        "detours": [json.loads((folder / name / "detours.json").read_text()) for name in ("skip", "halve")],
+    }
+
+
+def _nan(made):
+    made[2][MLM_LOGITS][0, 0] = np.nan
+    return made
+
+
+def main(folder: Path, name: str) -> None:
+    if name in CASES:
+        found = trained(folder / name, CASES[name], folder / "weights.npz")
+    else:
+        found = {"resumed": resumed, "with_nan": with_nan}[name](folder)
+    print(json.dumps(found | {"backend": keras.backend.backend()}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,50 @@
+"""Programs import TensorFlow without its startup messages."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+
+import pytest
+
+from bert_tf.entry import quiet
+from tests.support.paths import REPOSITORY
+
+EXPORT = REPOSITORY / "bert_tf" / "export"
+
+
+@pytest.mark.parametrize("name", ["conformance/__main__", "descriptors", "verify/__main__"])
+def test_programs_begin_with_tensorflow_in_quiet(name: str) -> None:
+    body = ast.parse((EXPORT / f"{name}.py").read_text(encoding="utf-8")).body
+    imports = [node for node in body[1:] if getattr(node, "module", "") != "__future__"]
+    if isinstance(imports[0], ast.If):
+        assert "__main__" in ast.unparse(imports[0].test)
+        imports = imports[0].body
+    assert [ast.unparse(node) for node in imports[:2]] == [
+        "from bert_tf.entry.quiet import import_tensorflow",
+        "import_tensorflow()",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "found", "hidden", "warned"),
+    [(True, [], None, True), (True, ["GPU:0"], None, False), (True, [], "-1", False), (False, [], None, False)],
+    ids=["unused", "used", "hidden", "without CUDA"],
+)
+def test_a_gpu_that_tensorflow_does_not_find_is_named(
+    cuda: bool,
+    found: list[str],
+    hidden: str | None,
+    warned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    tensorflow = SimpleNamespace(
+        test=SimpleNamespace(is_built_with_cuda=lambda: cuda),
+        config=SimpleNamespace(list_physical_devices=lambda _: found),
+    )
+    quiet.warn_of_unused_gpu(tensorflow)
+    assert ("TensorFlow finds none" in capsys.readouterr().err) == warned

@@ -1,0 +1,87 @@
+"""Tests the attention weights of the model against numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from bert_tf.models import BertBackbone, BertPretrainer
+from tests.support.models.reference_bert import TINY, random_inputs, randomize, reference_forward
+
+ENCODER_INPUTS = ("token_ids", "segment_ids", "padding_mask")
+
+
+def encoder_inputs(**arguments):
+    return {name: value for name, value in random_inputs(**arguments).items() if name in ENCODER_INPUTS}
+
+
+def expected_weights(model, config, inputs):
+    """Softmax of the scaled and masked scores, from the reference's hidden states, in float64."""
+    values = {weight.path: np.asarray(weight.value, np.float64) for weight in model.weights}
+    hidden = reference_forward(model, config, inputs)
+    allowed = (inputs["padding_mask"] == 1)[:, None, None]
+    if config.attention == "left_to_right":
+        allowed = allowed & np.tril(np.ones((allowed.shape[-1],) * 2, bool))
+    found = {}
+    for number in range(1, config.num_layers + 1):
+        rows = hidden["embeddings" if number == 1 else f"layer_{number - 1}"]
+        prefix = f"layer_{number}/self_attention_layer"
+        query, key = (
+            np.einsum("bsh,hnd->bnsd", rows, values[f"{prefix}/{part}/kernel"])
+            + values[f"{prefix}/{part}/bias"][:, None]
+            for part in ("query", "key")
+        )
+        scores = np.einsum("bnqd,bnkd->bnqk", query, key) / math.sqrt(config.hidden_dim // config.num_heads)
+        powers = np.exp(np.where(allowed, scores, -np.inf) - scores.max(axis=-1, keepdims=True))
+        found[f"layer_{number}"] = powers / powers.sum(axis=-1, keepdims=True)
+    return found
+
+
+@pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
+def test_weights_equal_numpy(attention):
+    config = dataclasses.replace(TINY, attention=attention)
+    model = BertPretrainer(BertBackbone(config))
+    randomize(model)
+    inputs = random_inputs()
+    found = model.backbone.attentions()({name: inputs[name] for name in ENCODER_INPUTS})
+    expected = expected_weights(model, config, inputs)
+    assert list(found) == ["layer_1", "layer_2"]
+    there = inputs["padding_mask"] == 1
+    for name, weights in found.items():
+        weights = np.asarray(weights)
+        assert weights.shape == (3, config.num_heads, 12, 12)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+        assert not weights.transpose(0, 3, 1, 2)[~there].any()
+        if attention == "left_to_right":
+            assert not weights[:, :, *np.triu_indices(12, 1)].any()
+        # Attention weights of padding positions are undefined.
+        rows = weights.transpose(0, 2, 1, 3)[there]
+        np.testing.assert_allclose(rows, expected[name].transpose(0, 2, 1, 3)[there], atol=1e-5)
+        assert rows.std() > 0.05
+
+
+def test_weights_are_shared_and_nothing_else_changes():
+    model = BertBackbone(TINY)
+    inputs = encoder_inputs()
+    before = np.asarray(model(inputs)["sequence_output"])
+    attentions = model.attentions()
+    assert {id(weight) for weight in attentions.weights} <= {id(weight) for weight in model.weights}
+    first = np.asarray(attentions(inputs)["layer_1"])
+    np.testing.assert_array_equal(model(inputs)["sequence_output"], before)
+    randomize(model)
+    assert np.abs(np.asarray(attentions(inputs)["layer_1"]) - first).max() > 0.01
+
+
+def test_weights_of_half_precision_are_float32():
+    model = BertBackbone(TINY, dtype="mixed_bfloat16")
+    randomize(model)
+    inputs = encoder_inputs()
+    attentions = model.attentions()
+    assert {output.dtype for output in attentions.output.values()} == {"float32"}
+    for weights in attentions(inputs).values():
+        assert keras.backend.standardize_dtype(weights.dtype) == "float32"
+        np.testing.assert_allclose(np.asarray(weights).sum(axis=-1), 1, atol=1e-5)

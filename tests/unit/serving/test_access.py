@@ -1,0 +1,118 @@
+"""Requests from web pages of other sites are rejected, and a configured token is required."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trustme
+from starlette.datastructures import Headers
+
+from bert_tf.config import ConfigError
+from bert_tf.serving.access import TOKEN_VARIABLE, AccessOptions, TlsFiles, is_loopback, read_token
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.http.access import AccessRules
+
+
+def status(
+    headers: dict[str, str], bound: str = "127.0.0.1", allowed: tuple[str, ...] = (), method: str = "POST"
+) -> int:
+    """Returns the status of a request with these headers; 200 if it is accepted."""
+    try:
+        AccessRules(bound, AccessOptions(allowed)).check(method, "/v1/models/m:predict", Headers(headers))
+    except ServingError as error:
+        return error.http_status
+    return 200
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8501", "127.0.0.1:8501", "127.1.2.3", "[::1]:8501", "LOCALHOST."]
+)
+def test_names_of_this_machine_are_allowed(host: str) -> None:
+    assert status({"host": host}) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "[::1", "10.0.0.1"],
+)
+def test_other_names_are_refused_on_loopback(host: str) -> None:
+    assert status({"host": host}) == 403
+    assert status({"host": host}, allowed=("bert.example",)) == 403
+    assert status({"host": host}, allowed=("*",)) == 200
+
+
+def test_allowed_hosts_widen_and_narrow() -> None:
+    assert status({"host": "bert.example:80"}, allowed=("BERT.example",)) == 200
+    # The server cannot know the names of an address that other machines can reach.
+    assert status({"host": "any.example"}, bound="0.0.0.0") == 200
+    assert status({"host": "any.example"}, bound="0.0.0.0", allowed=("bert.example",)) == 403
+    assert status({}) == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://localhost:3000", "http://127.0.0.1:8502", "", "http://[", "x"]
+)
+def test_pages_of_other_origins_are_refused(origin: str) -> None:
+    for method in ("GET", "POST"):
+        assert status({"host": "localhost:8501", "origin": origin}, method=method) == 403
+    assert status({"host": "localhost:8501", "origin": "http://localhost:8501"}) == 200
+    assert status({"host": "any.example:8501", "origin": origin}, bound="0.0.0.0") == 403
+
+
+def test_pages_of_allowed_hosts_may_ask() -> None:
+    headers = {"host": "localhost:8501", "origin": "http://app.example:3000"}
+    assert status(headers, allowed=("app.example",)) == 200
+    assert status(headers, allowed=("*",)) == 200
+
+
+def test_requests_across_sites_without_an_origin_are_refused() -> None:
+    headers = {"host": "localhost:8501", "sec-fetch-site": "cross-site"}
+    assert status(headers) == 403
+    # A link to the page.
+    assert status(headers, method="GET") == 200
+
+
+def test_loopback() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "a.localhost")] == [True] * 4
+    assert [is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "")] == [False] * 5
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("from-file\n")
+    assert read_token(file, {TOKEN_VARIABLE: "from-environment"}) == "from-file"
+    assert read_token(None, {TOKEN_VARIABLE: "from-environment"}) == "from-environment"
+    assert read_token(None, {}) is None
+    for wrong in ("", "\n", "two words", "two\nlines", "é"):
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match="token: a token must be printable ASCII"):
+            read_token(file, {})
+    with pytest.raises(ConfigError, match=TOKEN_VARIABLE):
+        read_token(None, {TOKEN_VARIABLE: ""})
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate of localhost, its key, and the authority that signed it."""
+    folder = tmp_path_factory.mktemp("tls")
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+    issued.private_key_pem.write_to_path(str(folder / "key.pem"))
+    issued.cert_chain_pems[0].write_to_path(str(folder / "certificate.pem"))
+    return folder
+
+
+def test_files_that_are_no_certificate_and_key_are_refused(files: Path, tmp_path: Path) -> None:
+    other = trustme.CA().issue_cert("localhost")
+    other.private_key_pem.write_to_path(str(tmp_path / "other.pem"))
+    for certificate, key in (("certificate.pem", tmp_path / "other.pem"), ("key.pem", "key.pem")):
+        with pytest.raises(ConfigError, match="must be a certificate and its key"):
+            TlsFiles(files / certificate, files / key)
+    with pytest.raises(OSError):
+        TlsFiles(files / "missing.pem", files / "key.pem")

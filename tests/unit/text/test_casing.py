@@ -1,0 +1,67 @@
+"""Tests the casing inferred from the word pieces of a vocabulary."""
+
+from __future__ import annotations
+
+import pytest
+
+from bert_tf.config import ConfigError
+from bert_tf.text.casing import casing_notice, infer_lowercase, is_lowercase, resolve_lowercase
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary
+from tests.support.paths import REPOSITORY
+
+RELEASED = REPOSITORY.parent / "shared/data/vocab"
+
+
+def of(*pieces: str) -> Vocabulary:
+    return Vocabulary((*SPECIAL_TOKENS, *pieces))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [(("a", "##b"), True), (("A",), False), (("##É",), False), (("é", "[unused1]", "[X]", "<S>", "東"), True)],
+)
+def test_a_capital_shows_that_text_was_not_lower_cased(pieces: tuple[str, ...], expected: bool) -> None:
+    assert is_lowercase(of(*pieces)) is expected
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        (("a", "##b", "[X]"), True),
+        (("а", "##б"), True),
+        (("a", "##B"), False),
+        (("東", "京", "##1", "+", "=="), None),  # no letter that has a capital
+        (("ქართული",), None),  # Georgian sentences begin without capitals
+        (("a", "é"), None),  # lower-case text with its accents
+        ((), None),
+    ],
+)
+def test_casing_is_inferred_where_pieces_show_it(pieces: tuple[str, ...], expected: bool | None) -> None:
+    assert infer_lowercase(of(*pieces)) is expected
+
+
+def test_without_evidence_the_flag_decides() -> None:
+    assert resolve_lowercase(of("東"), False, "v") is True
+    assert resolve_lowercase(of("東"), True, "v") is False
+    assert casing_notice(of("東"), False) is None
+
+
+def test_a_cased_vocabulary_needs_no_flag() -> None:
+    assert resolve_lowercase(of("The", "a"), False, "v") is False
+    assert resolve_lowercase(of("The", "a"), True, "v") is False
+    assert "'The'" in (casing_notice(of("The", "a"), False) or "")
+    assert casing_notice(of("The", "a"), True) is None
+
+
+def test_a_flag_that_contradicts_the_vocabulary_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--cased .* lower\.txt.*`bert-tf vocab --cased`"):
+        resolve_lowercase(of("the", "a"), True, "lower.txt")
+
+
+@pytest.mark.skipif(not RELEASED.is_dir(), reason="needs the released vocabularies")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("base-uncased", True), ("base-chinese", True), ("base-cased", False), ("base-multilingual-cased", False)],
+)
+def test_casing_of_released_vocabularies(name: str, expected: bool) -> None:
+    assert infer_lowercase(load_vocabulary(RELEASED / f"bert-{name}-vocab.txt")) is expected
