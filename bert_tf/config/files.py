@@ -1,4 +1,4 @@
-"""Atomic file writes, directory locks, and file hashes."""
+"""Atomic file writes, checksums and directory locks."""
 
 from __future__ import annotations
 
@@ -99,6 +99,18 @@ def staged_file(path: str | Path) -> Iterator[BinaryIO]:
     sync_directory(path.parent)
 
 
+def write_file(path: str | Path, content: bytes) -> None:
+    """Writes `content` to `path` atomically; see `staged_file`."""
+    with staged_file(path) as file:
+        file.write(content)
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sync_directory(directory: Path) -> None:
     """Synchronises the entries of `directory` to disk, so that a rename survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
@@ -106,9 +118,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def file_sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file's content as hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,6 +7,7 @@ without one is incomplete.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -15,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import ConfigError, local_path
-from bert_tf.config.base import from_dict, read_json_object, to_dict
+from bert_tf.config import local_path
+from bert_tf.config.base import ConfigError, from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
-from bert_tf.config.files import file_sha256, staged_file
+from bert_tf.config.files import staged_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
@@ -217,9 +218,12 @@ def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
         raise ValueError(f"{path} is missing, but the manifest lists it.")
     if (size := path.stat().st_size) != shard.bytes:
         raise ValueError(f"{path}: must have {shard.bytes} bytes by the manifest. Received: {size}")
-    if checksum and (digest := file_sha256(path)) != shard.sha256:
-        damage = find_damage(path) or f"{path}: every record is intact, but the content has changed"
-        raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
+    if checksum:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != shard.sha256:
+            damage = find_damage(path) or f"{path}: every record is intact, but the content has changed"
+            raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
 
 
 def open_data(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError
-from bert_tf.config.files import file_sha256
 from bert_tf.data.manifest import Manifest
 from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset
@@ -57,7 +57,8 @@ class InitialWeights:
 
     def identity(self) -> dict[str, str]:
         """Returns the identity of the weights for checkpoints and presets of the run."""
-        return {"init": file_sha256(self.directory / WEIGHTS_NAME)}
+        with (self.directory / WEIGHTS_NAME).open("rb") as file:
+            return {"init": hashlib.file_digest(file, "sha256").hexdigest()}
 
     def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
         """Checks that the run's model and data match these weights.

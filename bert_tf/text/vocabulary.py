@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -147,5 +147,4 @@ def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
         vocabulary: vocabulary to write.
         path: output file.
     """
-    with staged_file(path) as file:
-        file.write(vocabulary._text().encode("utf-8"))
+    write_file(path, vocabulary._text().encode("utf-8"))

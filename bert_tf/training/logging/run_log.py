@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config.files import staged_file
 from bert_tf.training.evaluation.baselines import Baseline
 from bert_tf.training.evaluation.context import Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
@@ -62,8 +61,9 @@ class RunLog:
                     self._events_of(name)
             if settings and not any((self._tensorboard / _HELD_OUT).glob(EVENT_FILES)):
                 self._events_of(_HELD_OUT).summary(session_start(settings), start_step)
-            with staged_file(self._path) as file:
-                file.writelines(f"{json.dumps(record)}\n".encode() for record in self.records)
+            staging = self._path.with_name(f".{self._path.name}.tmp")
+            staging.write_text("".join(json.dumps(record) + "\n" for record in self.records), encoding="utf-8")
+            staging.replace(self._path)
 
     def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
         """Records the metrics of `split` at `step`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -16,7 +17,6 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.config.files import file_sha256, sync_directory
 
 FORMAT = 1
 STATE_NAME = "state.json"
@@ -121,7 +121,7 @@ class CheckpointStore:
             files = {}
             for name, variables in self._groups.items():
                 _write_arrays(staging / f"{name}.npz", variables, self._array_of, step)
-                files[f"{name}.npz"] = file_sha256(staging / f"{name}.npz")
+                files[f"{name}.npz"] = _sha256(staging / f"{name}.npz")
             state = {
                 "format": FORMAT,
                 "step": step,
@@ -131,14 +131,14 @@ class CheckpointStore:
                 "variables": {name: _describe(variables) for name, variables in self._groups.items()},
             }
             _write_synced(staging / STATE_NAME, json.dumps(state, indent=1).encode())
-            sync_directory(staging)
+            _sync_directory(staging)
             staging.rename(target)
         except OSError as error:
             reason = f"the checkpoint of step {step} could not be written: {error.strerror}"
             raise OSError(error.errno, reason, str(target)) from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        sync_directory(self.directory)
+        _sync_directory(self.directory)
         for old in self.steps()[: -self._keep]:
             # Renamed first: a partly removed checkpoint must not be reported as damaged.
             removed = self.path(old).rename(self.directory / f".staging-{self.path(old).name}")
@@ -243,7 +243,7 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 def _read_arrays(path: Path, name: str, state: Mapping[str, Any]) -> list[np.ndarray]:
     file = path / f"{name}.npz"
-    if file_sha256(file) != state["files"][file.name]:
+    if _sha256(file) != state["files"][file.name]:
         raise ValueError(f"{file.name} does not match its checksum")
     with zipfile.ZipFile(file) as archive:
         arrays = []
@@ -278,8 +278,21 @@ def _set_aside(path: Path) -> None:
     path.rename(aside)
 
 
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _write_synced(path: Path, content: bytes) -> None:
     with path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
