@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bert_tf.config.errors import ConfigError
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 
 T = TypeVar("T")
 # Maximum nesting of arrays and objects in a JSON text; model and task files have fewer than ten levels.
@@ -139,8 +139,7 @@ def save_json(config: Any, path: str | Path) -> None:
         }
     """
     mapping = config if isinstance(config, Mapping) else to_dict(config)
-    with staged_file(path) as file:
-        file.write(f"{json.dumps(mapping, indent=2, ensure_ascii=False)}\n".encode())
+    write_file(path, f"{json.dumps(mapping, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def with_overrides(config: T, overrides: Iterable[str]) -> T:

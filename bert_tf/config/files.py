@@ -1,4 +1,4 @@
-"""Atomic file writes, directory locks, and file hashes."""
+"""Atomic file writes, checksums and directory locks."""
 
 from __future__ import annotations
 
@@ -105,6 +105,12 @@ def write_file(path: str | Path, content: bytes) -> None:
         file.write(content)
 
 
+def sha256_of(path: Path) -> str:
+    """Returns the hexadecimal SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sync_directory(directory: Path) -> None:
     """Synchronises the entries of `directory` to disk, so that a rename survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
@@ -112,9 +118,3 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def file_sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file's content as hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

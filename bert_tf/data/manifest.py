@@ -16,7 +16,7 @@ from pathlib import Path
 from bert_tf.config import ConfigError, local_path
 from bert_tf.config.base import from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
-from bert_tf.config.files import file_sha256, write_file
+from bert_tf.config.files import sha256_of, write_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
@@ -222,7 +222,7 @@ def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
         raise ValueError(f"{path} is missing, but the manifest lists it.")
     if (size := path.stat().st_size) != shard.bytes:
         raise ValueError(f"{path}: must have {shard.bytes} bytes by the manifest. Received: {size}")
-    if checksum and (digest := file_sha256(path)) != shard.sha256:
+    if checksum and (digest := sha256_of(path)) != shard.sha256:
         damage = find_damage(path) or f"{path}: every record is intact, but the content has changed"
         raise ValueError(f"{damage}. SHA-256 must be {shard.sha256} by the manifest. Received: {digest}")
 

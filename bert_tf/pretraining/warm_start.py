@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError
-from bert_tf.config.files import file_sha256
+from bert_tf.config.files import sha256_of
 from bert_tf.data.manifest import Manifest
 from bert_tf.data.schema import NSP_LOGITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset
@@ -57,7 +57,7 @@ class InitialWeights:
 
     def identity(self) -> dict[str, str]:
         """Returns the identity of the weights for checkpoints and presets of the run."""
-        return {"init": file_sha256(self.directory / WEIGHTS_NAME)}
+        return {"init": sha256_of(self.directory / WEIGHTS_NAME)}
 
     def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
         """Checks that the run's model and data match these weights.

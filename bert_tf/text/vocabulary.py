@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -167,5 +167,4 @@ def save_vocabulary(vocabulary: Vocabulary, path: str | Path) -> None:
         >>> Path("pieces.txt").read_text().split()
         ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'film']
     """
-    with staged_file(path) as file:
-        file.write(vocabulary._text().encode("utf-8"))
+    write_file(path, vocabulary._text().encode("utf-8"))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO, cast
 
-from bert_tf.config.files import staged_file
+from bert_tf.config.files import write_file
 from bert_tf.data.corpora.docstrings import LabelledDocument
 
 _COMPRESSED = {".gz", ".bz2"}
@@ -146,8 +146,7 @@ def _chosen(passages: Sequence[Passage], labels: Sequence[str], most: int) -> li
 
 def _write(path: Path, passages: Iterable[Passage]) -> int:
     lines = ["label\ttext", *(f"{passage.label}\t{passage.text}" for passage in passages)]
-    with staged_file(path) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
+    write_file(path, "".join(f"{line}\n" for line in lines).encode())
     return len(lines) - 1
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
-from bert_tf.config.files import file_sha256
+from bert_tf.config.files import sha256_of
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
 from bert_tf.reports.tasks.results import RunRow
@@ -197,7 +197,7 @@ def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     paths += [directory / name for name in (CONFIG_NAME, WEIGHTS_NAME)]
     features = start.features and replace(start.features, folder=None)
     init = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
-    return {"files": {str(path): file_sha256(path) for path in paths if path.is_file()}, "start": init}
+    return {"files": {str(path): sha256_of(path) for path in paths if path.is_file()}, "start": init}
 
 
 def _copy(source: Path, staging: Path) -> None:

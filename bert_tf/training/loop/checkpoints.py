@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.config.files import file_sha256, sync_directory
+from bert_tf.config.files import sha256_of, sync_directory
 
 FORMAT = 1
 STATE_NAME = "state.json"
@@ -121,7 +121,7 @@ class CheckpointStore:
             files = {}
             for name, variables in self._groups.items():
                 _write_arrays(staging / f"{name}.npz", variables, self._array_of, step)
-                files[f"{name}.npz"] = file_sha256(staging / f"{name}.npz")
+                files[f"{name}.npz"] = sha256_of(staging / f"{name}.npz")
             state = {
                 "format": FORMAT,
                 "step": step,
@@ -243,7 +243,7 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 def _read_arrays(path: Path, name: str, state: Mapping[str, Any]) -> list[np.ndarray]:
     file = path / f"{name}.npz"
-    if file_sha256(file) != state["files"][file.name]:
+    if sha256_of(file) != state["files"][file.name]:
         raise ValueError(f"{file.name} does not match its checksum")
     with zipfile.ZipFile(file) as archive:
         arrays = []
