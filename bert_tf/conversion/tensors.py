@@ -13,7 +13,7 @@ import numpy as np
 from bert_tf.config import BertConfig
 from bert_tf.models import MODEL_KINDS
 
-_HEADS = [kind.head for kind in MODEL_KINDS.values() if kind.head]
+_HEADS = sorted((kind.head for kind in MODEL_KINDS.values() if kind.head), key=lambda head: head.prefix)
 # Name prefix of the output weights of each head. The original has the prefixes of sequence classification and question
 # answering; it leaves the other heads to its users and ignores unknown tensors.
 TASK_PREFIXES = {head.name: head.prefix for head in _HEADS}
