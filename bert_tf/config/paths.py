@@ -50,6 +50,12 @@ def existing(path: Path, name: str) -> Path:
 
     Raises:
         FileNotFoundError: if `path` does not exist.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.config import existing
+        >>> existing(Path("vocab.txt"), "--vocabulary").name
+        'vocab.txt'
     """
     if not path.exists():
         raise FileNotFoundError(f"{name} {str(path)!r} does not exist")

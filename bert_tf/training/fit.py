@@ -49,6 +49,17 @@ class TrainResult:
         evaluation: metrics on held-out data, None without evaluation.
         seconds: wall time of this call.
         is_chief: True in the process of the run that writes files.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> def build():
+        ...     return bert_tf.BertPretrainer(bert_tf.BertBackbone(config))
+        >>> def batches(first):
+        ...     return bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1, start_step=first)
+        >>> run = bert_tf.RunSpec(build, bert_tf.TrainingData(batches))
+        >>> result = bert_tf.fit(run, bert_tf.TrainingConfig(steps=2, batch_size=4), "runs/new")
+        >>> result.step, result.loss > 0
+        (2, True)
     """
 
     model: keras.Model
@@ -75,6 +86,16 @@ def fit(run: RunSpec, config: TrainingConfig, output: str | Path) -> TrainResult
         ConfigError: if settings conflict, or the output directory holds other files or a checkpoint of another run.
         TrainingError: if a loss is not finite, or the data ends too early.
         RuntimeError: if another process is training in `output`.
+
+    Example:
+        >>> config = bert_tf.BertConfig.from_size("tiny", vocabulary_size=100)
+        >>> def build():
+        ...     return bert_tf.BertPretrainer(bert_tf.BertBackbone(config))
+        >>> def batches(first):
+        ...     return bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1, start_step=first)
+        >>> run = bert_tf.RunSpec(build, bert_tf.TrainingData(batches))
+        >>> bert_tf.fit(run, bert_tf.TrainingConfig(steps=2, batch_size=4), "runs/new").step
+        2
     """
     began = time.perf_counter()
     output = local_path(output)

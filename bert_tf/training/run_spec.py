@@ -49,6 +49,14 @@ class TrainingData:
         recovery: batches to skip.
         backend: distributes the batches over the devices; None returns them as they are.
         multiple: number that divides the rows of a packed batch.
+
+    Example:
+        >>> def batches(first):
+        ...     return bert_tf.pretraining_dataset("data", "train", batch_size=4, seed=1, start_step=first)
+        >>> data = bert_tf.TrainingData(batches)
+        >>> inputs, targets, weights = next(iter(data.from_step(10)))  # the batch of the eleventh step
+        >>> inputs["token_ids"].shape
+        TensorShape([4, 32])
     """
 
     batches: Callable[[int], Dataset]
@@ -112,6 +120,15 @@ class EvaluationSpec:
             numpy arrays; None evaluates on the held-out batches of the data, if any.
         metric: the metric of `measure`, higher is better, that `training.patience` monitors; None never ends the run
             early.
+
+    Example:
+        >>> ids, labels = np.array([[2, 5, 6, 3], [2, 7, 3, 0]]), np.array([1, 0])
+        >>> def measure(model, step):
+        ...     logits = model({"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)})
+        ...     return {"accuracy": float(np.mean(np.argmax(logits, axis=-1) == labels))}
+        >>> evaluation = bert_tf.EvaluationSpec(every=100, measure=measure, metric="accuracy")
+        >>> evaluation.measure(lambda inputs: np.array([[0.0, 1.0], [2.0, 1.0]]), 100)
+        {'accuracy': 1.0}
     """
 
     every: int | None = None

@@ -35,7 +35,7 @@ LONG = {
     "beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run", "bert_tf.BertTextClassifier",
     "bert_tf.Manifest", "bert_tf.TrainResult", "bert_tf.client.ModelClient", "bert_tf.client.PredictError",
     "bert_tf.client.connect", "bert_tf.client.predict", "bert_tf.convert", "bert_tf.evaluate_pretraining",
-    "bert_tf.export_preset", "bert_tf.finetune", "bert_tf.finetune_task", "bert_tf.pretrain",
+    "bert_tf.export_preset", "bert_tf.finetune_task", "bert_tf.fit", "bert_tf.TrainingData",
     "bert_tf.pretraining_dataset", "bert_tf.read_manifest", "bert_tf.serve",
 }  # fmt: skip
 CLASS_NAMES = ("negative", "positive")
