@@ -115,6 +115,17 @@ def _levels(value: Any) -> int:
     return levels
 
 
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested dictionaries as one, with names joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
 def read_json_object(path: str | Path) -> dict[str, Any]:
     """Reads a JSON object from the file at `path`. Raises ConfigError for any other content."""
     try:

@@ -19,7 +19,7 @@ from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from bert_tf.training.loop.checkpoints import flatten
+from bert_tf.config.base import flatten
 
 EVENT_FILES = "events.out.tfevents.*"
 _FILE_NAME = re.compile(r"events\.out\.tfevents\.(\d+)\..*")

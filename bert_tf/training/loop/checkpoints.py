@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
+from bert_tf.config.base import flatten
 from bert_tf.config.files import sha256_of, sync_directory
 
 FORMAT = 1
@@ -260,17 +261,6 @@ def _array_name(position: int) -> str:
 def _describe(variables: Sequence[keras.Variable]) -> list[list[Any]]:
     """Returns shape and dtype of each variable; paths contain counters that depend on objects built before."""
     return [[list(v.shape), str(keras.backend.standardize_dtype(v.dtype))] for v in variables]
-
-
-def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested dictionaries as one, with names joined by dots."""
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _set_aside(path: Path) -> None:

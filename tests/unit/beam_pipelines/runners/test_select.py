@@ -169,7 +169,7 @@ def test_a_flex_template_names_flags_of_the_program() -> None:
     parser = argparse.ArgumentParser()
     for options in (CorpusOptions, PretrainingDataOptions):
         options._add_argparse_args(parser)
-    valued = {action.option_strings[0] for action in parser._actions if action.option_strings and action.nargs != 0}
+    valued = {flag for action in parser._actions if action.nargs != 0 for flag in action.option_strings}
     metadata = json.loads((DEPLOYMENT / "dataflow" / "metadata.json").read_text())
     assert {f"--{parameter['name']}" for parameter in metadata["parameters"]} <= valued
     examples = {"input": "gs://b/a*.bz2,gs://b/c", "format": "text,books", "language": "en,de", "masking": "static"}
