@@ -9,7 +9,7 @@ CHECKPOINTS := $(VENV)/checkpoints
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint bench clean
+.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint advice bench clean
 
 setup: $(READY)
 
@@ -61,6 +61,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Counts functions that are long, complex or have many parameters; never fails.
+advice: $(READY)
+	$(BIN)/ruff check --exit-zero --statistics --select C901,PLR0913,PLR0915
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.run
