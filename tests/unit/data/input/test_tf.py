@@ -107,6 +107,7 @@ def test_training_stream_is_the_one_of_numpy(data, window):
         np.testing.assert_array_equal(column, [row[name] for row in stream[: len(column)]], err_msg=name)
 
 
+@pytest.mark.integration
 def test_start_step_is_skip(data, window):
     directory = data[0]
     everything = batches(directory, count=44)
@@ -114,6 +115,7 @@ def test_start_step_is_skip(data, window):
         same(batches(directory, start_step=start, count=44 - start), everything[start:])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("window", [10], indirect=True)
 @pytest.mark.parametrize("batch_size", [1, 3, 27, 81])
 def test_start_step_is_skip_for_any_batch_size(data, window, batch_size):

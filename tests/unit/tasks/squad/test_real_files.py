@@ -30,6 +30,7 @@ def test_metrics_are_those_of_the_official_script(shared_data: Path, name: str) 
         assert isinstance(task, Squad2Task) <= (set(metrics) == set(reference))
 
 
+@pytest.mark.integration
 # Questions whose first answer is part of a word piece only; the other missing ones have more than 30 tokens.
 @pytest.mark.parametrize(
     ("name", "vocabulary", "most_lost"),
