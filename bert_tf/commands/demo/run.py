@@ -28,8 +28,8 @@ PRETRAINING = TrainingConfig(
     evaluate_every=1000,
     evaluate_steps=20, log_every=100,
 )  # fmt: skip
-# Libraries that bert_tf requires, so the text does not depend on other packages. It is the same on Python 3.12 and 3.13;
-# on 3.11 NumPy also has numpy.distutils, 64 of 8,664 documents.
+# Libraries that bert_tf requires, so the text does not depend on other packages. It is the same on Python 3.12 and
+# 3.13, while NumPy on 3.11 also has numpy.distutils, 64 of 8,664 documents.
 LIBRARIES = ("apache_beam", "keras", "keras_hub", "numpy", "scipy", "sklearn", "tensorboard", "tensorflow")
 PASSAGES_PER_LABEL = 250
 # Both initialisations get the same steps and rate, with each of `RESTARTS` seeds. At 3e-4 a model without pre-training
