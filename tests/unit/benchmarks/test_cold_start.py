@@ -44,6 +44,7 @@ def test_too_few_are_refused(
     assert "--rounds must be 1 and --requests 2 at least" in capsys.readouterr().err
 
 
+@pytest.mark.integration
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the server did not start: .*nothing"):
         cold_start.started(tmp_path / "nothing", (), ["a"])

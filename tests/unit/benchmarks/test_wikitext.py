@@ -21,6 +21,7 @@ DUMP = """<mediawiki xml:lang="it"><siteinfo><dbname>itwiki</dbname></siteinfo>
 """
 
 
+@pytest.mark.integration
 def test_the_prose_of_real_dumps_is_read(shared_data: Path) -> None:
     """Reads a few pages of every dump, since mwparserfromhell takes a minute for all of them."""
     words = 0

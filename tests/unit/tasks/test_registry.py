@@ -93,6 +93,7 @@ def summary(capsys: pytest.CaptureFixture[str], *argv: object) -> dict:
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
+@pytest.mark.integration
 def test_a_toy_task_runs_through_the_commands(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder, run, output = write_preset(toy / "encoder", initializer_range=0.3), toy / "run", toy / "predictions.txt"
     trained = summary(

@@ -114,6 +114,7 @@ def test_start_step_is_skip(data, window):
         same(batches(directory, start_step=start, count=44 - start), everything[start:])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("window", [10], indirect=True)
 @pytest.mark.parametrize("batch_size", [1, 3, 27, 81])
 def test_start_step_is_skip_for_any_batch_size(data, window, batch_size):

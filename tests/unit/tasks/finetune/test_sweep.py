@@ -89,6 +89,7 @@ def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_
     assert [run["is_best"] for run in told["runs"]] == [False, False, True, False]
 
 
+@pytest.mark.integration
 def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path) -> None:
     BROKEN_OFF.add(9)
     with pytest.raises(KeyboardInterrupt):

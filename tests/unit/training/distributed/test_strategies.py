@@ -71,6 +71,7 @@ def test_batch_must_divide_by_the_replicas(monkeypatch):
         raise RuntimeError("not reached")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("precision", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
 def test_two_replicas_equal_one(tmp_path, precision):
     """Most mask weights are in the first replica's half, and the gradients are clipped."""

@@ -97,6 +97,7 @@ def test_keras_hub_opens_what_is_written(kind: str, tmp_path: Path, peer: Any) -
     assert_bit_equal(checkpoint, again)
 
 
+@pytest.mark.integration
 def test_text_goes_in_as_it_does_with_the_source(tmp_path: Path, peer: Any) -> None:
     directory, _ = written(golden("classifier"), tmp_path / "new")
     source = peer.opened(DATA / "keras_hub_classifier").predict(["AbBa Cc", "ABE"], verbose=0)
