@@ -232,11 +232,12 @@ CONTRACTS = {
 }
 
 
-# An export takes seconds.
-EXPORT = pytest.param("saved_model", marks=pytest.mark.integration)
+# Writing a model takes seconds.
+WRITING = ("keras_file", "saved_model")
+CASES = [pytest.param(check, marks=pytest.mark.integration) if check in WRITING else check for check in CHECKS]
 
 
-@pytest.mark.parametrize("check", [EXPORT if check == "saved_model" else check for check in CHECKS])
+@pytest.mark.parametrize("check", CASES)
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_contract(name, check, tmp_path):
     keras.utils.set_random_seed(0)

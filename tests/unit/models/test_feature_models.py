@@ -88,6 +88,7 @@ KINDS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_presets(kind, tmp_path):
     model = KINDS[kind](BertBackbone(CONFIG))

@@ -118,6 +118,7 @@ def test_texts_are_no_context_of_each_other(tokenize, lowercase, texts):
     assert tokenize(texts) == expected_ids(texts, small_vocabulary(), lowercase)
 
 
+@pytest.mark.integration
 def test_every_code_point_between_two_letters(tokenizer, lowercase):
     chars = code_points()
     lines = [" ".join(f"a{c}B" for c in chars[i : i + 64]) for i in range(0, len(chars), 64)]

@@ -69,6 +69,7 @@ def test_slots_are_those_of_the_longest_that_fits():
     assert slots[17] == 5  # round(32 * 0.15)
 
 
+@pytest.mark.integration
 def test_a_group_holds_the_examples_of_as_many_full_batches(data):
     full = batches(data, 2 * GROUP, by_length=False)
     bins = batches(data, 2 * GROUP)

@@ -73,6 +73,7 @@ def test_training_batches_are_those_of_tf_data(directory):
     assert_same(directory, "train", epochs=4, start_step=3)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("start", [0, 5, GROUP + 3])
 def test_batches_by_length_are_those_of_tf_data(directory, start):
     assert_same(directory, "train", batch_size=2, epochs=2, start_step=start, by_length=True)
