@@ -32,7 +32,6 @@ def test_metrics_are_those_of_the_official_script(shared_data: Path, name: str) 
 
 @pytest.mark.integration
 # Questions whose first answer is part of a word piece only; the other missing ones have more than 30 tokens.
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "vocabulary", "most_lost"),
     [("xquad.en", "uncased", 1), ("xquad.de", "multilingual-cased", 0), ("xquad.zh", "multilingual-cased", 0),
