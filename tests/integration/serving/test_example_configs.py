@@ -38,7 +38,7 @@ EXAMPLES = {
 def test_examples_are_answered(kind: str, exported: Callable[[str], Path]) -> None:
     options = ServerOptions(poll_seconds=0, warm_up=False)
     with loaded_service([ServedModel(kind, exported(kind).parent)], options) as service:
-        client = TestClient(create_app(service, RestOptions()))
+        client = TestClient(create_app(service, RestOptions()), base_url="http://localhost")
         for name in (name for name, of_kind in EXAMPLES.items() if of_kind == kind):
             body = (SAVED_MODELS / "examples" / name).read_bytes()
             answer = client.post(f"/v1/models/{kind}:predict", content=body)
