@@ -147,9 +147,7 @@ def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, .
     )
 
 
-def check_tensors(
-    tensors: Mapping[str, Tensor], config: BertConfig, heads: Heads, source: object, *, surplus: bool = False
-) -> None:
+def check_tensors(tensors: Mapping[str, Tensor], config: BertConfig, heads: Heads, source: object) -> None:
     """Checks that a checkpoint holds exactly the tensors of its model, with the right shapes.
 
     Args:
@@ -157,15 +155,13 @@ def check_tensors(
         config: configuration of the checkpoint.
         heads: heads on the encoder.
         source: file or directory, for the error message.
-        surplus: whether unknown tensors are allowed.
 
     Raises:
         ConversionError: if tensors are missing, unknown or of another shape; the message names all of them.
     """
     expected = expected_shapes(config, heads)
     faults = [f"missing: {name} {shape}" for name, shape in expected.items() if name not in tensors]
-    if not surplus:
-        faults += [f"unknown: {tensor.name}" for name, tensor in tensors.items() if name not in expected]
+    faults += [f"unknown: {tensor.name}" for name, tensor in tensors.items() if name not in expected]
     faults += [
         f"{tensors[name].name}: must have shape {shape} by the configuration. Received: {tensors[name].shape}"
         for name, shape in expected.items()

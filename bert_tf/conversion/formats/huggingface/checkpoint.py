@@ -48,8 +48,8 @@ def read(path: Path, options: Options) -> Checkpoint:
         raise ConversionError(f"{path}: must be a directory with config.json. Received: no such file")
     config = configs.read_config(file)
     name = configs.architecture(config, file)
-    # Only the weights show whether there is a pooler. `plain` uses the configuration for the table of positions.
-    weights, left_out = layout.plain(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
+    # Only the weights show whether there is a pooler. `common_names` uses the configuration for the table of positions.
+    weights, left_out = layout.common_names(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
     heads, names = _heads(weights, left_out, name, config, path)
     architecture = configs.encoder_config(config, file, layout.has_pooler(weights))
     tensors = layout.TABLE.read(weights, architecture, heads, path)

@@ -82,7 +82,7 @@ _OTHERS = {
 }
 
 
-def plain(
+def common_names(
     stored: Mapping[str, StoredTensor], config: BertConfig, source: Path
 ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
     """Returns tensors by the names of `TABLE`, without copies and index tables.
@@ -123,7 +123,7 @@ def heads_of(
     """Returns the heads on the encoder, from the tensors; the class defines the task of a classifier.
 
     Args:
-        tensors: tensors by the names of `plain`.
+        tensors: tensors by the names of `common_names`.
         architecture: class that config.json names; None if it names none.
         config: content of config.json.
         source: directory, for the error message.
@@ -155,7 +155,7 @@ def heads_of(
 
 
 def has_pooler(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Returns True if there is a pooler among tensors by the names of `plain`."""
+    """Returns True if there is a pooler among tensors by the names of `common_names`."""
     return _POOLER in tensors
 
 
