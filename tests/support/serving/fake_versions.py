@@ -34,9 +34,15 @@ class Version(LoadedVersion):
 
 
 def write_version(folder: Path, content: bytes = b"good") -> None:
-    """Writes a version that can be loaded unless its content is b"corrupt"."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / SAVED_MODEL_NAME).write_bytes(content)
+    """Writes a version, at once for those who watch, that can be loaded unless its content is b"corrupt"."""
+    staging = folder.with_name(f".{folder.name}.part")
+    staging.mkdir(parents=True)
+    (staging / SAVED_MODEL_NAME).write_bytes(content)
+    if folder.is_dir():
+        (staging / SAVED_MODEL_NAME).replace(folder / SAVED_MODEL_NAME)
+        staging.rmdir()
+    else:
+        staging.rename(folder)
 
 
 class Models:
