@@ -13,24 +13,9 @@ from bert_tf.serving.http.app import RestOptions, create_app
 from bert_tf.serving.models.versions import ServedModel
 from bert_tf.serving.server import ServerOptions, loaded_service
 from tests.support.paths import REPOSITORY
+from tests.support.serving.example_requests import EXAMPLES
 
 SAVED_MODELS = REPOSITORY / "saved_models"
-
-
-EXAMPLES = {
-    "classify.json": "classifier",
-    "classify_columns.json": "classifier",
-    "ids.json": "classifier",
-    "classify_pairs.json": "pair_classifier",
-    "fill_mask.json": "pretrainer",
-    "fill_mask_ids.json": "pretrainer",
-    "embed.json": "pretrainer",
-    "layers.json": "pretrainer",
-    "answer.json": "spans",
-    "choose.json": "choices",
-    "entities.json": "entities",
-    "number.json": "regression",
-}
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from tensorflow_serving.config.model_server_config_pb2 import ModelConfig, ModelServerConfig
 
 from tests.support.paths import REPOSITORY
+from tests.support.serving.example_requests import EXAMPLES
 
 SAVED_MODELS = REPOSITORY / "saved_models"
 _TYPES = {"int64": 3, "bool": 8, "string": 9}
@@ -84,22 +85,6 @@ def test_monitoring_is_on() -> None:
     prometheus = parse("monitoring.config", "MonitoringConfig").prometheus_config
     assert prometheus.enable
     assert prometheus.path.startswith("/")
-
-
-EXAMPLES = {
-    "classify.json": "classifier",
-    "classify_columns.json": "classifier",
-    "ids.json": "classifier",
-    "classify_pairs.json": "pair_classifier",
-    "fill_mask.json": "pretrainer",
-    "fill_mask_ids.json": "pretrainer",
-    "embed.json": "pretrainer",
-    "layers.json": "pretrainer",
-    "answer.json": "spans",
-    "choose.json": "choices",
-    "entities.json": "entities",
-    "number.json": "regression",
-}
 
 
 def test_every_example_is_tried() -> None:
