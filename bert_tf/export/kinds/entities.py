@@ -15,7 +15,7 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_texts
 from bert_tf.export.kinds import words
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, never_empty, python_values
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, padded_rows, python_values
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
@@ -178,12 +178,14 @@ class EntitySignatures(Signatures):
         one = tf.ones_like(begins, tf.int32)[:, tf.newaxis]
         token_ids = tf.concat([one * self.vocabulary.cls_id, held, one * self.vocabulary.sep_id], axis=1)
         padding_mask = tf.ones_like(token_ids).to_tensor()
-        return never_empty(
+        return padded_rows(
             {
                 TOKEN_IDS: token_ids.to_tensor(self.vocabulary.pad_id),
                 SEGMENT_IDS: tf.zeros_like(padding_mask),
                 PADDING_MASK: padding_mask,
-            }
+            },
+            self.vocabulary,
+            self.max_sequence_length,
         )
 
     def _entities(self, text: tf.Tensor, tagged: _Tagged) -> Outputs:

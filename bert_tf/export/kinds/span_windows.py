@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.export.kinds.base import never_empty
+from bert_tf.export.kinds.base import padded_rows
 from bert_tf.export.kinds.rows import sliced, within_groups
 from bert_tf.text.tokenizer import Pieces
 from bert_tf.text.vocabulary import Vocabulary
@@ -79,9 +79,9 @@ def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, len
 
 
 def rows_of(
-    windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary
+    windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary, length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, S) int32."""
+    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, S) int32 with S up to `length`."""
     query = tf.gather(queries, windows.of)
     origins = tf.gather(contexts.ids.row_starts(), windows.of) + windows.begins
     held = sliced(contexts.ids.values, origins, windows.held)
@@ -90,12 +90,14 @@ def rows_of(
     token_ids = tf.concat([cls, query, sep, held, sep], axis=1)
     second = tf.ones_like(tf.concat([held, sep], axis=1))
     segment_ids = tf.concat([tf.zeros_like(tf.concat([cls, query, sep], axis=1)), second], axis=1)
-    return never_empty(
+    return padded_rows(
         {
             TOKEN_IDS: token_ids.to_tensor(vocabulary.pad_id),
             SEGMENT_IDS: segment_ids.to_tensor(),
             PADDING_MASK: tf.ones_like(token_ids).to_tensor(),
-        }
+        },
+        vocabulary,
+        length,
     )
 
 

@@ -106,7 +106,7 @@ class SpanSignatures(Signatures):
         counts = span_windows.window_counts(*sizes, self.max_sequence_length, self._stride)
         with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), CONTEXT)]):
             windows = span_windows.cut(tf.identity(counts), *sizes, self.max_sequence_length, self._stride)
-        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary)
+        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary, self.max_sequence_length)
         logits = tf.cast(in_parts(self._logits, rows, 3, ROWS_AT_ONCE), tf.float64)
         scored = span_windows.scored_tokens(windows, *sizes)
         first_rows = tf.cumsum(counts, exclusive=True)
