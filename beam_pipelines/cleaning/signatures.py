@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beam_pipelines.cleaning.characters import find_words, in_slices, read_characters
-from bert_tf.data.examples.assemble import ranges
-from bert_tf.data.examples.build import document_id
+from bert_tf.data.examples.build import document_id, ranges
 from bert_tf.data.randomness import mix64, random_bits, stream_keys
 
 if TYPE_CHECKING:

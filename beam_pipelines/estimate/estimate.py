@@ -6,14 +6,13 @@ are far apart and other load on the machine.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.options.pipeline_options import (
     DirectOptions,
@@ -89,10 +88,6 @@ class Estimate:
     spread: dict[str, float]
     cpu_seconds: dict[str, float]
 
-    def summary(self) -> dict[str, Any]:
-        """Returns the estimate as plain values."""
-        return dataclasses.asdict(self)
-
     def _interval(self, name: str, value: float, shown: Callable[[float], str]) -> str:
         low, high = (shown(value * (1 + sign * self.spread[name])) for sign in (-1, 1))
         return f"{low} to {high}" if self.spread[name] else "from the whole input"
@@ -139,9 +134,8 @@ class Workers(NamedTuple):
         return longest * (_TOGETHER if self.here and self.processes > 1 else 1.0)
 
 
-def workers_of(flags: Sequence[str]) -> Workers:
-    """Returns the workers requested by `flags`: Beam's flags and those of `runners.runner_flags`."""
-    options = PipelineOptions(list(flags))
+def workers_of(options: PipelineOptions) -> Workers:
+    """Returns the workers requested by `options`, which include the flags of `runners.runner_flags`."""
     direct, runner = options.view_as(DirectOptions), options.view_as(StandardOptions).runner
     if runner == "DataflowRunner":
         scaling = options.view_as(WorkerOptions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
 
 from beam_pipelines.sources import lines
 from beam_pipelines.sources.documents import OVER_LONG, UNDECODABLE, Format, Part, RawDocument, excerpt, raw_document
@@ -72,8 +71,6 @@ class Books(Format):
     italics are removed. Transcribers' notes, headings, footnotes and verse are kept. A file is decoded as UTF-8 or, if
     that fails, with the encoding stated in its header; if both fail, the reason is `undecodable`.
     """
-
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
 
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the single document of a file.

@@ -257,7 +257,7 @@ class ReadCorpus(beam.PTransform):
             pipeline
             | f"Files_{name}" >> beam.Create(files)
             | f"SpreadFiles_{name}" >> beam.Reshuffle()
-            | f"Split_{name}" >> beam.ParDo(SplitFile(reader, self._progress))
+            | f"Split_{name}" >> beam.FlatMap(_split, reader, self._progress)
             | f"SpreadParts_{name}" >> beam.Reshuffle()
             | f"Read_{name}" >> beam.ParDo(ReadPart(reader, self._progress))
         )
@@ -270,19 +270,12 @@ class ReadCorpus(beam.PTransform):
         return sorted(kinds.items())
 
 
-class SplitFile(beam.DoFn):
-    """Splits files of one format into parts."""
-
-    def __init__(self, format: Format, progress: ProgressLog) -> None:
-        self._format = format
-        self._progress = progress
-
-    def process(self, file: InputFile) -> Iterable[Part]:
-        """Yields the parts of `file`."""
-        parts = [part._replace(source=file.source) for part in self._format.split(file)]
-        self._progress.note("parts", len(parts))
-        self._progress.note("files", 1)
-        yield from parts
+def _split(file: InputFile, format: Format, progress: ProgressLog) -> list[Part]:
+    """Returns the parts of a file."""
+    parts = [part._replace(source=file.source) for part in format.split(file)]
+    progress.note("parts", len(parts))
+    progress.note("files", 1)
+    return parts
 
 
 class ReadPart(beam.DoFn):

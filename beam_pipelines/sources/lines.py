@@ -16,13 +16,11 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, InputFile, Part
+from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, Format, InputFile, Part
 
 # Size of a part of a plain file: some seconds of work, so that all workers finish at about the same time.
 PART_BYTES = 32 << 20
 COMPRESSED = (".bz2", ".gz", ".zst")
-# Bytes of prose per byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.7 for zstd).
-TEXT_PER_BYTE = {"": 1.0, ".bz2": 4.0, ".gz": 4.0, ".zst": 4.0}
 READ_ERRORS = (EOFError, OSError, zlib.error, pyarrow.lib.ArrowException, BeamIOError)
 
 _BUFFER = 1 << 20
@@ -40,15 +38,18 @@ _SIGNATURES = (
 )
 
 
-def byte_ranges(file: InputFile) -> Iterator[Part]:
-    """Yields the parts of a text file: ranges of about `PART_BYTES`, or the whole file if it is compressed."""
-    count = 1 if file.path.endswith(COMPRESSED) else max(1, round(file.size / PART_BYTES))
-    if count == 1:
-        yield Part(file.path, size=file.size, label=file.label)
-        return
-    edges = [file.size * number // count for number in range(count + 1)]
-    for begin, end in itertools.pairwise(edges):
-        yield Part(file.path, begin, end, end - begin, file.label)
+class RangeFormat(Format):
+    """Base class of the formats whose plain files can be read from any byte on."""
+
+    def split(self, file: InputFile) -> Iterator[Part]:
+        """Yields ranges of about `PART_BYTES` at equal distances, or the whole file if it is small or compressed."""
+        count = 1 if file.path.endswith(COMPRESSED) else round(file.size / PART_BYTES)
+        if count <= 1:
+            yield from super().split(file)
+            return
+        edges = [file.size * number // count for number in range(count + 1)]
+        for begin, end in itertools.pairwise(edges):
+            yield Part(file.path, begin, end, end - begin, file.label)
 
 
 def place(part: Part, number: int, offset: int) -> str:

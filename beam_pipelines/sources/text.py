@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterator
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources import lines
@@ -11,8 +10,6 @@ from beam_pipelines.sources.documents import (
     EXCERPT_CHARACTERS,
     OVER_LONG,
     UNDECODABLE,
-    Format,
-    InputFile,
     Part,
     RawDocument,
     excerpt,
@@ -22,18 +19,12 @@ from beam_pipelines.sources.documents import (
 _MARGIN = 1 << 16
 
 
-class Text(Format):
+class Text(lines.RangeFormat):
     """Documents are runs of non-blank lines; a blank line may contain Unicode white space.
 
     A document belongs to the part in which the last blank line before it begins, and the first document to the first
     part. Every document is therefore read once and completely, however the file is split.
     """
-
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
-
-    def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields byte ranges; a compressed file is one part."""
-        return lines.byte_ranges(file)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.

@@ -15,12 +15,11 @@ import numpy as np
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms.packed_documents import Gathered, unpack
+from beam_pipelines.transforms.packed_documents import Gathered, read_spilled, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
-from beam_pipelines.transforms.spill import read_spilled
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
-from bert_tf.data.examples.build import Examples, Pairs, TokenizedDocument, draw_examples
+from bert_tf.data.examples.build import Examples, TokenizedDocument, draw_examples
 from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.randomness import stream_keys, uniform
 from bert_tf.data.schema import shard_name
@@ -180,27 +179,25 @@ class BuildShard(beam.DoFn):
 
     def _build(self, folder: str, config: DataConfig, selected: SelectedDocuments, name: str) -> LengthReport:
         examples = draw_examples(selected.documents, selected.copies, config, self.vocabulary)
-        rows = _CountedRows(examples, config)
+        records = _Records(examples, config, self.vocabulary)
         shard, stored_checksum = None, ""
         if len(examples):
             path = storage.join(self.output.directory, folder) if folder else self.output.directory
-            records = _records(rows, config, self.vocabulary)
             shard = self.output.write_in(path, lambda directory: write_shard(directory / name, records))
             stored_checksum = storage.checksum(storage.join(path, name))
-        counts = rows.counts | {"skipped_chunks": examples.skipped}
-        return LengthReport(shard, counts, _histogram(rows.lengths), stored_checksum)
+        counts = records.counts | {"skipped_chunks": examples.skipped}
+        return LengthReport(shard, counts, _histogram(records.lengths), stored_checksum)
 
 
-class _CountedRows:
-    """Assembles examples slice by slice and counts them."""
+class _Records:
+    """Assembles, counts and encodes examples slice by slice, with masks if they are static."""
 
-    def __init__(self, examples: Examples, config: DataConfig) -> None:
-        self._examples = examples
+    def __init__(self, examples: Examples, config: DataConfig, vocabulary: Vocabulary) -> None:
+        self._examples, self._config, self._vocabulary = examples, config, vocabulary
         self.counts = {"examples": 0, "example_tokens": 0, "label_next": 0, "label_random": 0}
         self.lengths = np.zeros(0, np.int64)
-        self._labelled = config.next_sentence
 
-    def __iter__(self) -> Iterator[Pairs]:
+    def __iter__(self) -> Iterator[bytes]:
         lengths = []
         for begin in range(0, len(self._examples), _ROWS):
             rows = self._examples.rows(begin, begin + _ROWS)
@@ -209,17 +206,12 @@ class _CountedRows:
             self.counts["examples"] += len(rows)
             self.counts["example_tokens"] += len(rows.token_ids)
             self.counts["label_random"] += random
-            self.counts["label_next"] += len(rows) - random if self._labelled else 0
-            yield rows
+            self.counts["label_next"] += len(rows) - random if self._config.next_sentence else 0
+            if self._config.masking == "dynamic":
+                yield from encode_dynamic(rows)
+            else:
+                yield from encode_static(rows, mask_pairs(rows, self._config, self._vocabulary), self._config)
         self.lengths = np.concatenate(lengths)
-
-
-def _records(rows: Iterable[Pairs], config: DataConfig, vocabulary: Vocabulary) -> Iterator[bytes]:
-    for pairs in rows:
-        if config.masking == "dynamic":
-            yield from encode_dynamic(pairs)
-        else:
-            yield from encode_static(pairs, mask_pairs(pairs, config, vocabulary), config)
 
 
 def _counts(selected: SelectedDocuments, unk_id: int) -> dict[str, int]:

@@ -176,35 +176,26 @@ class CountWords(beam.DoFn):
             occurrences = 0
 
 
-class MergeCounts(beam.DoFn):
-    """Merges the tables of one partition and writes the result and its summary to files.
+def merge_counts(element: tuple[int, Iterable[bytes]], output: RunOutput, min_count: int) -> str:
+    """Merges the tables of one partition and writes the result and its summary, `00000.counts` and `.summary.json`.
 
-    Args:
-        output: writer of the files `00000.counts`, `00000.summary.json` and so on.
-        min_count: minimum weighted count of a word; rarer words count only in the summary's totals.
+    Words with a weighted count below `min_count` count only in the summary's totals. Returns the path of the counts.
     """
-
-    def __init__(self, output: RunOutput, min_count: int) -> None:
-        self._output = output
-        self._min_count = min_count
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
-        """Yields the path of the file of one partition."""
-        partition, tables = element
-        total: Counter[bytes] = Counter()
-        occurrences = 0
-        for table in tables:
-            counts, table_occurrences = unpack_counts(table)
-            total.update(counts)
-            occurrences += table_occurrences
-        kept = {word: count for word, count in total.items() if count >= self._min_count}
-        path = storage.join(self._output.directory, f"{partition:05d}{COUNTS}")
-        self._output.write(path, pack_counts(kept, occurrences))
-        summary = PartitionSummary(
-            occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
-        )
-        self._output.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
-        yield path
+    partition, tables = element
+    total: Counter[bytes] = Counter()
+    occurrences = 0
+    for table in tables:
+        counts, table_occurrences = unpack_counts(table)
+        total.update(counts)
+        occurrences += table_occurrences
+    kept = {word: count for word, count in total.items() if count >= min_count}
+    path = storage.join(output.directory, f"{partition:05d}{COUNTS}")
+    output.write(path, pack_counts(kept, occurrences))
+    summary = PartitionSummary(
+        occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
+    )
+    output.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
+    return path
 
 
 def _characters(counts: Mapping[bytes, int]) -> dict[str, int]:

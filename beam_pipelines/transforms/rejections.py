@@ -104,15 +104,15 @@ def write_accounts(
         | "StopWhenCertain" >> beam.ParDo(StopWhenCertain(limit)).with_output_types(tuple[str, str])
         | "FirstOfEachReason" >> first.with_hot_key_fanout(_FANOUT)
         | "Lines" >> beam.FlatMap(_values).with_output_types(str)
-        | "DeadLetters" >> _WriteLines(output, dead_letters)
+        | "DeadLetters" >> _write_lines(output, dead_letters)
     )
     return (
         outputs[TALLY]
         | "AddUp" >> beam.CombinePerKey(sum)
         | "AsText" >> beam.Map(json.dumps).with_output_types(str)
-        | "WriteTally" >> _WriteLines(output, storage.join(directory, TALLY_NAME))
+        | "WriteTally" >> _write_lines(output, storage.join(directory, TALLY_NAME))
         | "UntilListed" >> beam.WaitOn(listed)
-        | "CheckFaults" >> beam.ParDo(_CheckFaults(limit.max_rejected_fraction, directory, dead_letters))
+        | "CheckFaults" >> beam.Map(_checked, limit.max_rejected_fraction, directory, dead_letters)
     )
 
 
@@ -222,49 +222,30 @@ class StopWhenCertain(beam.DoFn):
         yield element
 
 
-class _CheckFaults(beam.DoFn):
-    """Passes the path of the tally on, and fails the run if too many documents are faulty."""
-
-    def __init__(self, max_rejected_fraction: float, directory: str, dead_letters: str) -> None:
-        self._max_rejected_fraction = max_rejected_fraction
-        self._directory = directory
-        self._dead_letters = dead_letters
-
-    def process(self, element: str) -> Iterable[str]:
-        Tally.load(self._directory).check_faults(self._max_rejected_fraction, self._dead_letters)
-        yield element
+def _checked(path: str, max_rejected_fraction: float, directory: str, dead_letters: str) -> str:
+    """Returns the path of the tally, and fails the run if too many documents are faulty."""
+    Tally.load(directory).check_faults(max_rejected_fraction, dead_letters)
+    return path
 
 
-class _WriteLines(beam.PTransform):
+@beam.ptransform_fn
+def _write_lines(lines: beam.PCollection[str], output: RunOutput, path: str) -> beam.PCollection[str]:
     """Writes all strings of a collection, sorted, as lines of one file; writes no file if there are none.
 
     All lines must fit in the memory of one worker.
     """
-
-    def __init__(self, output: RunOutput, path: str) -> None:
-        super().__init__()
-        self._output = output
-        self._path = path
-
-    def expand(self, lines: beam.PCollection[str]) -> beam.PCollection[str]:
-        return (
-            lines
-            | "OneKey" >> beam.Map(_with_one_key).with_output_types(tuple[int, str])
-            | "Gather" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_WriteGathered(self._output, self._path)).with_output_types(str)
-        )
+    return (
+        lines
+        | "OneKey" >> beam.Map(_with_one_key).with_output_types(tuple[int, str])
+        | "Gather" >> beam.GroupByKey()
+        | "Write" >> beam.Map(_write_gathered, output, path).with_output_types(str)
+    )
 
 
 def _with_one_key(line: str) -> tuple[int, str]:
     return 0, line
 
 
-class _WriteGathered(beam.DoFn):
-    def __init__(self, output: RunOutput, path: str) -> None:
-        self._output = output
-        self._path = path
-
-    def process(self, element: tuple[int, Iterable[str]]) -> Iterable[str]:
-        lines = sorted(element[1])
-        self._output.write(self._path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
-        yield self._path
+def _write_gathered(element: tuple[int, Iterable[str]], output: RunOutput, path: str) -> str:
+    output.write(path, "".join(f"{line}\n" for line in sorted(element[1])).encode("utf-8"))
+    return path

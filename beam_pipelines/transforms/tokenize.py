@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.sources.documents import EMPTY, RawDocument
-from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.packed_documents import mark_copies, pack
 from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 # Key of the random stream of bucket choices, among the streams of (seed, document id).
 _BUCKET_STREAM = 0x6275636B6574
+# An entry takes about 200 bytes, so a full table takes 26 MB in each worker.
+_CAPACITY = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +73,36 @@ def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
     from bert_tf.text.tokenizer import BertTokenizer  # imports TensorFlow, which only workers need
 
     return BertTokenizer(Vocabulary(tokens), lowercase)
+
+
+class RecentDocuments:
+    """Remembers the most recent `capacity` documents of one bundle, to drop exact duplicates before the shuffle.
+
+    Each bundle needs a new object, because the output of a failed bundle is lost and its documents must be forgotten.
+    `packed_documents.unpack` drops the remaining duplicates. A Beam `CombineFn` is not suitable. Before a shuffle,
+    runners combine only within one bundle, too, but they keep up to 100,000 values of any size, and a combiner keyed by
+    document would send all text through another shuffle.
+    """
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        self._capacity = capacity
+        self._sources: OrderedDict[int, int] = OrderedDict()
+
+    def is_copy(self, document_id: int, source: int = 0) -> bool:
+        """Returns True if an equal document with the same or a lower source is remembered; remembers the document."""
+        lowest = self._sources.get(document_id)
+        if lowest is not None:
+            self._sources.move_to_end(document_id)
+            if lowest <= source:
+                return True
+        self._sources[document_id] = source
+        if len(self._sources) > self._capacity:
+            self._sources.popitem(last=False)
+        return False
+
+    def forget(self, document_id: int) -> None:
+        """Forgets a document that was not emitted."""
+        self._sources.pop(document_id, None)
 
 
 @dataclasses.dataclass(eq=False, repr=False)

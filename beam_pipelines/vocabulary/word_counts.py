@@ -1,4 +1,4 @@
-"""Reads the word counts written by `MergeCounts`, one partition in memory at a time."""
+"""Reads the word counts written by `merge_counts`, one partition in memory at a time."""
 
 from __future__ import annotations
 

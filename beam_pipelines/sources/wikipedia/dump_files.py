@@ -19,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_pipelines.errors import InputError
 from beam_pipelines.output.storage import join, split
 from beam_pipelines.sources.documents import InputFile, Part
-from beam_pipelines.sources.lines import READ_ERRORS, byte_ranges, opened
+from beam_pipelines.sources.lines import READ_ERRORS, opened
 
 # Compressed bytes per part: some seconds of work at a compression ratio of four and 5 MB/s of wikitext.
 STREAM_PART_BYTES = 8 << 20
@@ -33,25 +33,6 @@ def is_index(path: str) -> bool:
     return _INDEX.fullmatch(split(path)[1]) is not None
 
 
-def parts_of(file: InputFile) -> Iterator[Part]:
-    """Yields the independently readable parts of a dump.
-
-    Plain files are split into byte ranges, multistream files between streams; the label of such a part lists the
-    offsets of its streams. Other compressed files are one part.
-
-    Args:
-        file: dump file.
-
-    Raises:
-        InputError: if the index cannot be read, or has offsets beyond the end of the file.
-    """
-    index = _index_of(file.path)
-    if index:
-        yield from _stream_parts(file, _stream_offsets(index, file))
-    else:
-        yield from byte_ranges(file)
-
-
 def chunks_of(part: Part) -> Iterator[bytes]:
     """Yields the decompressed bytes of a dump.
 
@@ -59,7 +40,7 @@ def chunks_of(part: Part) -> Iterator[bytes]:
     a range of a compressed file they are the bytes of its streams.
 
     Args:
-        part: part of a dump, from `parts_of`.
+        part: part of a dump, from `Wikipedia.split`.
 
     Raises:
         InputError: if the file is missing, damaged, truncated, or contradicts its index.
@@ -88,7 +69,8 @@ def ends_file(part: Part) -> bool:
         return raw.seek(0, io.SEEK_END) <= part.end
 
 
-def _index_of(path: str) -> str | None:
+def index_of(path: str) -> str | None:
+    """Returns the path of the index of a multistream dump; None if there is no index."""
     directory, name = split(path)
     match = _MULTISTREAM.fullmatch(name)
     if not match:
@@ -125,10 +107,14 @@ def _stream_offsets(index: str, file: InputFile) -> list[int]:
     return sorted(offsets)
 
 
-def _stream_parts(file: InputFile, offsets: list[int]) -> Iterator[Part]:
+def stream_parts(file: InputFile, index: str) -> Iterator[Part]:
+    """Yields the parts of a multistream dump, which end between streams; their labels list the offsets of the streams.
+
+    Raises InputError if the index cannot be read, or has offsets beyond the end of the file.
+    """
     begin = 0
     starts: list[int] = []
-    for offset in offsets:
+    for offset in _stream_offsets(index, file):
         if offset - begin >= STREAM_PART_BYTES:
             yield _stream_part(file, begin, offset, starts)
             begin, starts = offset, []

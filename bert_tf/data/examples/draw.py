@@ -14,7 +14,7 @@ from bert_tf.config.data import DataConfig
 from bert_tf.data.randomness import integers, stream_keys, uniform
 from bert_tf.text.vocabulary import Vocabulary
 
-# Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `assemble`.
+# Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `build`.
 _SHORT, _TARGET, _RANDOM, _SPLIT, _PARTNER, _START = range(6)
 TRUNCATION = 8
 
