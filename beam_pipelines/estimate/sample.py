@@ -32,36 +32,19 @@ Place = tuple[int, int]  # index of a file and of one of its parts
 
 @dataclass(frozen=True)
 class Unit:
-    """A run of consecutive documents.
+    """A run of consecutive documents of one input."""
 
-    Args:
-        source: index of the input.
-        documents: the documents in order, including those left out.
-        bytes: size on disk, compressed if the file is.
-        seconds: CPU time to read the documents.
-    """
-
-    source: int
-    documents: list[RawDocument]
-    bytes: float
-    seconds: float
+    source: int  # index of the input
+    documents: list[RawDocument]  # in order, including those left out
+    bytes: float  # on disk, compressed if the file is
+    seconds: float  # CPU time to read the documents
 
 
 def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE_BYTES) -> list[Unit]:
-    """Reads a sample of every input, at places spread evenly over its bytes.
+    """Reads a sample of every input, about `text_bytes` of text in all, at places spread evenly over its bytes.
 
-    A compressed file with one part is read from its beginning only.
-
-    Args:
-        corpus: the corpus to sample.
-        settings: settings of the formats.
-        text_bytes: approximate total bytes of text to read.
-
-    Returns:
-        The units; a small input is read completely.
-
-    Raises:
-        InputError: if a file cannot be read.
+    A compressed file with one part is read from its beginning only, and a small input completely. Raises InputError if
+    a file cannot be read.
     """
     units: list[Unit] = []
     part = min(1.0, text_bytes / max(corpus.text_bytes, 1), _MOST_BYTES / max(corpus.bytes, 1))
@@ -79,19 +62,12 @@ def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE
 
 @dataclass(frozen=True)
 class _SourceReader:
-    """Reads one input.
-
-    Args:
-        format: reader of the input.
-        source: index of the input.
-        files: files of the input.
-        quota: bytes on disk to read at each place.
-    """
+    """Reads one input."""
 
     format: Format
-    source: int
+    source: int  # index of the input
     files: list[InputFile]
-    quota: float
+    quota: float  # bytes on disk to read at each place
 
     def read(self, places: int) -> Iterator[Unit]:
         """Yields the units of all places, continuing into the next parts if one is too small."""

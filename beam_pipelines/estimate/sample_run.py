@@ -40,26 +40,18 @@ class MeasuredUnit(NamedTuple):
 class Measured:
     """Measurements of a sample.
 
-    Args:
-        bytes: size on disk.
-        counts: `documents`, `tokens`, `examples`, and bytes of shards (`disk`), of packed documents (`packed`) and of
-            near-duplicate rows (`shuffled`).
-        seconds: CPU time by step.
-        units: bytes on disk, documents and tokens of each unit, without duplicates within a unit.
+    `counts` has `documents`, `tokens`, `examples`, and bytes of shards (`disk`), of packed documents (`packed`) and of
+    near-duplicate rows (`shuffled`).
     """
 
-    bytes: float
+    bytes: float  # on disk
     counts: dict[str, int]
-    seconds: dict[str, float]
-    units: list[MeasuredUnit]
+    seconds: dict[str, float]  # CPU time by step
+    units: list[MeasuredUnit]  # without duplicates within a unit
 
 
 class SampleRun:
-    """The steps of a run, set up to process samples.
-
-    Args:
-        plan: plan of the run.
-    """
+    """The steps of a run, set up to process samples."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan

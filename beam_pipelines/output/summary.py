@@ -19,13 +19,7 @@ from bert_tf.text.build_table import UNICODE_VERSION
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Sums the bucket reports of a run.
-
-    Args:
-        plan: plan of the run.
-        tally: tally of the documents read.
-        reports: one report for each non-empty bucket.
-    """
+    """Sums the reports of a run, one for each non-empty bucket, and the tally of the documents read."""
 
     plan: RunPlan
     tally: Tally
@@ -34,12 +28,7 @@ class RunSummary:
     def manifest(self, number: int, config: DataConfig) -> Manifest:
         """Returns the manifest of the examples of one length.
 
-        Args:
-            number: index of the length, in the order of the reports.
-            config: settings of these examples, with `num_shards` resolved.
-
-        Returns:
-            The manifest.
+        `number` in the order of the reports, with its settings.
         """
         lengths = [report.lengths[number] for report in self.reports]
         counts: Counter[str] = Counter(documents_read=self.tally.read(), documents=0, tokens=0, examples=0)

@@ -41,12 +41,8 @@ class Jsonl(lines.RangeFormat):
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
-        Args:
-            part: range of a file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or none of its first lines has the field, because the
-                field name or the format is wrong.
+        Raises InputError if the file cannot be read to its end, or none of its first lines has the field, because the
+        field name or the format is wrong.
         """
         longest = LINE_FACTOR * self.settings.max_document_bytes + LINE_MARGIN
         first: RawDocument | None = None

@@ -60,18 +60,10 @@ def place(part: Part, number: int, offset: int) -> str:
 def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
     """Yields the lines from the beginning of `part` to the end of the file; the caller stops the iteration.
 
-    Only a newline ends a line. A byte order mark at the start of the file is dropped.
-
-    Args:
-        part: byte range, or a whole file, decompressed according to its suffix.
-        longest: maximum number of bytes kept of a line; the rest is skipped in bounded memory.
-
-    Yields:
-        The line number from 1, counted from the start of the part; the offset of the first byte in the (decompressed)
-        file; the bytes with the newline. A line that was cut has `longest` bytes.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, shorter than the part, or of another kind.
+    A line is its number from 1, counted from the start of the part; the offset of its first byte in the (decompressed)
+    file; and its bytes with the newline. Only a newline ends a line. Of a line over `longest` bytes, `longest` bytes
+    are kept, and the rest is skipped in bounded memory. A byte order mark at the start of the file is dropped. Raises
+    InputError if the file is missing, damaged, truncated, shorter than the part, or of another kind.
     """
     number = offset = 0
     try:
@@ -92,17 +84,9 @@ def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_bytes(path: str, at_most: int) -> bytes:
-    """Reads the beginning of a file, decompressed according to its suffix.
+    """Reads at most `at_most` bytes from the beginning of a file, decompressed according to its suffix.
 
-    Args:
-        path: path of the file.
-        at_most: maximum number of bytes.
-
-    Returns:
-        The bytes.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, or of another kind.
+    Raises InputError if the file is missing, damaged, truncated, or of another kind.
     """
     try:
         with opened(path) as stream:

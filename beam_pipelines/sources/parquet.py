@@ -56,14 +56,7 @@ class Parquet(Format):
         yield Part(file.path, begin, groups, rest, file.label)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the documents of `part`.
-
-        Args:
-            part: range of row groups.
-
-        Raises:
-            InputError: if the file is damaged, lacks the column, or the column is not text.
-        """
+        """Yields the documents of `part`. Raises InputError if the file is damaged, or has no such column of text."""
         with opened_parquet(part.path) as parquet:
             name, path = self._column(part.path, parquet.schema_arrow)
             groups = range(parquet.metadata.num_row_groups)

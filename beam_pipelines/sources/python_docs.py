@@ -20,11 +20,7 @@ class PythonDocs(Format):
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of one source file; none if it is not Python or has no docstrings.
 
-        Args:
-            part: the whole file.
-
-        Raises:
-            InputError: if the file cannot be read.
+        Raises InputError if the file cannot be read.
         """
         try:
             documents = file_documents(part.label, Path(part.path))

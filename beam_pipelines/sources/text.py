@@ -30,13 +30,8 @@ class Text(lines.RangeFormat):
         """Yields the documents of `part`.
 
         The size of a document is the size of its stripped lines. A document with a line that is not UTF-8 has the
-        reason `undecodable` and the place of that line.
-
-        Args:
-            part: range of a file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or is a single part without text.
+        reason `undecodable` and the place of that line. Raises InputError if the file cannot be read to its end, or is
+        a single part without text.
         """
         limit = self.settings.max_document_bytes
         longest = limit + _MARGIN
@@ -77,15 +72,7 @@ class _Document:
         self._bad_line = ""
 
     def add(self, number: int, offset: int, line: bytes, text: str, fault: int) -> None:
-        """Adds a non-blank line.
-
-        Args:
-            number: line number.
-            offset: byte offset of the line.
-            line: stripped bytes.
-            text: stripped text.
-            fault: index of the first byte that is not UTF-8, or -1.
-        """
+        """Adds the stripped bytes and text of a non-blank line; `fault` is its first byte that is not UTF-8, or -1."""
         if not self.size:
             self._place = lines.place(self._part, number, offset)
         self.size += len(line)

@@ -64,11 +64,7 @@ class WikiExtractor(Format):
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the pages of a file. Text outside of pages, and a page in which another one begins, is `malformed`.
 
-        Args:
-            part: the whole file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or ends within a page.
+        Raises InputError if the file cannot be read to its end, or ends within a page.
         """
         limit = self.settings.max_document_bytes
         longest = LINE_FACTOR * limit + LINE_MARGIN
@@ -159,15 +155,9 @@ def _title(header: str) -> str:
 
 
 def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> list[str]:
-    """Returns the text passages of a page without left-over markup.
+    """Returns the text passages of a page, given as stripped lines, without left-over markup.
 
-    Args:
-        page_lines: stripped lines of the page.
-        title: title of the page, repeated by the first line.
-        dropped: counter of the other lines by kind; updated.
-
-    Returns:
-        The passages, one per line.
+    The first line repeats the title of the page. Other lines are counted by kind in `dropped`.
     """
     kept = []
     beginning = True

@@ -37,39 +37,23 @@ _ROWS = 8192
 
 @dataclasses.dataclass(frozen=True)
 class LengthReport:
-    """The examples of one length.
+    """The examples of one length."""
 
-    Args:
-        shard: the shard, or None if there is no example.
-        counts: counts of examples, tokens, labels and so on, to be summed over buckets.
-        example_lengths: number of examples by number of tokens.
-        stored_checksum: checksum of the shard on the object store; empty on a local path.
-    """
-
-    shard: ShardInfo | None
-    counts: dict[str, int]
-    example_lengths: list[int]
-    stored_checksum: str
+    shard: ShardInfo | None  # None if there is no example
+    counts: dict[str, int]  # of examples, tokens, labels and so on, to be summed over buckets
+    example_lengths: list[int]  # number of examples by number of tokens
+    stored_checksum: str  # checksum of the shard on the object store; empty on a local path
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardReport:
-    """Report of a finished bucket to the driver.
-
-    Args:
-        bucket: number of the bucket.
-        fingerprint: fingerprint of the run that wrote it.
-        counts: counts of documents, sentences, tokens and so on, to be summed over buckets.
-        sources: counts of documents, tokens, and documents left out by reason, by source number as a string.
-        document_lengths: number of documents by base-2 logarithm of their tokens, rounded down.
-        lengths: one report for each example length.
-    """
+    """Report of a finished bucket to the driver."""
 
     bucket: int
-    fingerprint: str
-    counts: dict[str, int]
-    sources: dict[str, dict[str, int]]
-    document_lengths: list[int]
+    fingerprint: str  # of the run that wrote it
+    counts: dict[str, int]  # of documents, sentences, tokens and so on, to be summed over buckets
+    sources: dict[str, dict[str, int]]  # documents, tokens, and left out by reason; by source number
+    document_lengths: list[int]  # documents by base-2 logarithm of their tokens, rounded down
     lengths: list[LengthReport]
 
     def to_json(self) -> bytes:
@@ -94,30 +78,18 @@ def bucket_name(buckets: Buckets, bucket: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class SelectedDocuments:
-    """The documents of a bucket that are used for examples.
+    """The D documents of a bucket that are used for examples."""
 
-    Args:
-        documents: D documents, sorted by id.
-        copies: int64 [D], number of passes with each document, at least one.
-        left_out: number of documents left out by (source, reason).
-    """
-
-    documents: list[TokenizedDocument]
-    copies: np.ndarray
-    left_out: Counter[tuple[int, str]]
+    documents: list[TokenizedDocument]  # sorted by id
+    copies: np.ndarray  # int64 [D], number of passes with each document, at least one
+    left_out: Counter[tuple[int, str]]  # number of documents left out by (source, reason)
 
 
 def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> SelectedDocuments:
-    """Selects the documents of a bucket.
+    """Selects the documents of a bucket, without near-duplicates and documents used in no pass.
 
-    Args:
-        gathered: all documents of the bucket.
-        weights: weights of the sources. A document is used in `dupe_factor` * weight passes; a fraction is rounded up
-            with that probability.
-        config: settings of the examples; `dupe_factor` and the seed are used.
-
-    Returns:
-        The selected documents, without near-duplicates and documents used in no pass.
+    A document is used in `dupe_factor` * weight passes, with the weight of its source; a fraction is rounded up with
+    that probability.
     """
     documents = sorted(gathered.documents, key=lambda document: document.document_id)
     left_out = Counter({(source, DUPLICATE): count for source, count in gathered.copies.items()})
@@ -134,24 +106,14 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
 
 @dataclasses.dataclass(eq=False, repr=False)
 class BuildShard(beam.DoFn):
-    """Writes the shards of one bucket, then its report; if the report exists, the shards exist.
+    """Writes the shards of one bucket, then its report; if the report exists, the shards exist."""
 
-    Args:
-        configs: settings of the examples by folder.
-        weights: weights of the sources.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run; they name the shards.
-        output: writer of the data directory.
-        fingerprint: fingerprint of the run.
-        progress: log of finished shards.
-    """
-
-    configs: dict[str, DataConfig]
-    weights: Sequence[float]
+    configs: dict[str, DataConfig]  # by folder
+    weights: Sequence[float]  # of the sources
     vocabulary: Vocabulary
-    buckets: Buckets
+    buckets: Buckets  # they name the shards
     output: RunOutput
-    fingerprint: str
+    fingerprint: str  # of the run
     progress: ProgressLog
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:

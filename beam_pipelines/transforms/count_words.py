@@ -44,11 +44,8 @@ def partition_count(text_bytes: int) -> int:
 def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
     """Converts weights of inputs to integer multiples of 1 / unit, so that counts are exact integers.
 
-    Args:
-        weights: positive weights; they are rounded to four decimals.
-
-    Returns:
-        The multiples, at least 1, and the unit, which is 1 if all weights are integers.
+    Weights are rounded to four decimals. Returns the multiples, at least 1, and the unit, which is 1 if all weights are
+    integers.
     """
     multiples = [max(1, round(weight * _WEIGHT_UNITS)) for weight in weights]
     common = int(np.gcd.reduce([*multiples, _WEIGHT_UNITS]))
@@ -56,16 +53,9 @@ def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
 
 
 def pack_counts(counts: Mapping[bytes, int], occurrences: int) -> bytes:
-    """Packs a table: total occurrences, number of distinct words, counts, words in UTF-8.
+    """Packs a table: total occurrences before weights and filters, number of distinct words, counts, words in UTF-8.
 
-    Words are sorted by descending count, then by bytes.
-
-    Args:
-        counts: weighted count of each word.
-        occurrences: total occurrences before weights and filters.
-
-    Returns:
-        The table as bytes.
+    Words are sorted by descending weighted count, then by bytes.
     """
     words = sorted(counts, key=lambda word: (-counts[word], word))
     head = np.array([occurrences, len(words), *(counts[word] for word in words)], "<i8")
@@ -82,21 +72,13 @@ def unpack_counts(table: bytes) -> tuple[dict[bytes, int], int]:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionSummary:
-    """Summary of a partition, read by the driver before the words.
+    """Summary of a partition, read by the driver before the words."""
 
-    Args:
-        occurrences: total occurrences of words.
-        distinct: number of distinct words.
-        weight: weighted count of all words.
-        characters: weighted occurrences of one-character pieces (`a` begins words, `##a` continues them).
-        histogram: number of kept words by weighted count.
-    """
-
-    occurrences: int
-    distinct: int
-    weight: int
-    characters: dict[str, int]
-    histogram: dict[int, int]
+    occurrences: int  # of all words
+    distinct: int  # number of distinct words
+    weight: int  # weighted count of all words
+    characters: dict[str, int]  # weighted count of one-character pieces (`a` begins words, `##a` continues them)
+    histogram: dict[int, int]  # number of kept words by weighted count
 
     def to_json(self) -> bytes:
         """Returns the summary as JSON."""
@@ -111,14 +93,9 @@ class PartitionSummary:
 
 
 class CountWords(beam.DoFn):
-    """Counts normalized words over a bundle.
+    """Counts normalized words over a bundle, with the integer weight of each input.
 
     Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
-
-    Args:
-        lowercase: casing of the tokenizer that will use the vocabulary.
-        partitions: number of partitions.
-        weights: integer weight of each input, see `whole_weights`.
     """
 
     def __init__(self, lowercase: bool, partitions: int, weights: Sequence[int]) -> None:

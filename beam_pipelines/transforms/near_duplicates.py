@@ -49,11 +49,7 @@ def near_duplicate_ids(
 class SignDocuments(beam.DoFn):
     """Collects the rows of documents over a bundle and yields (partition of bands, packed rows).
 
-    Args:
-        seed: seed of the permutations.
-        bands: number of bands of a signature.
-        rows: number of minimum hashes in a band.
-        partitions: number of partitions of the bands.
+    A signature has `bands` bands of `rows` minimum hashes.
     """
 
     def __init__(self, seed: int, bands: int, rows: int, partitions: int) -> None:
@@ -93,15 +89,7 @@ def _compare(element: tuple[int, Iterable[bytes]], threshold: float, buckets: Bu
 
 
 def pack_by(keys: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields each distinct key with the bytes of its values.
-
-    Args:
-        keys: int [n].
-        values: [n], one value for each key.
-
-    Yields:
-        Keys in ascending order; the values of a key keep their order.
-    """
+    """Yields each distinct key, in ascending order, with the bytes of its values, which keep their order."""
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     distinct, counts = np.unique(keys, return_counts=True)

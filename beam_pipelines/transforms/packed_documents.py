@@ -31,17 +31,11 @@ _RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
 
 @dataclass(frozen=True)
 class Gathered:
-    """The documents of a bucket.
+    """The documents of a bucket."""
 
-    Args:
-        documents: documents with unique ids, in any order.
-        unwanted: ids of documents to leave out.
-        copies: number of exact duplicates dropped before the shuffle or here, by source.
-    """
-
-    documents: list[TokenizedDocument]
-    unwanted: frozenset[int]
-    copies: Counter[int]
+    documents: list[TokenizedDocument]  # with unique ids, in any order
+    unwanted: frozenset[int]  # ids of documents to leave out
+    copies: Counter[int]  # exact duplicates dropped before the shuffle or here, by source
 
 
 def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
@@ -135,8 +129,7 @@ def _documents(chunk: bytes, count: int, sentences: int, tokens: int, width: int
 class SpillToDisk(beam.DoFn):
     """Writes chunks to local files and converts (bucket, chunk) to (bucket, reference).
 
-    Args:
-        directory: existing directory for the files; the driver deletes it when the run ends.
+    The directory of the files exists; the driver deletes it when the run ends.
     """
 
     def __init__(self, directory: str) -> None:

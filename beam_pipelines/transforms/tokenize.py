@@ -109,23 +109,17 @@ class RecentDocuments:
 class TokenizeDocuments(beam.DoFn):
     """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
-    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies
-    are counted by bucket, so a resumed run counts those of a finished bucket once. The other outputs are those of
-    `rejections.account`.
-
-    Args:
-        config: settings of the examples; case and seed are used.
-        languages: language of each source, for sentence splitting.
-        vocabulary: vocabulary of the token ids, sent with the pipeline because workers cannot read the driver's disk.
-        buckets: buckets of the run.
-        finished: buckets with complete shards; their documents are counted but not emitted.
+    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies are
+    counted by bucket, so a resumed run counts those of a finished bucket once. The other outputs are those of
+    `rejections.account`. The documents of finished buckets are counted but not emitted. The vocabulary is sent with the
+    pipeline, because workers cannot read the driver's disk.
     """
 
-    config: DataConfig
-    languages: Sequence[str]
+    config: DataConfig  # case and seed are used
+    languages: Sequence[str]  # of each source, for sentence splitting
     vocabulary: Vocabulary
     buckets: Buckets
-    finished: frozenset[int]
+    finished: frozenset[int]  # buckets with complete shards
 
     def setup(self) -> None:
         """Builds the tokenizer, once per process."""
@@ -185,16 +179,10 @@ class TokenizeDocuments(beam.DoFn):
 def tokenize_documents(
     documents: Sequence[RawDocument], numbers: Sequence[int], languages: Sequence[str], tokenizer: BertTokenizer
 ) -> list[TokenizedDocument | None]:
-    """Splits documents into sentences and sentences into word pieces.
+    """Splits n documents into sentences in the language of their source, and sentences into word pieces.
 
-    Args:
-        documents: n documents.
-        numbers: ids of the documents.
-        languages: language of each source, for sentence splitting.
-        tokenizer: tokenizer, called once for all documents.
-
-    Returns:
-        n tokenized documents; None for a document without word pieces.
+    The tokenizer is called once. Returns n tokenized documents with the ids `numbers`; None for a document without
+    pieces.
     """
     sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
     values, splits = tokenizer.tokenize(

@@ -34,16 +34,11 @@ def is_index(path: str) -> bool:
 
 
 def chunks_of(part: Part) -> Iterator[bytes]:
-    """Yields the decompressed bytes of a dump.
+    """Yields the decompressed bytes of a part of a dump.
 
     For a range of a plain file the bytes continue to the end of the file, because a page may end beyond the range. For
-    a range of a compressed file they are the bytes of its streams.
-
-    Args:
-        part: part of a dump, from `Wikipedia.split`.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, or contradicts its index.
+    a range of a compressed file they are the bytes of its streams. Raises InputError if the file is missing, damaged,
+    truncated, or contradicts its index.
     """
     read = 0
     chunks = _streams(part) if is_multistream(part) else _plain(part)

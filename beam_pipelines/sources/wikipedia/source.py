@@ -45,12 +45,9 @@ _WIKITEXT_BYTES = 4 << 20
 class Wikipedia(RangeFormat):
     """One document per article; other namespaces, redirects, disambiguations and empty pages are left out.
 
-    Templates are rendered by the tables of the wiki's language, which is stated in the head of the dump.
-
-    Args:
-        settings: settings of the formats. Pages with passages longer than `max_document_bytes`, or with XML more than
-            about twice as long, are left out with the reason `over_long`.
-        language: default language of dumps whose head has none.
+    Templates are rendered by the tables of the wiki's language, which is stated in the head of the dump, or else by
+    those of `language`. Pages with passages longer than `max_document_bytes`, or with XML more than about twice as
+    long, are left out with the reason `over_long`.
     """
 
     # Measured on a part of the English dump without talk pages, rounded up.

@@ -37,22 +37,12 @@ _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True)
 class TokenizedDocument:
-    """A document as word pieces.
+    """A document as word pieces. Raises ValueError if an argument is out of range."""
 
-    Args:
-        document_id: 63-bit content hash, see `document_id`.
-        token_ids: int32 [T], without special tokens.
-        sentence_lengths: int32 [n], n >= 1, all >= 1, sum T.
-        source: index of its input.
-
-    Raises:
-        ValueError: if an argument is out of range.
-    """
-
-    document_id: int
-    token_ids: np.ndarray
-    sentence_lengths: np.ndarray
-    source: int = 0
+    document_id: int  # 63-bit content hash, see `document_id`
+    token_ids: np.ndarray  # int32 [T], without special tokens
+    sentence_lengths: np.ndarray  # int32 [n], n >= 1, all >= 1, sum T
+    source: int = 0  # index of its input
 
     def __post_init__(self) -> None:
         lengths = self.sentence_lengths
@@ -69,22 +59,16 @@ class TokenizedDocument:
 class Pairs:
     """Sentence pairs as a flat ragged array: `[CLS] a [SEP] b [SEP]`, or `[CLS] a [SEP]` for single segments.
 
-    Args:
-        token_ids: int32 [T], concatenated pairs without padding.
-        row_splits: int64 [n+1], offsets of the pairs in `token_ids`.
-        segment_lengths: int32 [n, 2]; the first includes [CLS] and the first [SEP], the second includes the second
-            [SEP] and is 0 for single segments.
-        next_sentence_labels: int32 [n], 0 next, 1 random; 0 for single segments.
-        keys: uint64 [n], keys of the pairs' random streams; rows are sorted by key.
-        skipped: number of chunks without an available second segment.
+    The length of the first segment includes [CLS] and the first [SEP]. The length of the second segment includes the
+    second [SEP]; it is 0 for single segments.
     """
 
-    token_ids: np.ndarray
-    row_splits: np.ndarray
-    segment_lengths: np.ndarray
-    next_sentence_labels: np.ndarray
-    keys: np.ndarray
-    skipped: int = 0
+    token_ids: np.ndarray  # int32 [T], concatenated pairs without padding
+    row_splits: np.ndarray  # int64 [n+1], offsets of the pairs in `token_ids`
+    segment_lengths: np.ndarray  # int32 [n, 2]
+    next_sentence_labels: np.ndarray  # int32 [n], 0 next, 1 random; 0 for single segments
+    keys: np.ndarray  # uint64 [n], keys of the pairs' random streams; rows are sorted by key
+    skipped: int = 0  # number of chunks without an available second segment
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -98,21 +82,13 @@ def document_id(text: str) -> int:
 
 @dataclass(frozen=True)
 class Examples:
-    """The drawn examples of a bucket; rows are assembled on demand.
+    """The n drawn examples of a bucket; rows are assembled on demand."""
 
-    Args:
-        token_ids: int32 [T], tokens that `chunks` refers to.
-        chunks: n token ranges, sorted by key.
-        config: length and kind of the rows.
-        vocabulary: vocabulary with [CLS] and [SEP].
-        skipped: see `Pairs`.
-    """
-
-    token_ids: np.ndarray
-    chunks: Chunks
+    token_ids: np.ndarray  # int32 [T], tokens that `chunks` refers to
+    chunks: Chunks  # sorted by key
     config: DataConfig
     vocabulary: Vocabulary
-    skipped: int
+    skipped: int  # see `Pairs`
 
     def __len__(self) -> int:
         return len(self.chunks.keys)
@@ -129,15 +105,9 @@ def draw_examples(
 ) -> Examples:
     """Draws all examples of one bucket, in a random order that depends only on content and seed.
 
-    Args:
-        documents: documents sorted by id, each id once.
-        copies: int64 [D], number of passes over each document; each pass draws different examples.
-        config: lengths, probabilities and seed.
-        vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
-
-    Returns:
-        Examples of at most `config.max_seq_length` tokens: pairs with two non-empty segments, or single segments
-        if `config.next_sentence` is off.
+    The D documents are sorted by id, each id once. `copies`, int64 [D], is the number of passes over each document;
+    each pass draws different examples. They have at most `config.max_seq_length` tokens: pairs with two non-empty
+    segments, or single segments if `config.next_sentence` is off.
     """
     draw = draw_pairs if config.next_sentence else draw_singles
     texts: list[np.ndarray] = []
@@ -160,17 +130,7 @@ def draw_examples(
 def build_pairs(
     documents: Sequence[TokenizedDocument], config: DataConfig, vocabulary: Vocabulary, copies: int = 1
 ) -> Pairs:
-    """Draws and assembles all examples of documents in any order.
-
-    Args:
-        documents: documents, duplicates included.
-        config: lengths, probabilities and seed.
-        vocabulary: vocabulary with [CLS], [SEP] and the continuation pieces.
-        copies: number of passes over every document.
-
-    Returns:
-        All rows of `draw_examples`.
-    """
+    """Draws and assembles all examples of documents in any order, duplicates included, in `copies` passes over each."""
     by_id = {document.document_id: document for document in documents}
     unique = [by_id[number] for number in sorted(by_id)]
     return draw_examples(unique, np.full(len(unique), copies, np.int64), config, vocabulary).rows()
@@ -193,17 +153,9 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns segment lengths after truncation.
+    """Returns the lengths, int64 [n] each, of first and second segments after truncation to a sum of at most `longest`.
 
     Tokens are removed one at a time from the longer segment, from the second if both are equal.
-
-    Args:
-        a: int64 [n], lengths of the first segments.
-        b: int64 [n], lengths of the second segments.
-        longest: maximum sum of both lengths.
-
-    Returns:
-        Two int64 [n] arrays, the new lengths of the first and the second segments.
     """
     kept_a = np.minimum(a, np.maximum(longest - b, (longest + 1) // 2))
     kept_b = np.minimum(b, np.maximum(longest - a, longest // 2))
@@ -216,18 +168,8 @@ def assemble_rows(
     """Assembles `[CLS] a [SEP] b [SEP]` for pairs, truncated to fit, or `[CLS] a [SEP]` for single segments.
 
     As in the original, each removed token is taken from the front or the back of its segment with equal probability.
-
-    Args:
-        token_ids: int32 [T], tokens of the bucket.
-        chunks: token ranges of the segments.
-        config: length and kind of the rows.
-        vocabulary: vocabulary with [CLS] and [SEP].
-
-    Returns:
-        `token_ids`, `row_splits` and `segment_lengths` as in `build.Pairs`.
-
-    Raises:
-        ValueError: if a single segment is too long.
+    `token_ids` are those of the bucket. Returns `token_ids`, `row_splits` and `segment_lengths` as in `Pairs`. Raises
+    ValueError if a single segment is too long.
     """
     pairs = config.next_sentence
     longest = config.max_seq_length - (3 if pairs else 2)

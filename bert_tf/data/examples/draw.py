@@ -21,40 +21,24 @@ TRUNCATION = 8
 
 @dataclass(frozen=True)
 class Bucket:
-    """Documents as flat arrays.
+    """Documents as flat arrays."""
 
-    Args:
-        ids: uint64 [D], document ids.
-        token_ids: int32 [T].
-        offsets: int64 [N+1], start of each sentence in `token_ids`, then T.
-        first: int64 [D+1], first sentence of each document, then N.
-    """
-
-    ids: np.ndarray
-    token_ids: np.ndarray
-    offsets: np.ndarray
-    first: np.ndarray
+    ids: np.ndarray  # uint64 [D], document ids
+    token_ids: np.ndarray  # int32 [T]
+    offsets: np.ndarray  # int64 [N+1], start of each sentence in `token_ids`, then T
+    first: np.ndarray  # int64 [D+1], first sentence of each document, then N
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Token ranges of both segments of n pairs, before truncation, sorted by key.
+    """Token ranges of both segments of n pairs in `Bucket.token_ids`, before truncation, sorted by key."""
 
-    Args:
-        a_start: int64 [n], start of the first segment in `Bucket.token_ids`.
-        a_end: int64 [n], end (exclusive) of the first segment.
-        b_start: int64 [n], start of the second segment.
-        b_end: int64 [n], end (exclusive) of the second segment.
-        is_random: bool [n], True if the second segment is from another document.
-        keys: uint64 [n], keys of the pairs' random streams.
-    """
-
-    a_start: np.ndarray
-    a_end: np.ndarray
-    b_start: np.ndarray
-    b_end: np.ndarray
-    is_random: np.ndarray
-    keys: np.ndarray
+    a_start: np.ndarray  # int64 [n]
+    a_end: np.ndarray  # int64 [n], exclusive
+    b_start: np.ndarray  # int64 [n]
+    b_end: np.ndarray  # int64 [n], exclusive
+    is_random: np.ndarray  # bool [n], True if the second segment is from another document
+    keys: np.ndarray  # uint64 [n], keys of the pairs' random streams
 
     def __getitem__(self, rows: slice | np.ndarray) -> Chunks:
         return Chunks(*(getattr(self, name)[rows] for name in _CHUNK_FIELDS))
@@ -98,18 +82,10 @@ def sentence_keys(bucket: Bucket, config: DataConfig, copy: int) -> np.ndarray:
 
 
 def draw_pairs(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
-    """Draws both segments of every pair.
+    """Draws both segments of every pair in pass number `copy`; returns the chunks sorted by key.
 
-    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
-
-    Args:
-        bucket: documents of at least one sentence.
-        config: lengths, probabilities and seed.
-        vocabulary: vocabulary with the continuation pieces.
-        copy: number of the pass.
-
-    Returns:
-        The chunks sorted by key, and the number of chunks skipped because no second segment is available.
+    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`. The number of chunks skipped
+    because no second segment is available is returned as well.
     """
     bucket = _cut_lone_sentences(bucket, vocabulary.is_continuation, base_key(config), copy)
     documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
@@ -178,17 +154,12 @@ def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
 def _walk(
     bucket: Bucket, targets: np.ndarray, random: np.ndarray, split: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Divides the sentences of every document into chunks.
+    """Divides the N sentences of every document into n chunks.
 
-    Args:
-        bucket: N sentences.
-        targets: int64 [N], target length of a chunk that starts at this sentence.
-        random: bool [N], True if its second segment is from another document.
-        split: float64 [N] in [0, 1), relative end of its first segment.
-
-    Returns:
-        Four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first segment, end of
-        the second segment or -1 if it is random) and the number of skipped chunks.
+    For a chunk that starts at a sentence, `targets` is its target length, int64 [N]; `random` is True if its second
+    segment is from another document, bool [N]; and `split` is the relative end of its first segment, float64 [N] in [0,
+    1). Returns four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first segment, end
+    of the second segment or -1 if it is random) and the number of skipped chunks.
     """
     offsets, first, goals = bucket.offsets.tolist(), bucket.first.tolist(), targets.tolist()
     randoms, splits = random.tolist(), split.tolist()
@@ -223,9 +194,7 @@ def _partners(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws a random second segment of about `wanted` tokens from another document for every chunk.
 
-    Returns:
-        Two int64 [n] arrays, the first sentence and the sentence after the last; undefined in a bucket of one
-        document.
+    Returns the first sentence and the sentence after the last, int64 [n] each; undefined in a bucket of one document.
     """
     choices = max(len(bucket.ids) - 1, 1)
     partner = integers(keys, _PARTNER, choices)

@@ -17,16 +17,9 @@ from bert_tf.text.vocabulary import Vocabulary
 
 
 def draw_singles(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
-    """Draws the segments of every document.
+    """Draws the segments of every document in pass number `copy`; each pass draws different lengths.
 
-    Args:
-        bucket: documents of at least one sentence.
-        config: lengths and seed.
-        vocabulary: vocabulary with the continuation pieces.
-        copy: number of the pass; each pass draws different lengths.
-
-    Returns:
-        Chunks without a second segment, sorted by key, and 0, the number of skipped chunks.
+    Returns chunks without a second segment, sorted by key, and 0, the number of skipped chunks.
     """
     bucket = cut_long_sentences(bucket, vocabulary.is_continuation, config.max_seq_length - 2)
     keys = sentence_keys(bucket, config, copy)
@@ -47,16 +40,9 @@ def draw_singles(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, cop
 
 
 def cut_long_sentences(bucket: Bucket, is_continuation: np.ndarray, longest: int) -> Bucket:
-    """Cuts sentences of more than `longest` tokens.
+    """Cuts sentences of more than `longest` tokens into several, at word starts, or within a word that is longer.
 
-    Args:
-        bucket: documents of at least one sentence.
-        is_continuation: bool [V], True for word pieces that continue a word.
-        longest: maximum tokens per sentence.
-
-    Returns:
-        The bucket with these sentences as several sentences, cut at word starts, or after `longest` tokens if a
-        single word is longer.
+    `is_continuation`, bool [V], is True for word pieces that continue a word.
     """
     long = np.flatnonzero(np.diff(bucket.offsets) > longest)
     cuts: list[int] = []

@@ -37,20 +37,10 @@ _BATCHES_AHEAD, _WINDOWS_AHEAD = 4, 1
 
 
 def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Batches:
-    """Returns batches for pre-training or its evaluation.
+    """Returns batches for pre-training or its evaluation: arrays equal to those of `input.tf.pretraining_dataset`.
 
-    Args:
-        directory: data directory with its manifest.
-        split: `train` or `validation`.
-        **options: fields of `BatchOptions`.
-
-    Returns:
-        Batches (inputs, targets, weights) of arrays, with the names, shapes, dtypes and values of
-        `input.tf.pretraining_dataset`.
-
-    Raises:
-        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
-            out of range; while iterating, if a record is damaged.
+    Raises ValueError if files do not match the manifest, a split is empty or too small for a batch, or an option is out
+    of range; while iterating, if a record is damaged.
     """
     chosen = BatchOptions(**options)
     source = Split.open(directory, split, chosen)
@@ -94,16 +84,10 @@ class RecordOrder:
         self._examples = int(self._counts.sum())
 
     def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
-        """Yields the shuffled stream from sample number `start` on.
+        """Yields the shuffled stream from sample number `start` on: records and their keys, one window at a time.
 
-        Whole shards and windows before `start` are skipped. Records are not parsed.
-
-        Args:
-            start: number of samples to skip.
-            epochs: total number of epochs, `None` for unlimited.
-
-        Yields:
-            Records and their keys, one window at a time.
+        Whole shards and windows before `start` are skipped. Records are not parsed. The number of epochs is unlimited
+        if `epochs` is None.
         """
         first_epoch, within = divmod(start, self._examples)
         window, offset = divmod(within, WINDOW)
@@ -165,19 +149,10 @@ def _filled(source: Split, piece: Keyed, batch_size: int) -> Batch:
 
 
 def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Builds the batch of B records.
+    """Builds the batch of B serialized Examples, as in `input.tf.pretraining_dataset`.
 
-    Args:
-        records: serialized Examples.
-        keys: uint64 (B,), random streams of the masks of records without masks.
-        config: configuration of the records.
-        vocabulary: vocabulary of the records.
-
-    Returns:
-        Inputs, targets and weights, as in `input.tf.pretraining_dataset`.
-
-    Raises:
-        ValueError: if a record does not follow the schema.
+    `keys`, uint64 (B,), are the random streams of the masks of records without masks. Raises ValueError if a record
+    does not follow the schema.
     """
     features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
