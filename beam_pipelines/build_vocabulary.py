@@ -99,12 +99,6 @@ def _make_vocabulary(
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),
-        **_metrics(word_counts, alphabet, report),
-    }
-
-
-def _metrics(word_counts: WordCounts, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
-    return {
         "words": word_counts.occurrences,
         "distinct_words": word_counts.distinct,
         "alphabet": alphabet.characters,

@@ -101,14 +101,14 @@ def read(path: str) -> bytes | None:
     try:
         if not FileSystems.exists(path):
             return None
-        with FileSystems.open(path, compression_type=_PLAIN) as file:
+        with opened(path) as file:
             return file.read()
     except FileNotFoundError:  # deleted in between
         return None
 
 
 def opened(path: str) -> BinaryIO:
-    """Opens the file at `path` for reading."""
+    """Opens the file at `path` for reading, without decompression."""
     return FileSystems.open(path, compression_type=_PLAIN)
 
 

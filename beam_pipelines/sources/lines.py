@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from beam_pipelines.errors import InputError
+from beam_pipelines.output import storage
 from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, Format, InputFile, Part
 
 # Size of a part of a plain file: some seconds of work, so that all workers finish at about the same time.
@@ -114,7 +114,7 @@ def around(line: bytes, fault: int) -> str:
 def opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens the file at `path` for buffered binary reading, decompressed according to its suffix."""
     with (
-        FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw,
+        storage.opened(path) as raw,
         contextlib.closing(_decompress(path, raw)) as stream,
     ):
         yield stream
@@ -171,15 +171,19 @@ def _check_signature(path: str, head: bytes) -> None:
 
 def _seek_line(stream: io.BufferedReader, part: Part) -> int:
     """Seeks to the first line that begins in or after `part`; returns its offset."""
-    size = stream.seek(0, io.SEEK_END)
-    if size < part.end:
-        raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
+    check_size(part, stream.seek(0, io.SEEK_END))
     if not part.begin:
         stream.seek(0)
         _check_signature(part.path, stream.peek(16))
         return 0
     # Starts one byte earlier, at the position of a possible newline.
     return stream.seek(part.begin - 1) + _skip_line(stream, part.end - part.begin + 1)
+
+
+def check_size(part: Part, size: int) -> None:
+    """Raises InputError if a file of `size` bytes ends before `part` does."""
+    if size < part.end:
+        raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
 
 
 def _skip_line(stream: io.BufferedReader, at_most: int | None = None) -> int:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
+from beam_pipelines.output import storage
 from beam_pipelines.sources.documents import (
     EMPTY,
     UNDECODABLE,
@@ -101,7 +100,7 @@ class Parquet(Format):
 def opened_parquet(path: str) -> Iterator[pyarrow.parquet.ParquetFile]:
     """Opens a Parquet file; errors inside the block become an InputError."""
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw:
+        with storage.opened(path) as raw:
             # With `pre_buffer` a whole row group would be kept in memory.
             yield pyarrow.parquet.ParquetFile(
                 raw, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True

@@ -92,21 +92,21 @@ class PartitionSummary:
         return cls(**fields)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class CountWords(beam.DoFn):
     """Counts normalized words over a bundle, with the integer weight of each input.
 
     Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
     """
 
-    def __init__(self, lowercase: bool, partitions: int, weights: Sequence[int]) -> None:
-        self._lowercase = lowercase
-        self._partitions = partitions
-        self._weights = tuple(weights)
+    lowercase: bool
+    partitions: int
+    weights: Sequence[int]
 
     def setup(self) -> None:
         """Builds the tokenizer."""
         # Words do not depend on the vocabulary, but a vocabulary without any plain piece cannot be compiled.
-        self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self._lowercase)
+        self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self.lowercase)
 
     def start_bundle(self) -> None:
         """Starts an empty table."""
@@ -117,7 +117,7 @@ class CountWords(beam.DoFn):
         """Counts one batch."""
         good = [document for document in batch if not document.reason]
         left_out = [(document, document.reason) for document in batch if document.reason]
-        for weight, documents in itertools.groupby(good, lambda document: self._weights[document.source]):
+        for weight, documents in itertools.groupby(good, lambda document: self.weights[document.source]):
             left_out += [(document, EMPTY) for document in self._count(list(documents), weight)]
         yield from account(batch, left_out)
         if len(self._counts) > _WORDS_A_TABLE:
@@ -144,7 +144,7 @@ class CountWords(beam.DoFn):
     def _tables(self) -> Iterator[tuple[int, bytes]]:
         parts: dict[int, dict[bytes, int]] = defaultdict(dict)
         for word, count in self._counts.items():
-            parts[zlib.crc32(word) % self._partitions][word] = count
+            parts[zlib.crc32(word) % self.partitions][word] = count
         occurrences = self._occurrences
         self._counts, self._occurrences = Counter(), 0
         for partition, counts in sorted(parts.items()):

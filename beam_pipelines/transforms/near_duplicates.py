@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -46,17 +47,17 @@ def near_duplicate_ids(
     )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SignDocuments(beam.DoFn):
     """Collects the rows of documents over a bundle and yields (partition of bands, packed rows).
 
     A signature has `bands` bands of `rows` minimum hashes.
     """
 
-    def __init__(self, seed: int, bands: int, rows: int, partitions: int) -> None:
-        self._seed = seed
-        self._bands = bands
-        self._rows = rows
-        self._partitions = partitions
+    seed: int
+    bands: int
+    rows: int
+    partitions: int
 
     def start_bundle(self) -> None:
         """Starts without rows."""
@@ -67,7 +68,7 @@ class SignDocuments(beam.DoFn):
         """Computes signatures of one batch, once for each distinct text of a bundle."""
         good = [document.paragraphs for document in batch if not document.reason]
         fresh = [text for text in good if not self._recent.is_copy(document_id("\n".join(text)))]
-        self._tables.append(sign_documents(fresh, self._seed, self._bands, self._rows))
+        self._tables.append(sign_documents(fresh, self.seed, self.bands, self.rows))
         if sum(map(len, self._tables)) > _ROWS_A_TABLE:
             yield from self._pack_tables()
 
@@ -79,7 +80,7 @@ class SignDocuments(beam.DoFn):
     def _pack_tables(self) -> Iterator[tuple[int, bytes]]:
         table = np.concatenate([np.zeros(0, ROW), *self._tables])
         self._tables = []
-        yield from pack_by(table["band"] % np.uint64(self._partitions), table)
+        yield from pack_by(table["band"] % np.uint64(self.partitions), table)
 
 
 def _compare(element: tuple[int, Iterable[bytes]], threshold: float, buckets: Buckets) -> Iterable[tuple[int, bytes]]:

@@ -139,7 +139,9 @@ class TokenizeDocuments(beam.DoFn):
             if not document.reason:
                 number = document_id("\n".join(document.paragraphs))
                 (copies if self._recent.is_copy(number, document.source) else fresh)[number].append(document)
-        tokenized = self._tokenize(fresh)
+        numbers = [number for number, equal in fresh.items() for _ in equal]
+        raw = [document for equal in fresh.values() for document in equal]
+        tokenized = list(filter(None, tokenize_documents(raw, numbers, self.languages, self._tokenizer)))
         for number in fresh.keys() - {document.document_id for document in tokenized}:
             self._recent.forget(number)
             left_out += [(document, EMPTY) for document in fresh[number] + copies.pop(number, [])]
@@ -152,13 +154,6 @@ class TokenizeDocuments(beam.DoFn):
         for bucket, copies in sorted(self._copies.items()):
             if bucket not in self.finished:
                 yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
-
-    def _tokenize(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
-        """Tokenizes documents by id; documents without word pieces are left out."""
-        numbers = [number for number, equal in documents.items() for _ in equal]
-        raw = [document for equal in documents.values() for document in equal]
-        tokenized = tokenize_documents(raw, numbers, self.languages, self._tokenizer)
-        return [document for document in tokenized if document is not None]
 
     def _count(self, copies: Mapping[int, Sequence[RawDocument]]) -> None:
         """Adds copies by id to the counts of their buckets."""

@@ -15,7 +15,9 @@ Every pair is *random* with probability `random_next_prob`, with two exceptions.
 *random*. If a bucket holds one document, all pairs are *next*; a document of a single word is then skipped and counted
 in `Pairs.skipped`. The target length is drawn for every chunk; the original draws it once per document.
 
-See `single_segments` for single segments.
+Without next sentence prediction, whole sentences of a document are packed up to the target length as single segments
+(DOC-SENTENCES of RoBERTa, arXiv 1907.11692, section 4.2). A sentence longer than an example is first cut at the last
+word start that fits, so no token is lost.
 """
 
 from __future__ import annotations
@@ -27,8 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bert_tf.config.data import DataConfig
-from bert_tf.data.examples.draw import TRUNCATION, Bucket, Chunks, draw_pairs, merged, splits
-from bert_tf.data.examples.single_segments import draw_singles
+from bert_tf.data.examples.draw import TRUNCATION, Bucket, Chunks, draw_pairs, draw_singles, merged, splits
 from bert_tf.data.randomness import random_bits
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -94,10 +95,31 @@ class Examples:
         return len(self.chunks.keys)
 
     def rows(self, begin: int = 0, end: int | None = None) -> Pairs:
-        """Returns the rows from `begin` to `end` (all by default), sorted by key."""
-        chunks = self.chunks[begin:end]
-        rows = assemble_rows(self.token_ids, chunks, self.config, self.vocabulary)
-        return Pairs(*rows, chunks.is_random.astype(np.int32), chunks.keys, self.skipped)
+        """Returns the rows from `begin` to `end` (all by default), sorted by key and truncated to fit.
+
+        As in the original, each removed token is taken from the front or the back of its segment with equal
+        probability. Raises ValueError if a single segment is too long.
+        """
+        chunks, pairs = self.chunks[begin:end], self.config.next_sentence
+        longest = self.config.max_seq_length - (3 if pairs else 2)
+        before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
+        if not pairs and before_a.max(initial=0) > longest:
+            raise ValueError(f"a segment must have at most {longest} tokens. Received: {before_a.max()}")
+        a, b = truncated_lengths(before_a, before_b, longest)
+        a_start = chunks.a_start + _front_losses(chunks.keys, before_a - a, 0)
+        b_start = chunks.b_start + _front_losses(chunks.keys, before_b - b, 1)
+        first, second = a + 2, b + 1 if pairs else np.zeros_like(b)
+        row_splits = splits(first + second)
+        begins, ends = row_splits[:-1], row_splits[1:]
+        rows = np.empty(row_splits[-1], np.int32)
+        rows[begins] = self.vocabulary.cls_id
+        rows[begins + a + 1] = self.vocabulary.sep_id
+        rows[ends - 1] = self.vocabulary.sep_id
+        rows[ranges(begins + 1, a)] = self.token_ids[ranges(a_start, a)]
+        rows[ranges(begins + a + 2, b)] = self.token_ids[ranges(b_start, b)]
+        segment_lengths = np.stack([first, second], axis=1).astype(np.int32)
+        labels = chunks.is_random.astype(np.int32)
+        return Pairs(rows, row_splits, segment_lengths, labels, chunks.keys, self.skipped)
 
 
 def draw_examples(
@@ -160,36 +182,6 @@ def truncated_lengths(a: np.ndarray, b: np.ndarray, longest: int) -> tuple[np.nd
     kept_a = np.minimum(a, np.maximum(longest - b, (longest + 1) // 2))
     kept_b = np.minimum(b, np.maximum(longest - a, longest // 2))
     return kept_a, kept_b
-
-
-def assemble_rows(
-    token_ids: np.ndarray, chunks: Chunks, config: DataConfig, vocabulary: Vocabulary
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Assembles `[CLS] a [SEP] b [SEP]` for pairs, truncated to fit, or `[CLS] a [SEP]` for single segments.
-
-    As in the original, each removed token is taken from the front or the back of its segment with equal probability.
-    `token_ids` are those of the bucket. Returns `token_ids`, `row_splits` and `segment_lengths` as in `Pairs`. Raises
-    ValueError if a single segment is too long.
-    """
-    pairs = config.next_sentence
-    longest = config.max_seq_length - (3 if pairs else 2)
-    before_a, before_b = chunks.a_end - chunks.a_start, chunks.b_end - chunks.b_start
-    if not pairs and before_a.max(initial=0) > longest:
-        raise ValueError(f"a segment must have at most {longest} tokens. Received: {before_a.max()}")
-    a, b = truncated_lengths(before_a, before_b, longest)
-    a_start = chunks.a_start + _front_losses(chunks.keys, before_a - a, 0)
-    b_start = chunks.b_start + _front_losses(chunks.keys, before_b - b, 1)
-    first, second = a + 2, b + 1 if pairs else np.zeros_like(b)
-    ends = np.cumsum(first + second)
-    begins = ends - (first + second)
-    rows = np.empty(ends[-1] if len(ends) else 0, np.int32)
-    rows[begins] = vocabulary.cls_id
-    rows[begins + a + 1] = vocabulary.sep_id
-    rows[ends - 1] = vocabulary.sep_id
-    rows[ranges(begins + 1, a)] = token_ids[ranges(a_start, a)]
-    rows[ranges(begins + a + 2, b)] = token_ids[ranges(b_start, b)]
-    segment_lengths = np.stack([first, second], axis=1).astype(np.int32)
-    return rows, np.concatenate([[0], ends]).astype(np.int64), segment_lengths
 
 
 def _front_losses(keys: np.ndarray, lost: np.ndarray, side: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Draws the sentences of each pair, on flat arrays of a bucket."""
+"""Draws the sentences of each pair or single segment, on flat arrays of a bucket."""
 
 from __future__ import annotations
 
@@ -203,6 +203,48 @@ def _partners(
     start = low + integers(keys, _START, high - low)
     reached = np.searchsorted(bucket.offsets, bucket.offsets[start] + np.maximum(wanted, 1))
     return start, np.minimum(reached, high)
+
+
+def draw_singles(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
+    """Draws the segments of every document in pass number `copy`; each pass draws different lengths.
+
+    Returns chunks without a second segment, sorted by key, and 0, the number of skipped chunks.
+    """
+    bucket = cut_long_sentences(bucket, vocabulary.is_continuation, config.max_seq_length - 2)
+    keys = sentence_keys(bucket, config, copy)
+    goals, offsets = target_lengths(keys, config).tolist(), bucket.offsets.tolist()
+    begins: list[int] = []
+    stops: list[int] = []
+    for low, high in pairwise(bucket.first.tolist()):
+        begin = low
+        while begin < high:
+            stop = bisect_right(offsets, offsets[begin] + goals[begin], begin + 1, high + 1) - 1
+            begins.append(begin)
+            stops.append(max(stop, begin + 1))
+            begin = stops[-1]
+    order = np.argsort(keys[begins], kind="stable")
+    first = np.array(begins, np.int64)[order]
+    end = bucket.offsets[np.array(stops, np.int64)[order]]
+    return Chunks(bucket.offsets[first], end, end, end, np.zeros(len(first), bool), keys[first]), 0
+
+
+def cut_long_sentences(bucket: Bucket, is_continuation: np.ndarray, longest: int) -> Bucket:
+    """Cuts sentences of more than `longest` tokens into several, at word starts, or within a word that is longer.
+
+    `is_continuation`, bool [V], is True for word pieces that continue a word.
+    """
+    long = np.flatnonzero(np.diff(bucket.offsets) > longest)
+    cuts: list[int] = []
+    added = np.zeros(len(bucket.offsets), np.int64)
+    for sentence in long.tolist():
+        begin, end = int(bucket.offsets[sentence]), int(bucket.offsets[sentence + 1])
+        while end - begin > longest:
+            starts = np.flatnonzero(~is_continuation[bucket.token_ids[begin + 1 : begin + longest + 1]])
+            begin += 1 + int(starts[-1]) if len(starts) else longest
+            cuts.append(begin)
+            added[sentence + 1] += 1
+    offsets = np.sort(np.concatenate([bucket.offsets, np.array(cuts, np.int64)]))
+    return Bucket(bucket.ids, bucket.token_ids, offsets, bucket.first + np.cumsum(added)[bucket.first])
 
 
 def splits(lengths: np.ndarray) -> np.ndarray:
