@@ -69,11 +69,8 @@ def index_of(path: str) -> str | None:
     if not match:
         return None
     stem, number, pages = match[1], match[2], match[3] or ""
-    plain = f"{stem}-index{number}.txt{pages}"
-    paths = (
-        candidate for candidate in (f"{plain}.bz2", plain) if FileSystems.exists(storage.join(directory, candidate))
-    )
-    return next((storage.join(directory, name) for name in paths), None)
+    plain = storage.join(directory, f"{stem}-index{number}.txt{pages}")
+    return next(filter(FileSystems.exists, (f"{plain}.bz2", plain)), None)
 
 
 def _stream_offsets(index: str, file: InputFile) -> list[int]:
