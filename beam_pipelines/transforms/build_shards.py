@@ -18,7 +18,7 @@ from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.transforms.packed_documents import Gathered, read_spilled, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
 from beam_pipelines.transforms.tokenize import Buckets
-from bert_tf.config import DataConfig, from_dict
+from bert_tf.config import DataConfig
 from bert_tf.data.examples.build import Examples, TokenizedDocument, draw_examples
 from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.randomness import stream_keys, uniform
@@ -63,7 +63,12 @@ class ShardReport:
     @classmethod
     def from_json(cls, content: bytes) -> ShardReport:
         """Reads a report written by `to_json`."""
-        return from_dict(cls, json.loads(content))
+        fields = json.loads(content)
+        lengths = [
+            LengthReport(**(length | {"shard": ShardInfo(**length["shard"]) if length["shard"] else None}))
+            for length in fields["lengths"]
+        ]
+        return cls(**(fields | {"lengths": lengths}))
 
 
 def bucket_name(buckets: Buckets, bucket: int) -> str:
