@@ -118,7 +118,7 @@ class RunOutput:
             )
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes the file at `path` atomically, like `write_in`; an existing file is replaced."""
+        """Writes the file at `path` atomically; an existing file is replaced. Raises PipelineError like `write_in`."""
         folder, name = storage.split(path)
         self.write_in(folder, lambda local: storage.write(str(local / name), content))
 

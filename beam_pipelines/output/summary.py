@@ -26,10 +26,7 @@ class RunSummary:
     reports: Sequence[ShardReport]
 
     def manifest(self, number: int, config: DataConfig) -> Manifest:
-        """Returns the manifest of the examples of one length.
-
-        `number` in the order of the reports, with its settings.
-        """
+        """Returns the manifest of the examples of one length, the one at index `number` of the reports."""
         lengths = [report.lengths[number] for report in self.reports]
         counts: Counter[str] = Counter(documents_read=self.tally.read(), documents=0, tokens=0, examples=0)
         shards: dict[str, list[ShardInfo]] = {split: [] for split in SPLITS}

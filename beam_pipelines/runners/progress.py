@@ -28,10 +28,7 @@ class ProgressLog:
     directory: str = ""
 
     def note(self, what: str, amount: int) -> None:
-        """Adds `amount` to the counter `what`.
-
-        `files`, `parts`, `parts_read`, `documents`, `text` (in bytes) or `shards`.
-        """
+        """Adds to a counter: `files`, `parts`, `parts_read`, `documents`, `text` (in bytes) or `shards`."""
         if self.directory:
             # Progress must not fail a run: the directory is missing on other machines, and its disk may be full.
             with contextlib.suppress(OSError), Path(self.directory, f"{os.getpid()}.log").open("a") as file:

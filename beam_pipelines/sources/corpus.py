@@ -215,7 +215,11 @@ class ReadCorpus(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
         """Splits files into parts and reads parts to batches of documents, by format and language."""
-        batches = [self._read(pipeline, *kind, files) for kind, files in self._by_kind()]
+        kinds: dict[tuple[str, str], list[InputFile]] = {}
+        for file in self._corpus.files:
+            source = self._corpus.inputs[file.source]
+            kinds.setdefault((source.format, source.language), []).append(file)
+        batches = [self._read(pipeline, *kind, files) for kind, files in sorted(kinds.items())]
         return batches[0] if len(batches) == 1 else batches | "AllFormats" >> beam.Flatten()
 
     def _read(
@@ -231,16 +235,9 @@ class ReadCorpus(beam.PTransform):
             | f"Read_{name}" >> beam.ParDo(ReadPart(reader, self._progress))
         )
 
-    def _by_kind(self) -> Sequence[tuple[tuple[str, str], list[InputFile]]]:
-        kinds: dict[tuple[str, str], list[InputFile]] = {}
-        for file in self._corpus.files:
-            source = self._corpus.inputs[file.source]
-            kinds.setdefault((source.format, source.language), []).append(file)
-        return sorted(kinds.items())
-
 
 def _split(file: InputFile, format: Format, progress: ProgressLog) -> list[Part]:
-    """Returns the parts of a file."""
+    """Returns the parts of a file, and logs their number."""
     parts = [part._replace(source=file.source) for part in format.split(file)]
     progress.note("parts", len(parts))
     progress.note("files", 1)

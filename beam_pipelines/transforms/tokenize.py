@@ -176,8 +176,7 @@ def tokenize_documents(
 ) -> list[TokenizedDocument | None]:
     """Splits n documents into sentences in the language of their source, and sentences into word pieces.
 
-    The tokenizer is called once. Returns n tokenized documents with the ids `numbers`; None for a document without
-    pieces.
+    The tokenizer is called once. Returns n documents with the ids `numbers`; None for a document without pieces.
     """
     sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
     values, splits = tokenizer.tokenize(

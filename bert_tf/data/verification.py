@@ -47,11 +47,9 @@ def verified_data(path: str | Path, verify: str = "once") -> Iterator[None]:
 def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once") -> None:
     """Compares the checksums of all shards with the manifest.
 
-    Raises ValueError for the first shard that does not match.
-
     `once` compares shards that are new or have changed since the last comparison (size, modification time, inode or
     checksum in the manifest). Results are cached in the directory or, if it is not writable, in the user's cache.
-    `always` compares all shards, `never` none.
+    `always` compares all shards, `never` none. Raises ValueError for the first shard that does not match.
     """
     if verify not in VERIFY:
         raise ValueError(f"`verify` must be one of {', '.join(VERIFY)}. Received: {verify!r}")

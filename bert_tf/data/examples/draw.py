@@ -156,10 +156,10 @@ def _walk(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Divides the N sentences of every document into n chunks.
 
-    For a chunk that starts at a sentence, `targets` is its target length, int64 [N]; `random` is True if its second
-    segment is from another document, bool [N]; and `split` is the relative end of its first segment, float64 [N] in [0,
-    1). Returns four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first segment, end
-    of the second segment or -1 if it is random) and the number of skipped chunks.
+    Of a chunk that starts at a sentence, `targets`, int64 [N], is the target length; `random`, bool [N], is True if the
+    second segment is from another document; and `split`, float64 [N] from 0 to below 1, is the relative end of the
+    first segment. Returns four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first
+    segment, end of the second segment or -1 if it is random) and the number of skipped chunks.
     """
     offsets, first, goals = bucket.offsets.tolist(), bucket.first.tolist(), targets.tolist()
     randoms, splits = random.tolist(), split.tolist()

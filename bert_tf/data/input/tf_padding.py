@@ -35,10 +35,7 @@ def in_parallel(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.da
 
 
 def packed_batches(batches: tf.data.Dataset, multiple: int) -> tf.data.Dataset:
-    """Packs each batch of `input.tf.pretraining_dataset`, with static S and P, with `packing.pack_batch`.
-
-    R is not static.
-    """
+    """Packs each batch of `input.tf.pretraining_dataset`, with static S and P, with `pack_batch`; R is not static."""
     return in_parallel(batches, partial(_packed, multiple=multiple)).prefetch(tf.data.AUTOTUNE)
 
 

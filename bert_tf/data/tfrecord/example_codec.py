@@ -31,10 +31,7 @@ class Column:
 
 
 def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
-    """Serializes n records from their features by name.
-
-    Raises ValueError for negative values and records without values.
-    """
+    """Serializes n records. Raises ValueError if a value is negative or a record has no values."""
     parts = [part for name in sorted(columns) for part in _entries(name, columns[name])]
     features = map(b"".join, zip(*parts, strict=True))
     return [_header(FEATURES, len(body)) + body for body in features]

@@ -39,10 +39,9 @@ def tables_of(language: str) -> TemplateTables:
 @functools.cache
 def _tables(language: str) -> TemplateTables:
     entries, patterns = TABLES[language]
-    own = TemplateTables(
-        {name: render for rule, names in entries.items() for render in [renderer(rule)] for name in names_of(names)},
-        [(re.compile(pattern), renderer(rule)) for pattern, rule in patterns.items()],
-    )
+    own = TemplateTables({}, [(re.compile(pattern), renderer(rule)) for pattern, rule in patterns.items()])
+    for rule, names in entries.items():
+        own.templates.update(dict.fromkeys(names_of(names), renderer(rule)))
     if not language:
         return own
     shared = _tables("")
