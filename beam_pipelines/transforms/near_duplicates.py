@@ -49,10 +49,7 @@ def near_duplicate_ids(
 
 @dataclasses.dataclass(eq=False, repr=False)
 class SignDocuments(beam.DoFn):
-    """Collects the rows of documents over a bundle and yields (partition of bands, packed rows).
-
-    A signature has `bands` bands of `rows` minimum hashes.
-    """
+    """Collects rows of `bands` bands of `rows` hashes over a bundle; yields (partition of bands, packed rows)."""
 
     seed: int
     bands: int

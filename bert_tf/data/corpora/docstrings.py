@@ -112,10 +112,7 @@ def _docstring(node: ast.AST) -> str:
 
 
 def prose(docstring: str) -> list[str]:
-    """Reflows a docstring, not dedented, to paragraphs of prose, one line each.
-
-    Code, tables, headings and mark-up are dropped.
-    """
+    """Reflows a docstring to paragraphs of prose, one line each, without code, tables, headings and mark-up."""
     paragraphs = [_plain(" ".join(lines)) for lines in _blocks(inspect.cleandoc(docstring))]
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]
 

@@ -120,10 +120,7 @@ class RecordOrder:
         return tf.data.Dataset.range(first_epoch, last_epoch).flat_map(one_epoch).prefetch(1)
 
     def in_file_order(self, batch_size: int) -> tf.data.Dataset:
-        """Returns one pass in file order: vectors (serialized string [n], keys uint64 [n]).
-
-        n is `batch_size` except for the last one.
-        """
+        """Returns one pass in file order: vectors (string [n], keys uint64 [n]), n = `batch_size` except at the end."""
         order = tf.range(len(self._names))
         ends = tf.cumsum(tf.constant(self._counts))
 
