@@ -54,20 +54,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose arrays are read on demand.
+    """A checkpoint whose arrays are read on demand; unknown values are None.
 
     Args:
         form: format, one of `formats.registry.FORMS`.
-        path: path that the checkpoint was read from.
-        config: architecture of the encoder.
-        heads: heads on the encoder.
         tensors: tensors by the original's names, in the order of `tensors.expected_shapes`.
-        vocabulary: vocabulary of the length of the token embedding, padding included; None if the format has none.
-        lowercase: whether text is lower-cased; None if unknown.
+        vocabulary: vocabulary of the length of the token embedding, padding included.
         dtype: dtype of most tensors, one of `DTYPES`.
-        labels: class names of the task in the order of their ids; None if they have no names.
-        step: training step of the checkpoint; None if unknown.
-        classifier_dropout: dropout rate before the head of the task; None if unknown.
+        labels: class names of the task in the order of their ids.
         left_out: names of the parts of the source that a model does not hold, such as optimizer slots.
         info: further metadata of the source, which a preset keeps.
     """
@@ -87,13 +81,9 @@ class Checkpoint:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def array(self, name: str) -> np.ndarray:
-        """Returns one tensor in the original's layout as a C-contiguous float32 array.
+        """Returns a tensor as a C-contiguous float32 array in the original's layout.
 
-        Args:
-            name: the original's name of the tensor.
-
-        Raises:
-            ConversionError: if the tensor holds NaN or infinity.
+        Raises ConversionError if it holds NaN or infinity.
         """
         tensor = self.tensors[name]
         array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
@@ -130,16 +120,9 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
-    """Returns a vocabulary of the length of the token embedding.
+    """Returns `vocabulary`, with `[paddingN]` added up to `rows` pieces if `padded`.
 
-    Args:
-        vocabulary: vocabulary of the source.
-        rows: number of rows of the embedding.
-        source: file of the vocabulary, for the error message.
-        padded: whether rows beyond the vocabulary are padding, which becomes `[paddingN]`.
-
-    Raises:
-        ConversionError: if the lengths differ and the difference is not padding.
+    Raises ConversionError, with the file `source`, if the lengths differ and the difference is not padding.
     """
     if len(vocabulary) == rows:
         return vocabulary

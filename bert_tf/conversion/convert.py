@@ -118,12 +118,7 @@ def _compared(source: Checkpoint, target: Checkpoint, lost: list[str], peers: Pe
 
 
 def watched(checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic) -> Checkpoint:
-    """Returns the checkpoint with tensors that log the progress of reading: count, rate and time left.
-
-    Args:
-        checkpoint: checkpoint of any format; each tensor is read once.
-        clock: returns the time in seconds.
-    """
+    """Returns the checkpoint with tensors that log the progress of reading: count, rate and time left."""
     progress = _Progress(len(checkpoint.tensors), checkpoint.parameters(), clock)
     return replace(
         checkpoint,

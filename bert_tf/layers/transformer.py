@@ -18,22 +18,11 @@ from bert_tf.layers.normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class HeadProjection(ConfiguredLayer):
-    """Projects all tokens to or from the attention heads, with a separate kernel axis for the heads.
+    """Projects all tokens, (T, H), to or from the attention heads, with a separate kernel axis for the heads.
 
     The projection is a single matrix product; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, which
-    is slower.
-
-    Args:
-        kernel_shape: (H, N, D) for projections to the heads, (N, D, H) for projections back.
-        inputs: number of leading kernel axes that belong to the input, 1 or 2.
-        initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        rows: (T, H), T tokens.
-
-    Returns:
-        (T, H).
+    is slower. `kernel_shape` is (H, N, D) for projections to the heads, (N, D, H) for projections back. `inputs` is the
+    number of leading kernel axes that belong to the input, 1 or 2.
     """
 
     def __init__(
@@ -62,13 +51,7 @@ class HeadProjection(ConfiguredLayer):
     def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
         """Quantizes the kernel to int8 with a scale per output, for inference; activations are not quantized.
 
-        Args:
-            mode: `int8`.
-            type_check: unused; passed by `keras.Model.quantize`.
-            config: unused; passed by `keras.Model.quantize`.
-
-        Raises:
-            NotImplementedError: for another mode.
+        `keras.Model.quantize` passes the arguments. Raises NotImplementedError for a mode other than `int8`.
         """
         if mode != "int8":
             raise NotImplementedError(f"`mode` must be `int8`. Received: {mode!r}")
@@ -280,18 +263,9 @@ def rows_of(hidden):
 
 
 class AttentionWeights(keras.layers.Layer):
-    """Returns the attention weights of a transformer layer.
+    """Returns the attention weights of a transformer layer for its inputs, float32 (B, N, S, S).
 
-    Args:
-        layer: transformer layer; its weights are shared.
-        **kwargs: arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        hidden: (B, S, H), the input of `layer`.
-        attention_mask: float32, added to the attention scores; see `AttentionMask`.
-
-    Returns:
-        float32 (B, N, S, S): weights of each query position (third axis) over the key positions (fourth axis).
+    These are the weights of each query position (third axis) over the key positions (fourth axis).
     """
 
     def __init__(self, layer: TransformerLayer, **kwargs: Any) -> None:

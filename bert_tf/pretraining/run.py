@@ -36,13 +36,7 @@ def held_out_split(manifest: Manifest) -> str | None:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run with examples of one length.
-
-    Args:
-        data: a data directory.
-        manifest: its manifest.
-        first: number of the first batch, counted from 0 over the whole run.
-    """
+    """A part of a run with examples of one length; `first` is the number of its first batch in the run, from 0."""
 
     data: Path
     manifest: Manifest
@@ -50,19 +44,11 @@ class Phase:
 
 
 def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
-    """Returns the phases of a run and the vocabulary of its data.
+    """Returns the phases of a run, in order, and the vocabulary of its data.
 
-    Args:
-        data: a data directory, or the output directory of `bert-tf data` with two lengths. The shorter examples come
-            first (the paper's A.2), the longer ones take the last `training.long_share` of the steps.
-        run: the configuration, which must fit the data.
-
-    Returns:
-        The phases in order and the vocabulary.
-
-    Raises:
-        ValueError: if data and configuration do not match, there are more than two lengths, or the vocabularies of two
-            lengths differ.
+    The data is a data directory, or the output directory of `bert-tf data` with two lengths. The shorter examples come
+    first (the paper's A.2), the longer ones take the last `training.long_share` of the steps. Raises ValueError if data
+    and configuration do not match, there are more than two lengths, or the vocabularies of two lengths differ.
     """
     folders = data_directories(data) or [local_path(data)]
     if len(folders) > 2:
@@ -82,20 +68,11 @@ def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary
 def run_pretraining(
     data: str | Path, run: RunConfig, output: str | Path, init: str | Path | None = None
 ) -> tuple[Path, TrainResult]:
-    """Trains a model on a data directory, or resumes the run in `output`.
+    """Trains a model on a data directory, or resumes the run in `output`; returns preset directory and result.
 
-    Args:
-        data: output of `bert-tf data`, with one length or two; see `phases_of`.
-        run: configuration of model and training. For data of single segments (`bert-tf data --no_nsp`) the model has
-            neither pooler nor next sentence prediction head, because nothing would train them.
-        output: output directory; the preset is `output/preset`.
-        init: a preset of the run's architecture whose weights to start from; None starts from random ones.
-
-    Returns:
-        The preset's directory and the result of training.
-
-    Raises:
-        ValueError: if data, configuration and `init` do not match; for a URL.
+    For data of single segments (`bert-tf data --no_nsp`) the model has neither pooler nor next sentence prediction
+    head, because nothing would train them. `init` is a preset of the run's architecture whose weights to start from;
+    None starts from random ones. Raises ValueError if data, configuration and `init` do not match; for a URL.
     """
     output = local_path(output)
     phases, vocabulary = phases_of(data, run)
@@ -213,16 +190,7 @@ def held_out(data: Path, split: str, batch_size: int) -> Dataset:
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
-    """Checks that data and model match.
-
-    Args:
-        manifest: manifest of the data.
-        vocabulary: vocabulary of the data.
-        run: the configuration.
-
-    Raises:
-        ValueError: if the data is longer than the model, or the vocabulary sizes differ.
-    """
+    """Raises ValueError if the data is longer than the model, or the vocabulary sizes differ."""
     if len(vocabulary) != run.model.vocabulary_size:
         raise ValueError(
             f"`model.vocabulary_size` must be that of the data, {len(vocabulary)}. "
@@ -265,21 +233,12 @@ def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> flo
 
 
 def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
-    """Returns the held-out metrics of a pre-trained preset.
+    """Returns `split` and the held-out metrics (`evaluate_pretraining`) of a pre-trained preset, or of a run's preset.
 
-    Args:
-        preset: a pre-trained preset, or the output directory of its run.
-        data: a data directory, or the output directory of `bert-tf data` with several lengths. The validation split is
-            read, or the training split if absent.
-        batch_size: sequences per batch.
-
-    Returns:
-        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary per directory name,
-        `length-128` and so on, shorter examples first.
-
-    Raises:
-        ValueError: for a preset of another kind, data of another vocabulary or with more positions than the model, or
-            data without pairs for a preset that has only a next sentence prediction head.
+    The validation split is read, or the training split if absent. For data of several lengths, the result is such a
+    dictionary per directory name, `length-128` and so on, shorter examples first. Raises ValueError for a preset of
+    another kind, data of another vocabulary or with more positions than the model, or data without pairs for a preset
+    that has only a next sentence prediction head.
     """
     loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":

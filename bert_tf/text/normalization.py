@@ -89,15 +89,9 @@ def mark_masks(texts: tf.Tensor) -> tf.Tensor:
 
 
 def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Words:
-    """Cleans, normalizes and splits texts.
+    """Returns the words of texts, (n,) string, cleaned, normalized and in order.
 
-    Args:
-        texts: (n,) string.
-        lowercase: whether to lower-case and strip accents.
-        masks_marked: whether `texts` come from `mark_masks`; each placeholder becomes the word `[MASK]`.
-
-    Returns:
-        The words, in order.
+    If `masks_marked`, the texts come from `mark_masks`, and each placeholder becomes the word `[MASK]`.
     """
     table = load_table(lowercase)
     decoded = tf.strings.unicode_decode(texts, "UTF-8")

@@ -262,14 +262,7 @@ def weights_sha256(model: keras.Model) -> str:
 
 
 def check_output(output: Path) -> None:
-    """Creates the output directory of a run.
-
-    Args:
-        output: the output directory.
-
-    Raises:
-        ConfigError: if `output` is not a directory, or holds files that no run has written.
-    """
+    """Creates the output directory of a run. Raises ConfigError for a file, or files that no run has written."""
     if output.exists() and not output.is_dir():
         raise ConfigError(f"`output` must be a directory. Received: {output}")
     output.mkdir(parents=True, exist_ok=True)

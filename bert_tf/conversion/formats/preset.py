@@ -62,15 +62,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset; its arrays are read on demand.
-
-    Args:
-        path: directory of the preset, or of a run that holds one.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a path that is not a preset or is damaged.
-    """
+    """Reads a preset, or the preset of a run."""
     directory = preset_directory(path)
     try:
         header, vocabulary, task, info = read_header(directory)
@@ -108,16 +100,7 @@ def only_ours(header: PresetHeader) -> str:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a preset to an empty directory; no head is lost.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if the checkpoint has no vocabulary or casing, or has heads that no single model supports.
-    """
+    """Writes a preset; no head is lost. Raises ConversionError without a vocabulary or casing."""
     if checkpoint.vocabulary is None or checkpoint.lowercase is None:
         missing = "vocabulary" if checkpoint.vocabulary is None else "casing"
         flag = "--vocabulary vocab.txt" if checkpoint.vocabulary is None else "--lowercase true or false"
@@ -129,14 +112,7 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
 
 
 def build_model(checkpoint: Checkpoint) -> keras.Model:
-    """Builds a float32 model with the weights of a checkpoint.
-
-    Args:
-        checkpoint: checkpoint with the weights.
-
-    Raises:
-        ConversionError: if no single model supports its heads.
-    """
+    """Builds a float32 model with a checkpoint's weights. Raises ConversionError if no single model has its heads."""
     heads, backbone = checkpoint.heads, BertBackbone(checkpoint.config, dtype="float32")
     model: keras.Model = backbone
     if heads.task and (heads.masked_lm or heads.next_sentence):

@@ -49,18 +49,11 @@ class Answers:
 
 
 def answers(checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray], peers: Peers) -> Answers:
-    """Computes the outputs of a checkpoint.
+    """Computes the outputs of a checkpoint for the inputs of `probe_inputs.fixed_inputs`.
 
-    A preset is loaded as a user would load it. Any other format is opened by its own program in a separate process. If
-    that program is not installed, `reference_outputs` computes the outputs from the tensors.
-
-    Args:
-        checkpoint: checkpoint of any format.
-        inputs: inputs of `probe_inputs.fixed_inputs`.
-        peers: locations of the programs.
-
-    Raises:
-        ConversionError: if the program of the format cannot open the checkpoint.
+    A preset is loaded as a user would load it. Any other format is opened by its own program in a separate process; if
+    the program cannot open it, ConversionError is raised. If that program is not installed, `reference_outputs`
+    computes the outputs from the tensors.
     """
     if checkpoint.form == "preset":
         return Answers("bert_tf", _preset_outputs(checkpoint.path, inputs))

@@ -20,15 +20,10 @@ TOLERANCE = 1e-4
 class Parity:
     """The comparison of two checkpoints.
 
-    Args:
-        computed_by: programs that computed the outputs of source and target.
-        differences: largest absolute difference of each output.
-        largest: largest absolute value of each output of the source.
-        unequal_tensors: largest absolute difference of each tensor that is not bit-identical, by name; the source is
-            rounded first if the target has fewer bits.
-        tensors: number of tensors compared.
-        rounded: whether the target has fewer bits than the source, so that outputs must differ.
-        lost: heads that the target's format does not support.
+    `differences` has the largest absolute difference of each output, and `largest` the largest absolute value of each
+    output of the source. `unequal_tensors` has the largest absolute difference of each tensor that is not
+    bit-identical; if the target has fewer bits (`rounded`), the source is rounded first and outputs must differ. `lost`
+    are heads that the target's format does not support.
     """
 
     computed_by: tuple[str, str]
@@ -79,14 +74,7 @@ def compare(
     inputs: Mapping[str, np.ndarray],
     lost: list[str],
 ) -> Parity:
-    """Compares outputs and tensors.
-
-    Args:
-        source: checkpoint and outputs of the source.
-        target: checkpoint and outputs of the target.
-        inputs: inputs of both; outputs at padded positions are ignored.
-        lost: heads that the target's format does not support.
-    """
+    """Compares outputs and tensors of source and target; outputs at padded positions are ignored."""
     present = inputs["padding_mask"] != 0
     differences, largest = {}, {}
     for name, expected in source[1].outputs.items():

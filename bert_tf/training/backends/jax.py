@@ -25,15 +25,9 @@ from bert_tf.training.validation import check_batch
 
 
 class JaxTrainingModel(TrainingModel):
-    """Takes steps with the gradient of the global batch.
+    """Takes steps with the gradient of the global batch, whose arrays are on any number of devices.
 
-    Parts work as in `tensorflow.TensorFlowTrainingModel`. Arrays are those of the global batch, on any number of
-    devices.
-
-    Args:
-        model: as for `TrainingModel`.
-        objective: as for `TrainingModel`.
-        parts: number of parts; it must divide the rows of a batch.
+    Parts work as in `tensorflow.TensorFlowTrainingModel`; their number must divide the rows of the global batch.
     """
 
     def synchronize(self) -> None:

@@ -31,11 +31,6 @@ class TensorFlowTrainingModel(TrainingModel):
     step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
     that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
     means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
-
-    Args:
-        model: as for `TrainingModel`.
-        objective: as for `TrainingModel`.
-        parts: as for `TrainingModel`.
     """
 
     def over_replicas(self, tensors):

@@ -20,18 +20,12 @@ _PAUSE, _ATTEMPT = 0.2, 2.0
 
 @contextlib.contextmanager
 def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
-    """Waits until every worker answers at its address; the block starts TensorFlow's own server there.
+    """Waits `seconds` until every worker answers at its address; the block starts TensorFlow's own server there.
 
     TensorFlow 2.21 waits an hour for a missing worker, does not name it, and handles SIGTERM itself meanwhile and
     afterwards. Here a worker listens at its address until it has reached all others. Workers that start later reach
-    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block.
-
-    Args:
-        cluster: the workers and the index of this one.
-        seconds: total time to wait.
-
-    Raises:
-        TrainingError: if workers do not answer, with their addresses, or if this worker's address is in use.
+    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block. Raises
+    TrainingError with the addresses that do not answer, or if this worker's address is in use.
     """
     others = [address for index, address in enumerate(cluster.workers) if index != cluster.index]
     with _listening(cluster.workers[cluster.index]):

@@ -20,21 +20,15 @@ from bert_tf.training.validation import check_batch, validate_config
 def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
     """Enters the scope in which model, optimizer and metrics of a run must be built.
 
-    `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical devices;
-    this is for tests and is not faster. All replicas draw the same dropout masks, each for its own rows, because
-    Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the processes that
-    `TF_CONFIG` names; the same command is started in each. For `tpu` see `tpu_strategy`.
+    `none` yields TensorFlow's default strategy. `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it
+    splits the CPU into that many logical devices; this is for tests and is not faster. All replicas draw the same
+    dropout masks, each for its own rows, because Keras's seeds are mirrored like any other variable. `multi_worker`
+    takes all devices of the processes that `TF_CONFIG` names; the same command is started in each. For `tpu` see
+    `tpu_strategy`.
 
-    Args:
-        config: `strategy`, `num_replicas` and `batch_size` are read.
-
-    Yields:
-        The strategy; TensorFlow's default strategy for `none`.
-
-    Raises:
-        ConfigError: if settings conflict (`validate_config`), there are fewer devices than replicas, TensorFlow has
-            started and the CPU can no longer be split, or the replicas do not divide the batch size.
-        TrainingError: if other workers do not answer.
+    Raises ConfigError if settings conflict (`validate_config`), there are fewer devices than replicas, TensorFlow has
+    started and the CPU can no longer be split, or the replicas do not divide the batch size. Raises TrainingError if
+    other workers do not answer.
     """
     validate_config(config)
     if config.strategy == "none":

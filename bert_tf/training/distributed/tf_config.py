@@ -15,26 +15,14 @@ VARIABLE = "TF_CONFIG"
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers of a run and the index of this process.
-
-    Args:
-        workers: `host:port` of each worker.
-        index: index of this process in `workers`.
-    """
+    """The workers of a run, by their `host:port`, and the index of this process among them."""
 
     workers: tuple[str, ...] = ("localhost",)
     index: int = 0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
-        """Reads `TF_CONFIG`.
-
-        Args:
-            environment: environment variables.
-
-        Raises:
-            ConfigError: if `TF_CONFIG` is missing, or does not name the workers and the index of one of them.
-        """
+        """Reads `TF_CONFIG`. Raises ConfigError unless it names the workers and the index of one of them."""
         text = environment.get(VARIABLE)
         if not text:
             raise ConfigError(

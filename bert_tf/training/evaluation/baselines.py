@@ -33,13 +33,10 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class Baseline:
-    """Expected values of the metrics of an evaluation.
+    """Expected metrics of an evaluation by name, and remarks on unexpected ones.
 
-    Args:
-        chance: metrics, by name, of the best constant guess on the evaluated data.
-        published: metrics, by name, after full training of the model size that `source` names.
-        source: the publication; empty if absent.
-        remarks: remarks on unexpected metrics.
+    `chance` is the best constant guess on the evaluated data, `published` the result of full training of the model size
+    that `source`, a publication, names (empty if absent).
     """
 
     chance: Mapping[str, float] = field(default_factory=dict)
@@ -49,17 +46,11 @@ class Baseline:
 
 
 def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
-    """Returns the metrics of the best constant guess.
+    """Returns the metrics of the best constant guess on (inputs, targets, weights), named as in an evaluation.
 
     For masked pieces the guess is one distribution for all positions: that of the pieces to predict. For next sentences
     it is the shares of the two labels. The guess is fitted to the evaluated data, so it is hard to beat on small data.
-
-    Args:
-        batches: inputs, targets and weights; int targets (B, P) and (B,), or any other shapes.
-
-    Returns:
-        `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy` and `loss`, named as in an
-        evaluation; without the metrics of an output whose weights are all 0.
+    Losses are in nats; the metrics of an output whose weights are all 0 are left out.
     """
     totals: dict[str, np.ndarray] = {MLM_LOGITS: np.zeros(0), NSP_LOGITS: np.zeros(0)}
     for _, targets, weights in batches:
@@ -82,12 +73,7 @@ def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
 
 
 def published_figures(model: BertConfig, mask_unit: str) -> tuple[dict[str, float], str]:
-    """Returns the published metrics of the nearest model size and their source; {} and "" if there are none.
-
-    Args:
-        model: the architecture.
-        mask_unit: unit that is masked as a whole, as in the data configuration.
-    """
+    """Returns the published metrics of the nearest model size and their source; {} and "" if there are none."""
     if model.attention != "bidirectional":
         return {}, ""
     metrics = {"nsp_accuracy": _NEXT_SENTENCES}
@@ -103,14 +89,7 @@ def published_figures(model: BertConfig, mask_unit: str) -> tuple[dict[str, floa
 def remarks_on(
     figures: Mapping[str, float], chance: Mapping[str, float], published: Mapping[str, float], warmed_up: bool
 ) -> tuple[str, ...]:
-    """Returns remarks on metrics outside the expected range.
-
-    Args:
-        figures: metrics of an evaluation.
-        chance: metrics of the best constant guess on the same data.
-        published: metrics after full training.
-        warmed_up: True after the warm-up; before it, chance metrics are expected.
-    """
+    """Returns remarks on metrics outside the expected range; before the end of the warm-up, chance is expected."""
     remarks = []
     if warmed_up and _is_no_better("mlm", figures, chance):
         remarks.append(

@@ -13,13 +13,7 @@ from bert_tf.training.evaluation.mask_samples import FilledExample, Model, fill_
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The result of an evaluation.
-
-    Args:
-        figures: metrics on held-out data, by name.
-        expected: baselines of the metrics.
-        filled: held-out examples with the predictions for their masks.
-    """
+    """Metrics on held-out data by name, their baselines, and held-out examples with predictions for their masks."""
 
     figures: dict[str, float]
     expected: Baseline = field(default_factory=Baseline)
@@ -30,14 +24,10 @@ class Evaluation:
 class EvaluationContext:
     """Baselines and sample predictions to report with every evaluation.
 
-    Args:
-        vocabulary: vocabulary of the data.
-        chance: returns the metrics of the best constant guess on the held-out data for a training batch number; it
-            stops early when its second argument returns True.
-        published: metrics after full training of the nearest model size, and their source.
-        warmup_steps: steps of the warm-up.
-        examples: returns the held-out examples to show, unpacked and of the same length as a training batch number;
-            None shows none.
+    `chance` returns the metrics of the best constant guess on the held-out data for a training batch number; it stops
+    early when its second argument returns True. `published` are metrics after full training of the nearest model size,
+    and their source. `examples` returns the held-out examples to show, unpacked and of the same length as a training
+    batch number; None shows none.
     """
 
     vocabulary: Vocabulary
@@ -47,14 +37,7 @@ class EvaluationContext:
     examples: Callable[[int], Batch] | None = None
 
     def of(self, model: Model, batch: int, figures: dict[str, float], stop: Callable[[], bool]) -> Evaluation:
-        """Returns the evaluation of `model` after a training batch; the metrics alone if it is stopped.
-
-        Args:
-            model: returns `mlm_logits` (B, P, V).
-            batch: number of the training batch, counted from 0.
-            figures: metrics on the held-out data.
-            stop: returns True if the evaluation must stop; called repeatedly.
-        """
+        """Returns the evaluation after a training batch, counted from 0; the metrics alone once `stop` returns True."""
         if stop():
             return Evaluation(figures)
         chance, (published, source) = self.chance(batch, stop), self.published

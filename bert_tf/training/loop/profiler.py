@@ -25,12 +25,8 @@ def check_profiled_steps(config: TrainingConfig, total_steps: int) -> None:
 class StepProfile(keras.callbacks.Callback):
     """Traces chosen steps; work between the steps is outside of every step. The run is not affected.
 
-    If a run is resumed within these steps, the remaining ones are traced.
-
-    Args:
-        steps: the steps to trace, counted from 1, without gaps; an empty range traces none.
-        directory: directory of TensorBoard's files.
-        finished: returns the number of finished steps at the time this callback runs.
+    The steps are counted from 1. If a run is resumed within them, the remaining ones are traced. `finished` returns the
+    number of finished steps at the time this callback runs.
     """
 
     def __init__(self, steps: range, directory: Path, finished: Callable[[], int]) -> None:

@@ -17,12 +17,9 @@ class AdamW(keras.optimizers.AdamW):
     the gradients are already summed. Gradients of embedding look-ups are made dense before clipping, so that a row that
     occurs twice counts once in the norm, as a sum.
 
-    Args:
-        bias_correction: True to correct the moments for their initial zeros (arXiv 1412.6980, section 3); the
-            original's optimizer does not.
-        rate_scales: a factor of the learning rate, and thus of the decay, for each variable in the order of
-            `build`; None means 1 for all.
-        **kwargs: arguments of `keras.optimizers.AdamW`.
+    `bias_correction` corrects the moments for their initial zeros (arXiv 1412.6980, section 3); the original's
+    optimizer does not. `rate_scales` has a factor of the learning rate, and thus of the decay, for each variable in the
+    order of `build`; None means 1 for all.
     """
 
     def __init__(
@@ -33,14 +30,7 @@ class AdamW(keras.optimizers.AdamW):
         self.rate_scales = None if rate_scales is None else tuple(rate_scales)
 
     def build(self, variables: list[keras.Variable]) -> None:
-        """Creates the moments of `variables`.
-
-        Args:
-            variables: the variables to train.
-
-        Raises:
-            ValueError: if the number of rate scales differs from the number of variables.
-        """
+        """Creates the moments of `variables`. Raises ValueError if the number of rate scales is another."""
         if self.rate_scales is not None and len(self.rate_scales) != len(variables):
             raise ValueError(f"`rate_scales` must have {len(variables)} values. Received: {len(self.rate_scales)}")
         super().build(variables)
@@ -132,11 +122,8 @@ class AdamW(keras.optimizers.AdamW):
 class Lamb(AdamW):
     """LAMB (arXiv 1904.00962, algorithm 2): the step of each variable is proportional to its norm.
 
-    As in the authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is
-    the identity, and a norm of zero means the ratio 1.
-
-    Args:
-        **kwargs: arguments of `AdamW`.
+    As in the authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is the
+    identity, and a norm of zero means the ratio 1.
     """
 
     def _move(self, variable, gradient, rate, decay, index):
@@ -165,11 +152,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
 
 def global_norm(gradients: Sequence[Any]) -> Any:
-    """Returns the global norm of all gradients, a float32 scalar.
-
-    Args:
-        gradients: dense tensors.
-    """
+    """Returns the global norm of dense gradients, a float32 scalar."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 

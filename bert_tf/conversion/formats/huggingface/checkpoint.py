@@ -34,15 +34,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a directory of Hugging Face transformers; its arrays are read on demand.
-
-    Args:
-        path: directory of the checkpoint.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for another architecture, damaged files, or tensors that do not match the configuration.
-    """
+    """Reads a directory of Hugging Face transformers."""
     file = path / configs.CONFIG_NAME
     if not file.is_file():
         raise ConversionError(f"{path}: must be a directory with config.json. Received: no such file")
@@ -81,18 +73,10 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes the files of `save_pretrained` to an empty directory, with a tokenizer if there is a vocabulary.
+    """Writes the files of `save_pretrained`, with a tokenizer if there is a vocabulary.
 
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Returns:
-        The pre-training heads if there is a head of a task, since no class of the library has both.
-
-    Raises:
-        ConversionError: if transformers' BERT cannot represent the encoder, or the dtype cannot hold the values.
+    Returns the pre-training heads if there is a head of a task, since no class of the library has both. Raises
+    ConversionError if transformers' BERT cannot represent the encoder, or the dtype cannot hold the values.
     """
     heads, lost = checkpoint.heads, []
     if heads.task:

@@ -94,17 +94,7 @@ _KNOWN = {*_FIELDS, *_FIXED, *_SAME_AS_HIDDEN_SIZE, *_NOT_KEPT, *_HARMLESS, *_GE
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.json and checks that it describes BERT.
-
-    Args:
-        path: path of the file.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        ConversionError: for another architecture, an unknown key or an unsupported value.
-    """
+    """Returns the content of config.json. Raises ConversionError for another architecture, unknown key or value."""
     config = read_json(path)
     kind = config.get("model_type", "bert")
     if kind != "bert":
@@ -126,16 +116,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 @conversion_errors()
 def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertConfig:
-    """Returns the encoder's architecture.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-        pooler: whether there are weights of a pooler.
-
-    Raises:
-        ConversionError: for a key of the wrong type or value; the message names it.
-    """
+    """Returns the encoder's architecture. Raises ConversionError with the key that has a wrong type or value."""
     activation = config.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ConversionError(f"{path}: `hidden_act` must be one of {', '.join(ACTIVATIONS)}. Received: {activation!r}")
@@ -146,15 +127,7 @@ def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertC
 
 
 def architecture(config: Mapping[str, Any], path: Path) -> str | None:
-    """Returns the class that config.json names; None if it names none.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-
-    Raises:
-        ConversionError: for a class that is not a BERT class.
-    """
+    """Returns the class that config.json names; None if it names none. Raises ConversionError unless it is BERT's."""
     names = config.get("architectures")
     if names is None or names == []:
         return None
@@ -167,12 +140,7 @@ def architecture(config: Mapping[str, Any], path: Path) -> str | None:
 def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] | None]:
     """Returns the number of classes, and their names in the order of their ids; None if the names are generic.
 
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-
-    Raises:
-        ConversionError: if `id2label`, `label2id` and `num_labels` contradict each other.
+    Raises ConversionError if `id2label`, `label2id` and `num_labels` contradict each other.
     """
     numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
     for key, number in numbers.items():
@@ -203,16 +171,7 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
 
 
 def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
-    """Checks that a text classifier predicts one label or one number.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        number: number of outputs of the classifier.
-        path: path of the configuration, for the error message.
-
-    Raises:
-        ConversionError: for a multi-label classifier, or a regression with several outputs.
-    """
+    """Raises ConversionError for a multi-label text classifier, or a regression with several outputs."""
     # A pipeline of transformers applies the configuration of its task.
     of_tasks = config.get("task_specific_params")
     places = {"problem_type": config.get("problem_type")}
@@ -247,16 +206,9 @@ def padded_length(config: Mapping[str, Any], length: int) -> int:
 
 
 def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int | None) -> dict[str, Any]:
-    """Returns the content of config.json.
+    """Returns the content of config.json, for a vocab.txt of so many pieces; None if absent.
 
-    Args:
-        checkpoint: checkpoint to write.
-        heads: heads to write.
-        dtype: dtype of the weights.
-        pieces: length of vocab.txt; None if absent.
-
-    Raises:
-        ConversionError: if transformers' BERT cannot represent the encoder.
+    Raises ConversionError if transformers' BERT cannot represent the encoder.
     """
     config = checkpoint.config
     if config.attention != "bidirectional":

@@ -85,19 +85,10 @@ _OTHERS = {
 def common_names(
     stored: Mapping[str, StoredTensor], config: BertConfig, source: Path
 ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-    """Returns tensors by the names of `TABLE`, without copies and index tables.
+    """Returns tensors by the names of `TABLE`, and the stored names of copies and index tables, which are left out.
 
-    Args:
-        stored: tensors by their names in the files.
-        config: architecture of the encoder.
-        source: directory, for the error message.
-
-    Returns:
-        The tensors, and the names in the file of tensors that the model does not need.
-
-    Raises:
-        ConversionError: for names of a wrapper or another architecture, duplicate names, output weights of the masked
-            language model that differ from the embedding, or unusual index tables.
+    Raises ConversionError for names of a wrapper or another architecture, duplicate names, output weights of the masked
+    language model that differ from the embedding, or unusual index tables.
     """
     _refuse_wrappers(stored, source)
     tensors = by_name(stored.values(), lambda tensor: _present_name(tensor.name))
@@ -122,15 +113,8 @@ def heads_of(
 ) -> Heads:
     """Returns the heads on the encoder, from the tensors; the class defines the task of a classifier.
 
-    Args:
-        tensors: tensors by the names of `common_names`.
-        architecture: class that config.json names; None if it names none.
-        config: content of config.json.
-        source: directory, for the error message.
-
-    Raises:
-        ConversionError: if tensors of the class are missing, there are tensors of another task, or the task of the
-            classifier is unknown.
+    Raises ConversionError if tensors of the class are missing, there are tensors of another task, or the task of the
+    classifier is unknown.
     """
     masked_lm, next_sentence = _MASKED_LM in tensors, _NEXT_SENTENCE in tensors
     if architecture is None:

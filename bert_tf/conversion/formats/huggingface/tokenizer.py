@@ -57,14 +57,10 @@ _READ = ("tokenizer_class", "do_lower_case", "strip_accents", "added_tokens_deco
 
 @dataclass(frozen=True)
 class TokenizerFiles:
-    """The contents of the tokenizer files.
+    """The contents of the tokenizer files; None for values that neither a file nor the directory's name defines.
 
-    Args:
-        vocabulary: word pieces and added tokens; None if there is neither vocab.txt nor tokenizer.json.
-        source: file of the word pieces.
-        lowercase: whether text is lower-cased; None if neither a file nor the name of the directory defines it.
-        added: added tokens in the order of their ids.
-        longest: maximum sequence length of the model in tokens; None if no file defines it.
+    `vocabulary` ends with the `added` tokens, in the order of their ids. `source` is the file of the word pieces, and
+    `longest` the maximum sequence length of the model in tokens.
     """
 
     vocabulary: Vocabulary | None
@@ -80,15 +76,9 @@ class TokenizerFiles:
 
 
 def read_tokenizer(directory: Path, named: Any, given: Path | None) -> TokenizerFiles:
-    """Reads the files of a tokenizer.
+    """Reads the files of a tokenizer of the class `named`, if any; a `given` vocab.txt replaces the directory's.
 
-    Args:
-        directory: directory of the files.
-        named: class that config.json names, or None.
-        given: vocab.txt to use instead of the directory's.
-
-    Raises:
-        ConversionError: for another tokenizer class, or settings and special tokens that BERT's does not support.
+    Raises ConversionError for another tokenizer class, or settings and special tokens that BERT's does not support.
     """
     settings = _json(directory / SETTINGS_NAME)
     _check_settings(settings, directory / SETTINGS_NAME)
@@ -122,14 +112,9 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
 def write_tokenizer(
     directory: Path, vocabulary: Vocabulary, lowercase: bool, longest: int, added: tuple[str, ...] = ()
 ) -> None:
-    """Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+    """Writes the files of a tokenizer for a model with sequences of at most `longest` tokens.
 
-    Args:
-        directory: directory to write to.
-        vocabulary: vocabulary without padding.
-        lowercase: whether text is lower-cased and stripped of accents.
-        longest: maximum sequence length of the model in tokens.
-        added: added tokens at the end of the vocabulary, which are whole words rather than word pieces.
+    The vocabulary has no padding; `added` tokens at its end are whole words rather than word pieces.
     """
     pieces = vocabulary.tokens
     added = added if added and pieces[-len(added) :] == added else ()

@@ -102,16 +102,9 @@ class _Reader:
 
 
 def read_torch_file(path: Path) -> dict[str, StoredTensor]:
-    """Reads the names and shapes in a file of `torch.save`; arrays are read on demand.
+    """Returns the tensors in a file of `torch.save` by name, in its order; arrays are read on demand.
 
-    Args:
-        path: path of a file with a dictionary of tensors, such as `pytorch_model.bin`.
-
-    Returns:
-        The tensors by name, in the order of the file.
-
-    Raises:
-        ConversionError: for a damaged file, another format, or contents other than tensors; the message names them.
+    Raises ConversionError for a damaged file, another format, or contents other than tensors, which the message names.
     """
     with path.open("rb") as file:
         start = file.read(32)

@@ -37,15 +37,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset; its arrays are read on demand.
-
-    Args:
-        path: directory of the preset.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a directory that is not a preset, is damaged or quantized, or has another architecture.
-    """
+    """Reads a preset that is not quantized."""
     _check_files(path)
     config = configs.read_backbone(path / configs.CONFIG_NAME)
     remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
@@ -91,16 +83,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a preset to an empty directory and returns the heads that keras-hub has no class for.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if keras-hub's BertBackbone cannot represent the encoder.
-    """
+    """Writes a preset and returns the heads that keras-hub has no class for."""
     _check_expressible(checkpoint)
     config, dtype = checkpoint.config, options.dtype or checkpoint.dtype
     heads, lost = _heads(checkpoint)

@@ -52,14 +52,7 @@ _TOKENIZER_KEYS |= {"lowercase", "strip_accents", "special_tokens_in_strings"}
 
 @dataclass(frozen=True)
 class Task:
-    """A task on the encoder.
-
-    Args:
-        name: name of keras-hub's class.
-        heads: heads of the task.
-        dropout: dropout rate before a classifier's head.
-        arguments: all arguments of the class itself.
-    """
+    """A task on the encoder: keras-hub's class, its own arguments, and the dropout rate before a classifier's head."""
 
     name: str
     heads: Heads
@@ -77,27 +70,12 @@ class Remembered:
 
 
 def read_backbone(path: Path) -> BertConfig:
-    """Returns the encoder's architecture.
-
-    Args:
-        path: path of config.json.
-
-    Raises:
-        ConversionError: for another architecture, a quantized model or unknown arguments.
-    """
+    """Returns the encoder's architecture. Raises ConversionError if it is not BERT, quantized or has unknown keys."""
     return _backbone(read_json(path), path)
 
 
 def read_task(path: Path, config: BertConfig) -> Task:
-    """Returns the task of a preset whose encoder is `config`.
-
-    Args:
-        path: path of task.json.
-        config: architecture of the encoder.
-
-    Raises:
-        ConversionError: for a task of another architecture, unknown arguments or another encoder.
-    """
+    """Returns the task of a preset with the encoder `config`. Raises ConversionError for any other task or encoder."""
     mapping = read_json(path)
     name, arguments = _object(mapping, tuple(_TASKS), path)
     rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
@@ -115,14 +93,7 @@ def read_task(path: Path, config: BertConfig) -> Task:
 
 
 def read_tokenizer(path: Path) -> bool:
-    """Returns True if the tokenizer lower-cases text.
-
-    Args:
-        path: path of tokenizer.json.
-
-    Raises:
-        ConversionError: if the tokenizer splits text differently from BERT.
-    """
+    """Returns True if the tokenizer lower-cases text. Raises ConversionError if it splits text unlike BERT's."""
     _, arguments = _object(read_json(path), ("BertTokenizer",), path)
     rest = _known(arguments, _TOKENIZER_KEYS, path)
     for key, value in _TOKENIZER_FIXED.items():

@@ -60,15 +60,10 @@ TABLE = NameTable(
 
 
 def read_weights(directory: Path, *, task: bool) -> dict[str, StoredTensor]:
-    """Returns the weights of a preset by the names of `TABLE`; their arrays are read on demand.
+    """Returns the weights of a preset, with those of a task if `task`, by the names of `TABLE`, to read on demand.
 
-    Args:
-        directory: directory of the preset.
-        task: whether to read the weights of the task too.
-
-    Raises:
-        ConversionError: for an unreadable file, a weight that is duplicated or external, or an index that names files
-            that are missing or in another directory.
+    Raises ConversionError for an unreadable file, a weight that is duplicated or external, or an index that names files
+    that are missing or in another directory.
     """
     files = [directory / WEIGHTS_NAME]
     if not files[0].is_file():
@@ -95,14 +90,9 @@ def optimizer_state(path: Path) -> tuple[list[str], int | None]:
 
 
 def write_weights(checkpoint: Checkpoint, heads: Heads, directory: Path, dtype: str, shard_bytes: int) -> None:
-    """Writes the weights of the encoder and of some heads, one array in memory at a time.
+    """Writes the weights of an encoder with a pooler and of some heads, one array in memory at a time.
 
-    Args:
-        checkpoint: checkpoint with a pooler.
-        heads: heads of the task, some of the checkpoint's.
-        directory: directory to write to.
-        dtype: dtype to write, one of `checkpoint.DTYPES`.
-        shard_bytes: maximum size of a file of the encoder in bytes, unless a single layer is larger.
+    A file of the encoder has at most `shard_bytes` bytes, unless a single layer is larger.
     """
     numbers = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     groups: dict[str, list[str]] = {}

@@ -62,13 +62,7 @@ TABLE = NameTable(
 
 @dataclass(eq=False)
 class Node:
-    """An object of a checkpoint.
-
-    Args:
-        children: objects held by this one, by name; an object may have several names and parents.
-        key: key of its tensor; None if it is not a variable.
-        variable: name of the variable; empty if it is not a variable.
-    """
+    """An object of a checkpoint, which may have several names and parents; a variable has a name and a tensor's key."""
 
     children: dict[str, Node] = field(default_factory=dict)
     key: str | None = None
@@ -129,12 +123,7 @@ def write_objects(prefix: Path, children: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Found:
-    """Locations of the tensors.
-
-    Args:
-        keys: keys of the tensors by the original's names.
-        replaced: keys of the encoder's pooler if a head's own pooler replaces it.
-    """
+    """Keys of the tensors by the original's names, and those of the encoder's pooler if a head's own replaces it."""
 
     keys: dict[str, str]
     replaced: tuple[str, ...]
