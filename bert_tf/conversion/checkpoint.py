@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import BertConfig, local_path
+from bert_tf.config import BertConfig, ConfigError, local_path
 from bert_tf.config.base import read_json_object
 from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
 from bert_tf.models.weights import check_finite
@@ -107,16 +107,17 @@ def conversion_errors() -> Iterator[None]:
         raise ConversionError(str(error)) from error
 
 
-@conversion_errors()
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object. Raises ConversionError for a damaged or deeply nested file."""
-    return read_json_object(path)
+# Raise ConversionError for a damaged file.
+read_json = conversion_errors()(read_json_object)
+read_vocabulary = conversion_errors()(load_vocabulary)
 
 
-@conversion_errors()
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Reads a vocab.txt. Raises ConversionError with the file and the line."""
-    return load_vocabulary(path)
+def has_json_keys(path: Path, keys: set[str]) -> bool:
+    """Returns True if a file holds a JSON object with these keys."""
+    try:
+        return keys <= set(read_json_object(path))
+    except (ConfigError, OSError):
+        return False
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:

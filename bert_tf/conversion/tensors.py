@@ -103,8 +103,10 @@ def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tupl
     yield f"{prefix}output_bias", (outputs,)
 
 
-def checked_rate(value: object, where: str) -> float:
-    """Returns a dropout rate of a foreign file. Raises ConversionError, starting with `where`, for any other value."""
+def checked_rate(value: object, where: str) -> float | None:
+    """Returns a dropout rate of a foreign file, or None. Raises ConversionError, starting with `where`, otherwise."""
+    if value is None:
+        return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1.0:
         raise ConversionError(f"{where} must be a number in [0, 1). Received: {value!r}")
     return float(value)

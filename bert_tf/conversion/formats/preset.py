@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors
+from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors, has_json_keys
 from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
-from bert_tf.conversion.tensors import (
-    FIXED_OUTPUTS,
-    MLM_BIAS,
-    WORD_EMBEDDINGS,
-    ConversionError,
-    Heads,
-    expected_shapes,
-)
+from bert_tf.conversion.tensors import FIXED_OUTPUTS, MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
 from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
 from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
 from bert_tf.models.weights import read_array, stored_shapes
@@ -58,7 +49,8 @@ TABLE = NameTable(
 
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a preset, or a run that holds one."""
-    return (preset_directory(path) / WEIGHTS_NAME).is_file() and _keys(preset_directory(path))
+    directory = preset_directory(path)
+    return (directory / WEIGHTS_NAME).is_file() and has_json_keys(directory / CONFIG_NAME, {"format_version"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:
@@ -106,8 +98,10 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
         flag = "--vocabulary vocab.txt" if checkpoint.vocabulary is None else "--lowercase true or false"
         raise ConversionError(f"{checkpoint.path}: its {missing} is unknown, which a preset needs. Add {flag}.")
     model = build_model(checkpoint)
-    info = {"conversion": _origin(checkpoint)}
-    save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, _task(checkpoint, options), info)
+    origin = {name: getattr(checkpoint, name) for name in ("form", "dtype", "step")}
+    origin |= {"left_out": list(checkpoint.left_out), "info": dict(checkpoint.info)}
+    task, info = _task(checkpoint, options), {"conversion": origin}
+    save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, task, info)
     return []
 
 
@@ -134,13 +128,6 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
     return model
 
 
-def _keys(directory: Path) -> bool:
-    try:
-        return "format_version" in read_json_object(directory / CONFIG_NAME)
-    except (ConfigError, OSError):
-        return False
-
-
 def _heads(header: PresetHeader) -> Heads:
     head, arguments = MODEL_KINDS[header.kind].head, header.arguments
     return Heads(
@@ -153,15 +140,11 @@ def _heads(header: PresetHeader) -> Heads:
 
 @conversion_errors()
 def _stored(path: Path) -> dict[str, StoredTensor]:
+    read = conversion_errors()(read_array)
     return {
-        name: StoredTensor(name, path, "float32", shape, partial(_array, path, name))
+        name: StoredTensor(name, path, "float32", shape, partial(read, path, name))
         for name, shape in stored_shapes(path).items()
     }
-
-
-@conversion_errors()
-def _array(path: Path, name: str) -> np.ndarray:
-    return read_array(path, name)
 
 
 def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
@@ -174,13 +157,3 @@ def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
     if checkpoint.heads.task == "sequence_classification":
         task["text_columns"] = options.text_columns
     return options.describe(task, checkpoint.config) if options.describe else task
-
-
-def _origin(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
-        "form": checkpoint.form,
-        "dtype": checkpoint.dtype,
-        "step": checkpoint.step,
-        "left_out": list(checkpoint.left_out),
-        "info": dict(checkpoint.info),
-    }

@@ -21,7 +21,7 @@ from bert_tf.conversion.formats.huggingface import names as layout
 from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
 from bert_tf.conversion.formats.name_table import StoredTensor
-from bert_tf.conversion.tensors import ConversionError, Heads, expected_shapes
+from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate, expected_shapes
 from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
@@ -43,7 +43,7 @@ def read(path: Path, options: Options) -> Checkpoint:
     # Only the weights show whether there is a pooler. `common_names` uses the configuration for the table of positions.
     weights, left_out = layout.common_names(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
     heads, names = _heads(weights, left_out, name, config, path)
-    architecture = configs.encoder_config(config, file, layout.has_pooler(weights))
+    architecture = configs.encoder_config(config, file, layout.POOLER in weights)
     tensors = layout.TABLE.read(weights, architecture, heads, path)
     tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
     vocabulary, lowercase = tokenizer.vocabulary, tokenizer.lowercase
@@ -53,7 +53,8 @@ def read(path: Path, options: Options) -> Checkpoint:
         vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
         if lowercase is None:
             lowercase = is_lowercase(vocabulary)
-    rate = configs.dropout(config, file)
+    # None is the rate of the encoder.
+    rate = checked_rate(config.get("classifier_dropout"), f"{file}: `classifier_dropout`")
     dtypes = {tensor.dtype for tensor in weights.values()}
     return Checkpoint(
         form="huggingface",

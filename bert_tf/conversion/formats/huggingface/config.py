@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.config import BertConfig, from_dict
 from bert_tf.conversion.checkpoint import Checkpoint, conversion_errors, read_json
 from bert_tf.conversion.formats.huggingface.names import CLASSES
-from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
+from bert_tf.conversion.tensors import ConversionError, Heads
 
 CONFIG_NAME = "config.json"
 INFO_KEY = "huggingface"
@@ -187,12 +187,6 @@ def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
             )
 
 
-def dropout(config: Mapping[str, Any], path: Path) -> float | None:
-    """Returns the dropout rate of a task's head; None for the encoder's. Raises ConversionError for an invalid rate."""
-    rate = config.get("classifier_dropout")
-    return None if rate is None else checked_rate(rate, f"{path}: `classifier_dropout`")
-
-
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of config.json to write again, except those derived from the model."""
     values = {key: value for key, value in config.items() if key not in _FIELDS and key not in _NOT_KEPT}
@@ -232,7 +226,8 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
     rate = checkpoint.classifier_dropout
     values |= {"classifier_dropout": None if rate == config.dropout else rate, "torch_dtype": dtype}
     if pieces is not None and pieces != config.vocabulary_size:
-        values["pad_vocab_size_multiple_of"] = _multiple(pieces, config.vocabulary_size)
+        usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == config.vocabulary_size)
+        values["pad_vocab_size_multiple_of"] = next(usual, config.vocabulary_size)
     if checkpoint.vocabulary is not None:
         values["pad_token_id"] = checkpoint.vocabulary.pad_id
     if heads.task in ("sequence_classification", "token_classification"):
@@ -245,8 +240,3 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
 def _class_of(heads: Heads) -> str:
     wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
     return next(name for name, class_heads in CLASSES.items() if class_heads == wanted)
-
-
-def _multiple(pieces: int, rows: int) -> int:
-    usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == rows)
-    return next(usual, rows)

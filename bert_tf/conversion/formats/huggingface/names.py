@@ -57,7 +57,7 @@ TABLE = NameTable(
     transposed=("/kernel",),
 )
 _ON_POOLER = ("sequence_classification", "multiple_choice")
-_POOLER = "pooler.dense.weight"
+POOLER = "pooler.dense.weight"
 _MASKED_LM = "cls.predictions.transform.dense.weight"
 _NEXT_SENTENCE = "cls.seq_relationship.weight"
 _CLASSIFIER, _SPANS = "classifier.weight", "qa_outputs.weight"
@@ -125,7 +125,7 @@ def heads_of(
         _MASKED_LM: wanted.masked_lm,
         _NEXT_SENTENCE: wanted.next_sentence,
         output: bool(wanted.task),
-        _POOLER: wanted.next_sentence or wanted.task in _ON_POOLER,
+        POOLER: wanted.next_sentence or wanted.task in _ON_POOLER,
     }
     faults = [f"missing: {name}" for name, is_needed in needed.items() if is_needed and name not in tensors]
     strange = [name for name in (_CLASSIFIER, _SPANS) if name != output]
@@ -136,11 +136,6 @@ def heads_of(
             f"{source}: tensors must be those of {architecture}, as in config.json:\n  " + "\n  ".join(faults)
         )
     return Heads(masked_lm, next_sentence, wanted.task)
-
-
-def has_pooler(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Returns True if there is a pooler among tensors by the names of `common_names`."""
-    return _POOLER in tensors
 
 
 def _present_name(name: str) -> str:
@@ -189,7 +184,7 @@ def _guessed_task(tensors: Mapping[str, StoredTensor], config: Mapping[str, Any]
         return "question_answering"
     if _CLASSIFIER not in tensors:
         return None
-    if _POOLER not in tensors:
+    if POOLER not in tensors:
         return "token_classification"
     if config.get("finetuning_task") or config.get("problem_type"):
         return "sequence_classification"

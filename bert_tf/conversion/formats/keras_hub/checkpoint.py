@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError, save_json
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, without_padding
+from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_json_keys, without_padding
 from bert_tf.conversion.formats.keras_hub import config as configs
 from bert_tf.conversion.formats.keras_hub import weights
 from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
@@ -28,12 +27,8 @@ _VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a directory with a serialized Keras object and its weights."""
-    if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
-        return False
-    try:
-        return {"class_name", "config"} <= set(read_json_object(path / configs.CONFIG_NAME))
-    except (ConfigError, OSError):
-        return False
+    has_weights = any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME))
+    return has_weights and has_json_keys(path / configs.CONFIG_NAME, {"class_name", "config"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,13 @@ def read_task(path: Path, config: BertConfig) -> Task:
         activation = rest.get("activation", "linear")
         if activation not in ("linear", "softmax", None):
             raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
-        heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
+        number = rest.get("num_classes")
+        if type(number) is not int or number < 1:
+            raise ConversionError(f"{path}: `num_classes` must be an integer of at least 1. Received: {number!r}")
+        heads = Heads(task=heads.task, num_labels=number)
     task_arguments = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
-    rate = rest.get("dropout") if heads.task else None
-    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), task_arguments)
+    rate = checked_rate(rest.get("dropout") if heads.task else None, f"{path}: `dropout`")
+    return Task(name, heads, rate, task_arguments)
 
 
 def read_tokenizer(path: Path) -> bool:
@@ -161,16 +164,11 @@ def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
     """Returns the content of metadata.json."""
     import keras
 
-    ours = {
-        "labels": list(remembered.labels) if remembered.labels else None,
-        "step": remembered.step,
-        "initializer_range": remembered.initializer_range,
-    }
     return {
         "keras_version": keras.version(),
         "parameter_count": parameters,
         "tasks": ["MaskedLM", "TextClassifier", "TextEmbedder"],
-        _OURS: ours,
+        _OURS: asdict(remembered) | {"labels": list(remembered.labels) if remembered.labels else None},
     }
 
 
@@ -221,19 +219,9 @@ def _check_policy(policy: Any, path: Path) -> None:
         )
 
 
-def _positive(mapping: Mapping[str, Any], key: str, path: Path) -> int:
-    value = mapping.get(key)
-    if type(value) is not int or value < 1:
-        raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {value!r}")
-    return value
-
-
-def _policy(name: str) -> dict[str, Any]:
-    return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": name}, "registered_name": None}
-
-
 def _serialized(name: str, module: str, arguments: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-    base = {"name": module, "trainable": True, "dtype": _policy(dtype)} if dtype else {}
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}, "registered_name": None}
+    base = {"name": module, "trainable": True, "dtype": policy} if dtype else {}
     return {
         "module": f"keras_hub.src.models.bert.{module}",
         "class_name": name,

@@ -17,13 +17,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from bert_tf.conversion.checkpoint import Checkpoint, Options
-from bert_tf.conversion.formats.model_garden.objects import (
-    TABLE,
-    build_objects,
-    find_tensors,
-    read_graph,
-    write_objects,
-)
+from bert_tf.conversion.formats.model_garden.objects import TABLE, build_objects, find_tensors, read_graph
 from bert_tf.conversion.formats.name_table import most_common_dtype
 from bert_tf.conversion.formats.releases import CONFIG_NAME, read_config, release_fields, write_release
 from bert_tf.conversion.formats.tf_checkpoint import (
@@ -95,7 +89,7 @@ def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str
     write_release(checkpoint, directory, options)
     with tf.device("CPU:0"):
         objects, lost = build_objects(checkpoint)
-        write_objects(directory / RELEASED_NAME, objects)
+        tf.train.Checkpoint(**objects).write(str(directory / RELEASED_NAME))
     return lost
 
 
