@@ -81,10 +81,7 @@ class Checkpoint:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a tensor as a C-contiguous float32 array in the original's layout.
-
-        Raises ConversionError if it holds NaN or infinity.
-        """
+        """Returns a C-contiguous float32 array in the original's layout. Raises ConversionError for NaN or infinity."""
         tensor = self.tensors[name]
         array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
         with conversion_errors():
@@ -121,10 +118,7 @@ def has_json_keys(path: Path, keys: set[str]) -> bool:
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
-    """Returns `vocabulary`, with `[paddingN]` added up to `rows` pieces if `padded`.
-
-    Raises ConversionError, with the file `source`, if the lengths differ and the difference is not padding.
-    """
+    """Returns `vocabulary` if it has `rows` pieces, `padded` with `[paddingN]`. Raises ConversionError otherwise."""
     if len(vocabulary) == rows:
         return vocabulary
     if len(vocabulary) > rows or not padded:

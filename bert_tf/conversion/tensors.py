@@ -29,10 +29,7 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True)
 class Tensor:
-    """One array of a checkpoint, read on demand in the original's layout and the dtype of the source.
-
-    `name` is the name in the source, `shape` that of the original's layout.
-    """
+    """One array of a checkpoint: its name in the source; shape and values, read on demand, in the original's layout."""
 
     name: str
     shape: tuple[int, ...]
@@ -113,10 +110,7 @@ def checked_rate(value: object, where: str) -> float | None:
 
 
 def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, ...]]) -> Heads:
-    """Returns the heads whose tensors are among `names`, those of the original; `shape` returns a tensor's shape.
-
-    Raises ConversionError if there are output weights of more than one task.
-    """
+    """Returns the heads whose tensors are among `names`. Raises ConversionError for output weights of several tasks."""
     tasks = [task for task, prefix in TASK_PREFIXES.items() if f"{prefix}output_weights" in names]
     if len(tasks) > 1:
         raise ConversionError(f"a checkpoint must have output weights of one task. Received: {', '.join(tasks)}")

@@ -263,10 +263,7 @@ def rows_of(hidden):
 
 
 class AttentionWeights(keras.layers.Layer):
-    """Returns the attention weights of a transformer layer for its inputs, float32 (B, N, S, S).
-
-    These are the weights of each query position (third axis) over the key positions (fourth axis).
-    """
+    """Returns attention weights, float32 (B, N, S, S): of each query position (third axis) over the key positions."""
 
     def __init__(self, layer: TransformerLayer, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

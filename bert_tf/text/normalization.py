@@ -89,10 +89,7 @@ def mark_masks(texts: tf.Tensor) -> tf.Tensor:
 
 
 def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Words:
-    """Returns the words of texts, (n,) string, cleaned, normalized and in order.
-
-    If `masks_marked`, the texts come from `mark_masks`, and each placeholder becomes the word `[MASK]`.
-    """
+    """Returns the words of texts, (n,) string; each mark of `mark_masks` becomes `[MASK]` if `masks_marked`."""
     table = load_table(lowercase)
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     chars, row_splits = decoded.values, decoded.row_splits

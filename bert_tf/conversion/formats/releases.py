@@ -69,10 +69,7 @@ _CASE_KEY = "do_lower_case"
 
 @conversion_errors()
 def read_config(path: Path) -> tuple[BertConfig, dict[str, Any]]:
-    """Returns the architecture in a `bert_config.json`, and its other keys, which do not affect the computation.
-
-    Raises ConversionError for an unknown key or an unsupported value; the message names it.
-    """
+    """Returns the architecture in bert_config.json, and keys without effect. Raises ConversionError for other keys."""
     if not path.is_file():
         raise ConversionError(f"{path}: no such file. A TensorFlow checkpoint must have its configuration beside it.")
     mapping = read_json(path)
@@ -108,10 +105,7 @@ def release_fields(directory: Path, config: BertConfig, beside: Mapping[str, Any
 
 
 def write_release(checkpoint: Checkpoint, directory: Path, options: Options) -> None:
-    """Writes configuration and vocabulary.
-
-    Raises ConversionError if the programs cannot represent the encoder or the dtype; the message names the field.
-    """
+    """Writes configuration and vocabulary. Raises ConversionError with a field that the programs cannot represent."""
     config, vocabulary = checkpoint.config, checkpoint.vocabulary
     names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     if options.dtype not in (None, "float32"):

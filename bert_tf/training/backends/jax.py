@@ -25,10 +25,7 @@ from bert_tf.training.validation import check_batch
 
 
 class JaxTrainingModel(TrainingModel):
-    """Takes steps with the gradient of the global batch, whose arrays are on any number of devices.
-
-    Parts work as in `tensorflow.TensorFlowTrainingModel`; their number must divide the rows of the global batch.
-    """
+    """Takes steps with the gradient of the global batch on any number of devices; see `TensorFlowTrainingModel`."""
 
     def synchronize(self) -> None:
         """Copies the state of the last step into the variables; the next step starts from them."""

@@ -116,10 +116,7 @@ class RunLog:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """Returns the complete lines of `history.jsonl`; [] if the file is missing.
-
-    Raises ValueError, with file and line, if a line other than the last is not a record.
-    """
+    """Returns the complete lines of `history.jsonl`, if any. Raises ValueError with file and line that is no record."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -138,10 +138,7 @@ def architecture(config: Mapping[str, Any], path: Path) -> str | None:
 
 
 def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] | None]:
-    """Returns the number of classes, and their names in the order of their ids; None if the names are generic.
-
-    Raises ConversionError if `id2label`, `label2id` and `num_labels` contradict each other.
-    """
+    """Returns the number of classes and their names by id, None if generic. Raises ConversionError if they conflict."""
     numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
     for key, number in numbers.items():
         if type(number) is not int or number < 1:
@@ -200,10 +197,7 @@ def padded_length(config: Mapping[str, Any], length: int) -> int:
 
 
 def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int | None) -> dict[str, Any]:
-    """Returns the content of config.json, for a vocab.txt of so many pieces; None if absent.
-
-    Raises ConversionError if transformers' BERT cannot represent the encoder.
-    """
+    """Returns config.json for `pieces` in vocab.txt, if any. Raises ConversionError for left-to-right attention."""
     config = checkpoint.config
     if config.attention != "bidirectional":
         raise ConversionError(

@@ -93,10 +93,7 @@ class _Reader:
 
 
 def read_torch_file(path: Path) -> dict[str, StoredTensor]:
-    """Returns the tensors in a file of `torch.save` by name, in its order; arrays are read on demand.
-
-    Raises ConversionError for a damaged file, another format, or contents other than tensors, which the message names.
-    """
+    """Returns the tensors in a file of `torch.save`, in its order. Raises ConversionError for any other contents."""
     with path.open("rb") as file:
         start = file.read(32)
     if start.startswith(_ZIP_BYTES):

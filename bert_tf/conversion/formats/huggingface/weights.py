@@ -25,10 +25,7 @@ _POINTER = b"version https://git-lfs"
 
 
 def read_weights(directory: Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of a directory by name; their arrays are read on demand.
-
-    Raises ConversionError for missing or damaged weights, or shards that contradict their index.
-    """
+    """Returns the tensors of a directory. Raises ConversionError if files are missing, damaged or inconsistent."""
     name = next((name for name in NAMES if (directory / name).is_file()), None)
     if name is None:
         others = [name for name in OTHER_NAMES if (directory / name).is_file()]

@@ -90,10 +90,7 @@ def optimizer_state(path: Path) -> tuple[list[str], int | None]:
 
 
 def write_weights(checkpoint: Checkpoint, heads: Heads, directory: Path, dtype: str, shard_bytes: int) -> None:
-    """Writes the weights of an encoder with a pooler and of some heads, one array in memory at a time.
-
-    A file of the encoder has at most `shard_bytes` bytes, unless a single layer is larger.
-    """
+    """Writes the weights of encoder and heads, one array in memory at a time; `shard_bytes` is that of `Options`."""
     numbers = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     groups: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
