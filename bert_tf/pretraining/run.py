@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
+from bert_tf.config import RunConfig, local_path, to_dict
 from bert_tf.data.input import packed_data, pretraining_data
 from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
@@ -20,8 +20,7 @@ from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_prese
 from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training import write_report
 from bert_tf.text.vocabulary import Vocabulary
-from bert_tf.training.evaluation.baselines import chance_figures, published_figures
-from bert_tf.training.evaluation.context import EvaluationContext
+from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures, published_figures
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
@@ -86,8 +85,14 @@ def run_pretraining(
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
+
+    def build_model() -> BertPretrainer:
+        if initial:
+            return initial.model(run.model, next_sentence)
+        return BertPretrainer(BertBackbone(run.model), next_sentence=next_sentence)
+
     spec = RunSpec(
-        lambda: _initial_model(run.model, next_sentence, initial),
+        build_model,
         course.training_data(),
         objective=PRETRAINING if next_sentence else MASKED_LM,
         evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
@@ -101,13 +106,6 @@ def run_pretraining(
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
-
-
-def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
-    """Builds the initial model of a run."""
-    if initial:
-        return initial.model(config, next_sentence)
-    return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
 
 
 class _Course:

@@ -33,7 +33,7 @@ class InitialWeights:
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
-        """Reads the header of a preset, or of a run's preset, without weights. Raises ConfigError if there is none."""
+        """Reads the header of a preset, or of a run's preset, without weights. Raises ConfigError if it is missing."""
         header, vocabulary, *_ = read_header(preset_directory(directory))
         return cls(preset_directory(directory), header, vocabulary)
 

@@ -76,12 +76,6 @@ def load_table(lowercase: bool) -> Table:
         return Table(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
 
 
-def unicode_version() -> str:
-    """Returns the Unicode version of the table."""
-    with np.load(build_table.TABLE_PATH) as arrays:
-        return str(arrays["unicode_version"])
-
-
 def mark_masks(texts: tf.Tensor) -> tf.Tensor:
     """Replaces each literal `[MASK]` in `texts`, (n,) string, by a placeholder that `words` recognises."""
     mark = chr(_MASK_MARK)

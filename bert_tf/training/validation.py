@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.distributed.tf_config import VARIABLE, Cluster
+from bert_tf.training.distributed.rendezvous import VARIABLE, Cluster
 
 # Strategies that use all available devices.
 _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of the TPU"}

@@ -1,21 +1,59 @@
-"""Rendezvous of the workers of a run, with an error that names missing workers."""
+"""Workers of a run that `TF_CONFIG` names, and their rendezvous, with an error that names missing workers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import os
+import re
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.config import ConfigError
 from bert_tf.training.loop.checkpoints import TrainingError
 
+VARIABLE = "TF_CONFIG"
 # Seconds between attempts, and the time-out of one: a host that drops packets never answers.
 _PAUSE, _ATTEMPT = 0.2, 2.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The workers of a run, by their `host:port`, and the index of this process among them."""
+
+    workers: tuple[str, ...] = ("localhost",)
+    index: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
+        """Reads `TF_CONFIG`. Raises ConfigError unless it names the workers and the index of one of them."""
+        text = environment.get(VARIABLE)
+        if not text:
+            raise ConfigError(
+                f"`training.strategy` = multi_worker needs {VARIABLE} in the environment of every worker."
+            )
+        form = '{"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", "index": n}}'
+        rule = f"{VARIABLE} must be {form}"
+        try:
+            fields = json.loads(text)
+            workers, task = fields["cluster"]["worker"], fields["task"]
+            index = int(task["index"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{rule}. Received: {text}") from error
+        fits = isinstance(workers, list) and all(re.fullmatch(r".+:\d+", str(worker)) for worker in workers)
+        if not fits or set(fields["cluster"]) != {"worker"} or task.get("type") != "worker":
+            raise ConfigError(f"{rule}, all of them workers. Received: {text}")
+        if not 0 <= index < len(workers):
+            raise ConfigError(
+                f"{VARIABLE}: `index` must be below the number of workers, {len(workers)}. Received: {index}"
+            )
+        return cls(tuple(workers), index)
 
 
 @contextlib.contextmanager

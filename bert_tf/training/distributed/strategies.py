@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.distributed.rendezvous import rendezvous
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster, rendezvous
 from bert_tf.training.distributed.tpu import tpu_strategy
 from bert_tf.training.validation import check_batch, validate_config
 
@@ -94,20 +93,8 @@ def _split_cpu(count: int) -> None:
 
 
 def sum_over_replicas(tensors: list[Any]) -> list[Any]:
-    """Returns each tensor summed over all replicas, or the tensors unchanged if there is one replica.
-
-    Args:
-        tensors: dense tensors of one replica, with the same shapes in each.
-
-    Returns:
-        Tensors of the same shapes and dtypes, equal in all replicas.
-    """
+    """Returns each dense tensor summed over all replicas, or the tensors unchanged if there is one replica."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return tensors
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
-
-
-def dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor; the slices of an embedding look-up are added up (`keras.ops` cannot)."""
-    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

@@ -48,8 +48,3 @@ def tpu_strategy(config: TrainingConfig, environment: Mapping[str, str] = os.env
             f"`training.strategy` = tpu: TensorFlow finds no TPU called {name or _LOCAL!r} ({error})."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
-
-
-def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if the strategy runs on a TPU."""
-    return isinstance(strategy, tf.distribute.TPUStrategy)

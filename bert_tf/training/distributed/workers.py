@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster
 from bert_tf.training.loop.checkpoints import TrainingError
 
 # Errors of a collective operation after a worker is lost, and the name of the worker in them.

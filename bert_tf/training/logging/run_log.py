@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import write_file
-from bert_tf.training.evaluation.baselines import Baseline
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
 from bert_tf.training.logging.tensorboard import EVENT_FILES, EventFile, session_end, session_start
 

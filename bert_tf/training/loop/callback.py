@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import keras
 
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.loop.preemption import PreemptionHandler

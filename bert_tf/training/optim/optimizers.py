@@ -106,7 +106,7 @@ class AdamW(keras.optimizers.AdamW):
             self._overwrite_model_variables_with_average_value(variables)
 
     def _clip_gradients(self, grads):
-        grads = [_dense(grad) for grad in grads]
+        grads = [dense(grad) for grad in grads]
         if not self.global_clipnorm:
             return super()._clip_gradients(grads)
         norm = global_norm(grads)
@@ -148,7 +148,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def apply(self, grads, trainable_variables=None):
         """Makes the gradients dense and applies them."""
-        super().apply([_dense(grad) for grad in grads], trainable_variables)
+        super().apply([dense(grad) for grad in grads], trainable_variables)
 
 
 def global_norm(gradients: Sequence[Any]) -> Any:
@@ -161,13 +161,13 @@ def global_norm(gradients: Sequence[Any]) -> Any:
     return ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
 
 
-def _dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor; on TensorFlow, the gradient of an embedding look-up may be in slices."""
+def dense(gradient: Any) -> Any:
+    """Returns a gradient as one tensor; the slices of an embedding look-up are added up (`keras.ops` cannot)."""
     if keras.backend.backend() != "tensorflow":
         return gradient
-    from bert_tf.training.distributed.strategies import dense
+    import tensorflow as tf
 
-    return dense(gradient)
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}

@@ -29,18 +29,9 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "initializer_range": ("initializer_range", 0.02),
 }
 # All tanh variants are the same function.
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_approximate",
-    "gelu_pytorch_tanh": "gelu_approximate",
-    "gelu_python_tanh": "gelu_approximate",
-    "gelu_accurate": "gelu_approximate",
-    "gelu_fast": "gelu_approximate",
-    "gelu_approximate": "gelu_approximate",
-    "relu": "relu",
-    "tanh": "tanh",
-}
+_TANH_GELU = ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "gelu_approximate")
+ACTIVATIONS = {"gelu": "gelu", "gelu_python": "gelu"} | dict.fromkeys(_TANH_GELU, "gelu_approximate")
+ACTIVATIONS |= {"relu": "relu", "tanh": "tanh"}
 _WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_approximate": "gelu_new", "relu": "relu", "tanh": "tanh"}
 # Keys that change the computation, and the values that BERT supports.
 _FIXED: dict[str, tuple[Any, ...]] = {
