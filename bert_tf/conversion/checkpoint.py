@@ -109,7 +109,7 @@ read_json = conversion_errors()(read_json_object)
 read_vocabulary = conversion_errors()(load_vocabulary)
 
 
-def has_json_keys(path: Path, keys: set[str]) -> bool:
+def has_keys(path: Path, keys: set[str]) -> bool:
     """Returns True if a file holds a JSON object with these keys."""
     try:
         return keys <= set(read_json_object(path))

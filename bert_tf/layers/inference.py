@@ -26,11 +26,7 @@ _QUANTIZED = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
 class MergedAttention(keras.layers.Layer):
-    """Self-attention with query, key and value merged into one product, without dropout.
-
-    The output projection of the built layer is shared, its other projections are copied. Inputs and output are those of
-    `SelfAttention`; `training` must not be True.
-    """
+    """Self-attention for inference, with query, key and value of a built layer merged into one product."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__(autocast=False, dtype=attention.dtype_policy, name=attention.name)

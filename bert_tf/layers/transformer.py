@@ -49,10 +49,7 @@ class HeadProjection(ConfiguredLayer):
         return ops.add(products, ops.reshape(self.bias, (-1,)))
 
     def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
-        """Quantizes the kernel to int8 with a scale per output, for inference; activations are not quantized.
-
-        `keras.Model.quantize` passes the arguments. Raises NotImplementedError for a mode other than `int8`.
-        """
+        """Quantizes the kernel to int8 with a scale per output, for inference, when `keras.Model.quantize` calls it."""
         if mode != "int8":
             raise NotImplementedError(f"`mode` must be `int8`. Received: {mode!r}")
         kernel = ops.reshape(self.kernel, (self._width, -1))
@@ -82,7 +79,6 @@ class SelfAttention(ConfiguredLayer):
         num_heads: N; divides H.
         dropout: dropout rate on the attention weights.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).
@@ -169,7 +165,6 @@ class TransformerLayer(ConfiguredLayer):
         activation: activation of the feed-forward network, one of `bert_tf.config.model.ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).

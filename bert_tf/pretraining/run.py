@@ -223,10 +223,7 @@ def fingerprint(manifest: Manifest) -> str:
 
 
 def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
-    """Returns the accuracy of predicting one word piece for all masked positions of `split`.
-
-    The piece is the most frequent at these positions, which makes it the best constant guess.
-    """
+    """Returns the accuracy of predicting the most frequent of the masked pieces of `split` at all their positions."""
     return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
 
 

@@ -108,11 +108,7 @@ def _deduplicate_pages(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def build_cells(lowercase: bool) -> np.ndarray:
-    """Builds the cells of every code point, int32 [0x110000, WIDTH + 1]: the sequence, then the flags.
-
-    `lowercase` also strips accents; without it the flags are zero, because no rule depends on neighbours. Raises
-    ValueError if a sequence is longer than `WIDTH`.
-    """
+    """Builds the cells of every code point, int32 [0x110000, WIDTH + 1]: its sequence, then its flags (0 if cased)."""
     cells = np.full((CODE_POINTS, WIDTH + 1), NOTHING, np.int32)
     for code_point in range(CODE_POINTS):
         sequence = _sequence(code_point, lowercase)

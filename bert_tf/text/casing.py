@@ -33,11 +33,7 @@ def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
 
 
 def resolve_lowercase(vocabulary: Vocabulary, cased: bool, name: object) -> bool:
-    """Returns True if text is lower-cased and stripped of accents, by the vocabulary and the value of `--cased`.
-
-    Without `--cased`, a vocabulary that allows both is used with lower-casing. Raises ConfigError, with the
-    vocabulary's `name`, if `cased` is True for an uncased vocabulary.
-    """
+    """Returns True if text is lower-cased: by the vocabulary, or `cased`. Raises ConfigError if these contradict."""
     lowercase = infer_lowercase(vocabulary)
     if cased and lowercase:
         raise ConfigError(

@@ -35,37 +35,22 @@ class Table(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of a batch of n texts, with a total of W words and K characters.
+    """The words of a batch of n texts, with a total of W words and K characters, and the decoded batch."""
 
-    Args:
-        strings: (W,) string, UTF-8.
-        row_splits: (n + 1,) int64, row splits of the words by text.
-        char_splits: (W + 1,) int64, row splits of the characters by word.
-        chars: (K,) int32, code points.
-        sources: (K,) int64, index of each character's source in the decoded batch.
-        text: decoded batch.
-    """
-
-    strings: tf.Tensor
-    row_splits: tf.Tensor
-    char_splits: tf.Tensor
-    chars: tf.Tensor
-    sources: tf.Tensor
+    strings: tf.Tensor  # (W,) string, UTF-8
+    row_splits: tf.Tensor  # (n + 1,) int64, of the words by text
+    char_splits: tf.Tensor  # (W + 1,) int64, of the characters by word
+    chars: tf.Tensor  # (K,) int32, code points
+    sources: tf.Tensor  # (K,) int64, index of each character's source in the decoded batch
     text: Text
 
 
 class Text(NamedTuple):
-    """A decoded batch of n texts with a total of N characters.
+    """A decoded batch of n texts with a total of N characters."""
 
-    Args:
-        chars: (N,) int32, code points.
-        row_splits: (n + 1,) int64, row splits of the characters by text.
-        flags: (N,) int32, flags of `build_table`.
-    """
-
-    chars: tf.Tensor
-    row_splits: tf.Tensor
-    flags: tf.Tensor
+    chars: tf.Tensor  # (N,) int32, code points
+    row_splits: tf.Tensor  # (n + 1,) int64, of the characters by text
+    flags: tf.Tensor  # (N,) int32, flags of `build_table`
 
 
 @functools.cache

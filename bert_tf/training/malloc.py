@@ -27,11 +27,7 @@ def tune_allocator() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    settings = (
-        (_M_MMAP_MAX, 0),
-        (_M_ARENA_MAX, 1),
-        (_M_TRIM_THRESHOLD, -1),  # -1 is "never" (mallopt(3))
-        (_M_TOP_PAD, _TOP_PAD_BYTES),
-    )
-    taken = [mallopt(parameter, value) == 1 for parameter, value in settings]
+    # A trim threshold of -1 is "never" (mallopt(3)).
+    settings = {_M_MMAP_MAX: 0, _M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: -1, _M_TOP_PAD: _TOP_PAD_BYTES}
+    taken = [mallopt(parameter, value) == 1 for parameter, value in settings.items()]
     return all(taken)

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError
-from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors, has_json_keys
+from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors, has_keys
 from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
 from bert_tf.conversion.tensors import FIXED_OUTPUTS, MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
 from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
@@ -50,7 +50,7 @@ TABLE = NameTable(
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a preset, or a run that holds one."""
     directory = preset_directory(path)
-    return (directory / WEIGHTS_NAME).is_file() and has_json_keys(directory / CONFIG_NAME, {"format_version"})
+    return (directory / WEIGHTS_NAME).is_file() and has_keys(directory / CONFIG_NAME, {"format_version"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:

@@ -125,13 +125,11 @@ def _newest(directory: Path) -> Path | None:
 
 
 def _is_checkpoint(prefix: Path) -> bool:
-    return prefix.with_name(f"{prefix.name}.index").is_file() or _is_table(prefix)
-
-
-def _is_table(file: Path) -> bool:
-    if not file.is_file() or file.stat().st_size < len(_TABLE_END):
+    if prefix.with_name(f"{prefix.name}.index").is_file():
+        return True
+    if not prefix.is_file() or prefix.stat().st_size < len(_TABLE_END):
         return False
-    with file.open("rb") as stream:
+    with prefix.open("rb") as stream:
         stream.seek(-len(_TABLE_END), 2)
         return stream.read() == _TABLE_END
 

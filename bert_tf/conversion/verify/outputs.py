@@ -29,12 +29,7 @@ REFERENCE = "numpy"
 
 @dataclass(frozen=True)
 class Peers:
-    """Locations of the programs.
-
-    Args:
-        python: Python interpreters by format; defaults to the current interpreter.
-        original: checkout of google-research/bert; None if absent.
-    """
+    """Python interpreters by format, by default this one, and a checkout of google-research/bert, if there is one."""
 
     python: Mapping[str, str | Path]
     original: str | Path | None = None

@@ -14,11 +14,7 @@ _SIDE, _REPETITIONS = 2048, 5
 
 
 def forward_flops(config: BertConfig, length: float, predictions: float) -> float:
-    """Returns the operations of a forward pass over one sequence, counting matrix products only.
-
-    `length` includes padding and may be a mean over sequences; `predictions` includes unused masked positions of the
-    batch. With a pooler, next sentence prediction is counted.
-    """
+    """Returns the operations of all matrix products in a forward pass over one sequence, padding included."""
     hidden, inner = config.hidden_dim, config.intermediate_dim
     layer = length * (4 * hidden * hidden + 2 * hidden * inner) + 2 * length * length * hidden
     masked_lm = predictions * hidden * (hidden + config.vocabulary_size)

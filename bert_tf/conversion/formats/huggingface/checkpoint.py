@@ -74,11 +74,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes the files of `save_pretrained`, with a tokenizer if there is a vocabulary.
-
-    Returns the pre-training heads if there is a head of a task, since no class of the library has both. Raises
-    ConversionError if transformers' BERT cannot represent the encoder, or the dtype cannot hold the values.
-    """
+    """Writes the files of `save_pretrained`; loses pre-training heads beside that of a task, as no class has both."""
     heads, lost = checkpoint.heads, []
     if heads.task:
         lost = Heads(heads.masked_lm, heads.next_sentence).names()

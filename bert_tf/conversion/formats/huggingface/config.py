@@ -200,7 +200,8 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
     fits = CLASSES.get(named)
     fitting = fits is not None and fits.task == heads.task and fits.masked_lm <= heads.masked_lm
     if fits is None or not fitting or fits.next_sentence > heads.next_sentence:
-        named = _class_of(heads)
+        wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
+        named = next(name for name, class_heads in CLASSES.items() if class_heads == wanted)
     activation = before.pop("hidden_act", None)
     if ACTIVATIONS.get(activation) != config.activation:
         activation = _WRITTEN_ACTIVATIONS[config.activation]
@@ -220,8 +221,3 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
         values["id2label"] = {str(number): name for number, name in enumerate(ordered)}
         values["label2id"] = {name: number for number, name in enumerate(ordered)}
     return before | values
-
-
-def _class_of(heads: Heads) -> str:
-    wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
-    return next(name for name, class_heads in CLASSES.items() if class_heads == wanted)

@@ -111,11 +111,7 @@ def common_names(
 def heads_of(
     tensors: Mapping[str, StoredTensor], architecture: str | None, config: Mapping[str, Any], source: Path
 ) -> Heads:
-    """Returns the heads on the encoder, from the tensors; the class defines the task of a classifier.
-
-    Raises ConversionError if tensors of the class are missing, there are tensors of another task, or the task of the
-    classifier is unknown.
-    """
+    """Returns the heads on the encoder, by tensors and class. Raises ConversionError if these contradict each other."""
     masked_lm, next_sentence = _MASKED_LM in tensors, _NEXT_SENTENCE in tensors
     if architecture is None:
         return Heads(masked_lm, next_sentence, _guessed_task(tensors, config, source))

@@ -75,14 +75,11 @@ class TokenizerFiles:
         return added if self.longest is None else added | {"model_max_length": self.longest}
 
 
-def read_tokenizer(directory: Path, named: Any, given: Path | None) -> TokenizerFiles:
-    """Reads the files of a tokenizer of the class `named`, if any; a `given` vocab.txt replaces the directory's.
-
-    Raises ConversionError for another tokenizer class, or settings and special tokens that BERT's does not support.
-    """
+def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> TokenizerFiles:
+    """Reads a tokenizer's files. Raises ConversionError for a class, setting or special token that BERT's lacks."""
     settings = _json(directory / SETTINGS_NAME)
     _check_settings(settings, directory / SETTINGS_NAME)
-    _check_class(named, directory / "config.json")
+    _check_class(class_name, directory / "config.json")
     _check_special(_json(directory / SPECIAL_NAME), directory / SPECIAL_NAME)
     whole = _json(directory / TOKENIZER_NAME)
     if whole:
@@ -97,11 +94,11 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
     longest = settings.get("model_max_length", settings.get("max_len"))
     # The library writes 10^30 for no limit.
     longest = longest if isinstance(longest, int) and longest < 10**9 else None
-    source = given or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
-    pieces = _pieces(whole, source, directory, given)
+    source = vocab or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
+    pieces = _pieces(whole, source, directory, vocab)
     if pieces is None:
         return TokenizerFiles(None, source, lowercase, longest=longest)
-    added = () if given else _added(pieces, settings, whole, directory)
+    added = () if vocab else _added(pieces, settings, whole, directory)
     try:
         vocabulary = Vocabulary((*pieces, *added))
     except ValueError as error:
@@ -236,17 +233,17 @@ def _check_accents(
         )
 
 
-def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, given: Path | None) -> tuple[str, ...] | None:
+def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, vocab: Path | None) -> tuple[str, ...] | None:
     listed = _listed(whole, directory / TOKENIZER_NAME) if whole else None
     if not source.is_file():
-        if given is not None:
-            raise ConversionError(f"{given}: no such file.")
+        if vocab is not None:
+            raise ConversionError(f"{vocab}: no such file.")
         return None
-    if source.name == TOKENIZER_NAME and source.parent == directory and given is None:
+    if source.name == TOKENIZER_NAME and source.parent == directory and vocab is None:
         return listed
     pieces = read_vocabulary(source).tokens
     shorter = min(len(pieces), len(listed or ()))
-    if listed and given is None and pieces[:shorter] != listed[:shorter]:
+    if listed and vocab is None and pieces[:shorter] != listed[:shorter]:
         first = next(number for number in range(shorter) if pieces[number] != listed[number])
         raise ConversionError(
             f"{directory / TOKENIZER_NAME}: must have the word pieces of {VOCABULARY_NAME}. "

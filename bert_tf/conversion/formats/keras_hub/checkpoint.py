@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError, save_json
-from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_json_keys, without_padding
+from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_keys, read_json, without_padding
 from bert_tf.conversion.formats.keras_hub import config as configs
 from bert_tf.conversion.formats.keras_hub import weights
 from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
@@ -28,13 +28,13 @@ _VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a directory with a serialized Keras object and its weights."""
     has_weights = any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME))
-    return has_weights and has_json_keys(path / configs.CONFIG_NAME, {"class_name", "config"})
+    return has_weights and has_keys(path / configs.CONFIG_NAME, {"class_name", "config"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:
     """Reads a preset that is not quantized."""
     _check_files(path)
-    config = configs.read_backbone(path / configs.CONFIG_NAME)
+    config = configs.read_backbone(read_json(path / configs.CONFIG_NAME), path / configs.CONFIG_NAME)
     remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
     task = _task(path, config)
     try:

@@ -69,9 +69,18 @@ class Remembered:
     initializer_range: float = BertConfig.initializer_range
 
 
-def read_backbone(path: Path) -> BertConfig:
+@conversion_errors()
+def read_backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
     """Returns the encoder's architecture. Raises ConversionError if it is not BERT, quantized or has unknown keys."""
-    return _backbone(read_json(path), path)
+    _, arguments = _object(mapping, ("BertBackbone",), path)
+    rest = _known(arguments, _BACKBONE_KEYS, path)
+    _check_policy(rest.get("dtype"), path)
+    values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
+    fixed = {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}
+    return from_dict(BertConfig, values | fixed, f"{path}: `config`")
 
 
 def read_task(path: Path, config: BertConfig) -> Task:
@@ -79,7 +88,7 @@ def read_task(path: Path, config: BertConfig) -> Task:
     mapping = read_json(path)
     name, arguments = _object(mapping, tuple(_TASKS), path)
     rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
-    if not isinstance(rest.get("backbone"), dict) or _backbone(rest["backbone"], path) != config:
+    if not isinstance(rest.get("backbone"), dict) or read_backbone(rest["backbone"], path) != config:
         raise ConversionError(f"{path}: `backbone` must equal {CONFIG_NAME}. Received: {rest.get('backbone')!r}")
     heads = _TASKS[name]
     if heads.task:
@@ -191,19 +200,6 @@ def _known(mapping: Mapping[str, Any], known: set[str], path: Path) -> dict[str,
     if unknown:
         raise ConversionError(f"{path}: unknown keys, which may change what the model computes: {', '.join(unknown)}")
     return dict(mapping)
-
-
-@conversion_errors()
-def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
-    _, arguments = _object(mapping, ("BertBackbone",), path)
-    rest = _known(arguments, _BACKBONE_KEYS, path)
-    _check_policy(rest.get("dtype"), path)
-    values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
-    missing = [key for key in _REQUIRED if key not in values]
-    if missing:
-        raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
-    fixed = {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}
-    return from_dict(BertConfig, values | fixed, f"{path}: `config`")
 
 
 def _check_policy(policy: Any, path: Path) -> None:

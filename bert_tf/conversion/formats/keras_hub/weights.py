@@ -60,11 +60,7 @@ TABLE = NameTable(
 
 
 def read_weights(directory: Path, *, task: bool) -> dict[str, StoredTensor]:
-    """Returns the weights of a preset, with those of a task if `task`, by the names of `TABLE`, to read on demand.
-
-    Raises ConversionError for an unreadable file, a weight that is duplicated or external, or an index that names files
-    that are missing or in another directory.
-    """
+    """Returns the weights of a preset by the names of `TABLE`. Raises ConversionError for a damaged or missing file."""
     files = [directory / WEIGHTS_NAME]
     if not files[0].is_file():
         listed = read_weight_map(directory / INDEX_NAME).values()
