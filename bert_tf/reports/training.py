@@ -10,8 +10,7 @@ from typing import Any
 from bert_tf.reports.charts import Chart, Level, Series, line_chart
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import flattened, piece
-from bert_tf.training.evaluation.baselines import Baseline
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
 from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
 
