@@ -35,13 +35,7 @@ _OF_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServingError(Exception):
-    """Error of a rejected request.
-
-    Args:
-        message: error message for the client.
-        code: canonical code.
-        http_status: HTTP status; defaults to that of the code.
-    """
+    """Error of a rejected request, with a message for the client; `http_status` defaults to that of the code."""
 
     def __init__(
         self, message: str, code: grpc.StatusCode = INVALID_ARGUMENT, *, http_status: int | None = None
@@ -52,11 +46,7 @@ class ServingError(Exception):
 
 
 def serving_error(error: BaseException) -> ServingError:
-    """Converts any error to the one for the client, without details of internal errors.
-
-    Args:
-        error: exception of a request.
-    """
+    """Converts any error of a request to the one for the client, without details of internal errors."""
     if isinstance(error, ServingError):
         return error
     if isinstance(error, tf.errors.OpError):
@@ -72,13 +62,10 @@ def serving_error(error: BaseException) -> ServingError:
 
 
 def break_reference_cycles(error: BaseException | None) -> None:
-    """Clears the tracebacks of an error and its causes, so that the request can be freed immediately.
+    """Clears the tracebacks of a reported error and its causes, so that the request can be freed immediately.
 
     A function in the traceback may hold the error, or a future with it: a reference cycle. Python would keep the
     request until the next collection of cycles, which is rare with TensorFlow's many objects.
-
-    Args:
-        error: error that has been reported and logged.
     """
     while error is not None:
         traceback.clear_frames(error.__traceback__)

@@ -110,27 +110,17 @@ class ServerOptions:
 
 @dataclass(frozen=True)
 class Ports:
-    """TCP ports of a running server.
-
-    Args:
-        rest: REST port.
-        grpc: gRPC port; None for no gRPC.
-    """
+    """TCP ports of a running server."""
 
     rest: int
-    grpc: int | None
+    grpc: int | None  # None for no gRPC
 
 
 @contextlib.contextmanager
 def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Iterator[Service]:
-    """Loads models for a block, and unloads them after the current requests.
+    """Loads models for a block, yields their service, and unloads them after the current requests.
 
-    Args:
-        models: models to serve.
-        options: options of the server.
-
-    Yields:
-        The service of the models. Failed loads are retried after a pause, or when the files change.
+    Failed loads are retried after a pause, or when the files change.
     """
     metrics = Metrics(shared=options.workers > 1)
 
@@ -213,17 +203,8 @@ def application(
 ) -> Starlette:
     """Loads models, starts gRPC, and returns the REST application.
 
-    The application stops gRPC and unloads the models when it shuts down or its `state.close` is called.
-
-    Args:
-        models: models to serve.
-        options: options of the server.
-        ports: ports of the server.
-        strict: True to raise an error for a model without an available version; otherwise `/readyz` reports it.
-
-    Raises:
-        ValueError: for a model without an available version, if `strict`.
-        OSError: if the server cannot listen on gRPC's address.
+    The application stops gRPC and unloads the models when it shuts down or its `state.close` is called. A model without
+    an available version raises ValueError if `strict`; otherwise `/readyz` reports it.
     """
     limit_repeated_messages()
     if options.access_log:

@@ -31,25 +31,15 @@ REST, GRPC = "REST", "GRPC"
 
 @dataclass(frozen=True)
 class Target:
-    """Target of a request: model, version and signature.
-
-    Args:
-        name: name of the model.
-        version: version number; defaults to the highest.
-        label: version label, instead of a number.
-        signature: name of the signature; empty for `serving_default`.
-        timeout: time-out of the client in seconds; None for no time-out.
-        cancellation: cancels the work if the client disconnects.
-        interface: `REST` or `GRPC`.
-    """
+    """Target of a request: a version by number or label, or the highest one, and a signature."""
 
     name: str
     version: int | None = None
     label: str | None = None
-    signature: str = ""
-    timeout: float | None = None
-    cancellation: Cancellation = field(default_factory=Cancellation)
-    interface: str = GRPC
+    signature: str = ""  # empty for `serving_default`
+    timeout: float | None = None  # seconds that the client waits; None for no time-out
+    cancellation: Cancellation = field(default_factory=Cancellation)  # if the client disconnects
+    interface: str = GRPC  # `REST` or `GRPC`
 
     @property
     def signature_name(self) -> str:
@@ -59,13 +49,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Answer:
-    """Outputs of a request, with the version that computed them.
-
-    Args:
-        version: version number.
-        signature: name of the signature.
-        outputs: arrays by name; strings as objects of bytes.
-    """
+    """Outputs of a signature, strings as objects of bytes, and the version that computed them."""
 
     version: int
     signature: str
@@ -73,16 +57,10 @@ class Answer:
 
 
 class Service:
-    """Runs requests on the loaded versions of a manager.
+    """Runs requests of all interfaces on the loaded versions of a manager.
 
-    Args:
-        manager: manager of the models.
-        metrics: metrics of the server.
-        admission: limits the bytes of the requests of all interfaces.
-        max_text_bytes: maximum bytes of a text or serialized example; longer ones are rejected.
-
-    Attributes:
-        draining: True during the shutdown of the server.
+    Texts and serialized examples of more than `max_text_bytes` are rejected. `draining` is True during the shutdown of
+    the server.
     """
 
     def __init__(
@@ -110,13 +88,8 @@ class Service:
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:
         """Counts the request of a block, and converts its errors to ServingError.
 
-        Args:
-            name: name of the model.
-            api: gRPC method, for example `Predict` or `GetModelStatus`, or REST verb: `predict`, `classify`, `regress`.
-            entrypoint: `REST` or `GRPC`.
-
-        Raises:
-            ServingError: for any exception of the block.
+        `api` is a gRPC method, for example `Predict` or `GetModelStatus`, or a REST verb: `predict`, `classify` or
+        `regress`.
         """
         with self.metrics.request(name if name in self.manager.names else "", api, entrypoint) as outcome:
             try:
@@ -134,19 +107,10 @@ class Service:
         inputs: Callable[[Specs], Arrays],
         output_filter: Sequence[str] = (),
     ) -> Answer:
-        """Runs a predict request.
+        """Runs a predict request and returns the outputs in `output_filter`, or all if it is empty.
 
-        Args:
-            target: model, version and signature.
-            inputs: converts the request to arrays, for the inputs of the signature.
-            output_filter: names of the outputs to return; empty for all.
-
-        Returns:
-            The outputs and their version.
-
-        Raises:
-            ServingError: for an invalid request.
-            tf.errors.OpError: for inputs that the graph rejects.
+        `inputs` converts the request to arrays, for the inputs of the signature. Raises ServingError for an invalid
+        request, tf.errors.OpError for inputs that the graph rejects.
         """
         name = target.signature_name
         with self._lease(target) as version:
@@ -158,18 +122,9 @@ class Service:
             return Answer(version.version, name, {output: outputs[output] for output in wanted})
 
     def run_examples(self, target: Target, verb: str, examples: input_pb2.Input) -> tuple[int, Any]:
-        """Runs a classify or regress request.
+        """Returns the version and the ClassificationResult or RegressionResult of a `classify` or `regress` request.
 
-        Args:
-            target: model, version and signature.
-            verb: `classify` or `regress`.
-            examples: tf.Examples of the request.
-
-        Returns:
-            The version, and the ClassificationResult or RegressionResult.
-
-        Raises:
-            ServingError, tf.errors.OpError: as in `predict`.
+        Raises the errors of `predict`.
         """
         name, method = target.signature_name, EXAMPLE_METHODS[METHODS[verb]]
         with self._lease(target) as version:
@@ -182,19 +137,9 @@ class Service:
     def infer(
         self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
     ) -> tuple[int, list[tuple[str, Any]]]:
-        """Runs several classify and regress tasks on the same examples with one version.
+        """Runs classify and regress tasks on the same examples with one version; raises the errors of `predict`.
 
-        Args:
-            target: model and version.
-            tasks: at least one task.
-            examples: tf.Examples of the request.
-
-        Returns:
-            The version, and the signature and ClassificationResult or RegressionResult of each task.
-
-        Raises:
-            ServingError: for an invalid task, before any task is run.
-            tf.errors.OpError: as in `predict`.
+        All tasks are checked before any is run. Returns the version, and signature and result of each task.
         """
         with self._lease(target) as version:
             methods = checked_tasks(tasks, version.signature_defs)

@@ -20,9 +20,6 @@ def health_handler(service: Service) -> grpc.GenericRpcHandler:
 
     A check names one model, or is empty for all models. The status is SERVING if each of them has an available version,
     NOT_SERVING if not or during a shutdown, and NOT_FOUND for an unknown name.
-
-    Args:
-        service: service with the models.
     """
 
     def check(request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> health_pb2.HealthCheckResponse:

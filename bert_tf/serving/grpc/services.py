@@ -41,35 +41,20 @@ _STATES = get_model_status_pb2.ModelVersionStatus.State
 
 @dataclass(frozen=True)
 class GrpcOptions:
-    """Limits of the gRPC interface.
-
-    Args:
-        max_message_bytes: maximum bytes of a request; larger ones are rejected with RESOURCE_EXHAUSTED.
-        max_requests: maximum number of concurrent requests; more are rejected with RESOURCE_EXHAUSTED.
-        message_seconds: time-out for the arrival of a message; later calls are cancelled.
-        threads: number of threads that answer requests.
-        max_connections: maximum number of open connections; further ones are closed.
-        token: bearer token that calls must have; None for no authentication.
-        allow_reload_config: True to let HandleReloadConfigRequest change the models. Any client can then make the
-            server read any folder of the machine.
-    """
+    """Limits of the gRPC interface. Larger or more requests are rejected with RESOURCE_EXHAUSTED."""
 
     max_message_bytes: int = 16 * 2**20
-    max_requests: int = 512
-    message_seconds: float = 30.0
-    threads: int = 64
-    max_connections: int = 1000
-    token: str | None = None
+    max_requests: int = 512  # at once
+    message_seconds: float = 30.0  # time-out for the arrival of a message; later calls are cancelled
+    threads: int = 64  # that answer requests
+    max_connections: int = 1000  # open ones; further ones are closed
+    token: str | None = None  # bearer token that calls must have; None for no authentication
+    # HandleReloadConfigRequest may change the models: any client can make the server read any folder of the machine.
     allow_reload_config: bool = False
 
 
 def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
-    """Returns a gRPC server for a service; it is not started yet.
-
-    Args:
-        service: service with the models.
-        options: limits of the interface.
-    """
+    """Returns a gRPC server for a service; it is not started yet."""
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
         maximum_concurrent_rpcs=options.max_requests,

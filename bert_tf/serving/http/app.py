@@ -50,23 +50,14 @@ _LARGE_SHARE = 0.125
 
 @dataclass(frozen=True)
 class RestOptions:
-    """Limits and options of the REST interface.
-
-    Args:
-        body: limits of request bodies.
-        answer_seconds: time-out of a request; later ones return status 504.
-        threads: maximum number of requests that are processed at once.
-        hang_seconds: `/livez` fails if a request has waited or a batch has run for longer.
-        access: host names and token.
-        metrics_path: path of the metrics; None for no metrics.
-    """
+    """Limits and options of the REST interface."""
 
     body: BodyLimits = field(default_factory=BodyLimits)
-    answer_seconds: float = 30.0
-    threads: int = 64
-    hang_seconds: float = 120.0
+    answer_seconds: float = 30.0  # time-out of a request; later ones return status 504
+    threads: int = 64  # maximum number of requests that are processed at once
+    hang_seconds: float = 120.0  # `/livez` fails if a request has waited or a batch has run for longer
     access: AccessOptions = field(default_factory=AccessOptions)
-    metrics_path: str | None = metrics.PATH
+    metrics_path: str | None = metrics.PATH  # None for no metrics
 
 
 def create_app(
@@ -75,14 +66,7 @@ def create_app(
     lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
     host: str = "127.0.0.1",
 ) -> Starlette:
-    """Returns the ASGI application of a service.
-
-    Args:
-        service: service with the models.
-        options: limits and options.
-        lifespan: context manager around all requests.
-        host: address that the server listens on.
-    """
+    """Returns the ASGI application of a service for a server on `host`; `lifespan` surrounds all requests."""
     surface = _Surface(service, options)
     monitoring = [Route(options.metrics_path, surface.metrics, methods=["GET"])] if options.metrics_path else []
     return Starlette(

@@ -30,15 +30,9 @@ OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
-    """A loaded version that runs requests.
+    """A loaded version that runs requests. Raises ValueError if the folder is not a readable SavedModel.
 
-    Args:
-        folder: folder with saved_model.pb.
-        batching: batching options.
-        on_run: called with the number of rows after each run of the graph.
-
-    Raises:
-        ValueError: if the version is not a readable SavedModel.
+    `on_run` is called with the number of rows after each run of the graph.
     """
 
     def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
@@ -81,21 +75,11 @@ class LoadedVersion:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> Arrays:
-        """Runs a signature, in a batch with other requests if possible.
+        """Runs a signature on arrays of the right dtypes, in a batch with other requests if possible.
 
-        Args:
-            signature: one of `signature_defs`.
-            inputs: an array for each input, with the right dtype; strings as objects of bytes.
-            timeout: time-out in seconds; None for no time-out.
-            cancellation: drops the request while it is waiting.
-
-        Returns:
-            The outputs by name.
-
-        Raises:
-            ServingError: for too many rows, too many output values, or a full queue.
-            TimeoutError: after the time-out.
-            tf.errors.OpError: for inputs that the graph rejects.
+        Raises ServingError for too many rows, too many output values, or a full queue; TimeoutError after `timeout`
+        seconds; tf.errors.OpError for inputs that the graph rejects. A cancellation drops the request while it is
+        waiting.
         """
         rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
         check_rows(max(rows))
@@ -126,14 +110,7 @@ class LoadedVersion:
         self._batcher.close()
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
-        """Runs warm-up requests in parallel, because each graph is optimized by a single thread.
-
-        Args:
-            requests: signatures and inputs.
-
-        Returns:
-            Number of requests.
-        """
+        """Runs warm-up requests in parallel, because a single thread optimizes each graph; returns their number."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return len(list(pool.map(lambda request: self._run(*request), requests)))
 

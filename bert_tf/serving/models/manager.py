@@ -47,15 +47,10 @@ _UNLOAD_THREADS = 32
 class ModelManager:
     """Loads, swaps and unloads versions.
 
-    Use it as a context manager: the block is entered after one attempt to load each model.
-
-    Args:
-        models: models to serve.
-        load: loads a version from the model's name and the version's folder; raises an error with the reason if it
-            cannot.
-        poll_seconds: polling interval of the folders in seconds; 0 to read them only at the start.
-        load_threads: maximum number of concurrent loads.
-        clock: clock in seconds for the pauses between retries of a failed version.
+    Use it as a context manager: the block is entered after one attempt to load each model. `load` takes a model's name
+    and a version's folder, and raises an error with the reason if it cannot load it. The folders are read every
+    `poll_seconds`, at the start only if that is 0. `clock` measures the pauses between retries of a failed version, in
+    seconds.
     """
 
     def __init__(
@@ -116,19 +111,7 @@ class ModelManager:
 
     @contextlib.contextmanager
     def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """Keeps a version loaded for the duration of a block.
-
-        Args:
-            name: name of the model.
-            version: version number; defaults to the highest.
-            label: version label, instead of a number.
-
-        Yields:
-            The version.
-
-        Raises:
-            ServingError: if the version is not available.
-        """
+        """Keeps the highest version, or one by number or label, loaded for a block. Raises ServingError if absent."""
         with self._lock:
             if label is not None:
                 version = self._labelled(name, label)
@@ -146,15 +129,9 @@ class ModelManager:
             loaded.release()
 
     def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionState]:
-        """Returns the states of all versions of a model, the highest first, or of one version.
+        """Returns the states of all versions of a model, the highest first, or of one version by number or label.
 
-        Args:
-            name: name of the model.
-            version: version number; None for all versions.
-            label: version label, instead of a number.
-
-        Raises:
-            ServingError: if there is no such version.
+        Raises ServingError if there is no such version.
         """
         with self._lock:
             if label is not None:
@@ -198,9 +175,6 @@ class ModelManager:
         Removed models are unloaded after their current requests, and new ones are loaded; `wait_loaded` waits for them.
         Labels and policies of the other models change immediately; their current versions serve until the new ones are
         loaded.
-
-        Args:
-            models: all models, with unique names.
         """
         with self._reloading:
             if self._stopping.is_set():
@@ -220,15 +194,7 @@ class ModelManager:
                 self._start_watching(model)
 
     def wait_loaded(self, names: Collection[str], timeout: float | None = None) -> None:
-        """Waits until all loads of some models have finished.
-
-        Args:
-            names: names of the models.
-            timeout: time-out in seconds; None for no time-out.
-
-        Raises:
-            TimeoutError: after the time-out.
-        """
+        """Waits until all loads of the named models have finished. Raises TimeoutError after `timeout` seconds."""
         self._settle([model for model in self._configured() if model.name in names], (self._loader,), timeout)
 
     def _settle(
@@ -362,11 +328,7 @@ class ModelManager:
             logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
 
     def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> bool:
-        """Puts a version into service, unless its files changed or its model was dropped during the load.
-
-        Returns:
-            True if it is in service.
-        """
+        """Puts a version into service and returns True, unless its files changed or its model was dropped meanwhile."""
         if folder_signature(serving.folder) != before:
             serving.loaded.close()
             error = f"{serving.folder}: its files changed while it was loaded"

@@ -30,18 +30,12 @@ MAX_RETRY_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class ServedModel:
-    """Configuration of a served model.
-
-    Args:
-        name: name for clients.
-        base_path: folder of its versions.
-        labels: version numbers by label.
-        policy: policy that selects the versions; defaults to the highest version.
-    """
+    """Configuration of a served model."""
 
     name: str
-    base_path: Path
-    labels: dict[str, int] = field(default_factory=dict)
+    base_path: Path  # folder of its versions
+    labels: dict[str, int] = field(default_factory=dict)  # version numbers by label
+    # The versions to serve; defaults to the highest.
     policy: FileSystemStoragePathSourceConfig.ServableVersionPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -67,13 +61,9 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class VersionState:
-    """State of a version.
+    """State of a version, with the names of TF Serving's ModelVersionStatus.
 
-    Args:
-        version: version number.
-        state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START means that
-            the files are not complete yet.
-        error: error of the version or of its model's folder; empty if absent.
+    START means that the files are not complete yet. The error may be one of the model's folder.
     """
 
     version: int
@@ -95,20 +85,13 @@ class Serving(NamedTuple):
 
 @dataclass(frozen=True)
 class FailedLoad:
-    """A failed load.
+    """A failed load."""
 
-    Args:
-        signature: signature of the folder before the load; None if its files changed during the load, so that only the
-            pause counts.
-        failures: number of consecutive failures with this signature.
-        retry_at: time of the next retry, on the manager's clock.
-        news: state and error in the log.
-    """
-
+    # Signature of the folder before the load; None if its files changed during the load, so that only the pause counts.
     signature: Signature | None
-    failures: int
-    retry_at: float
-    news: tuple[str, str]
+    failures: int  # number of consecutive failures with this signature
+    retry_at: float  # on the manager's clock
+    news: tuple[str, str]  # state and error in the log
 
     def is_due(self, folder: Path, now: float) -> bool:
         """Returns True if a retry is due: after the pause, or if the files have changed."""
@@ -116,11 +99,7 @@ class FailedLoad:
 
 
 class ModelVersions:
-    """State of one model. Callers must hold the manager's lock.
-
-    Args:
-        served: configuration of the model; it may be replaced at any time.
-    """
+    """State of one model, whose configuration may be replaced at any time. Callers must hold the manager's lock."""
 
     def __init__(self, served: ServedModel) -> None:
         self.served = served
@@ -143,9 +122,7 @@ class ModelVersions:
     def plan(self, folders: Mapping[int, Path], waiting: Collection[int]) -> tuple[list[int], list[int]]:
         """Returns the versions to load and the versions to unload, and updates their states.
 
-        Args:
-            folders: folders of the versions on disk.
-            waiting: failed versions whose retry is not due yet.
+        `folders` are those of the versions on disk, `waiting` the failed versions whose retry is not due yet.
         """
         wanted = self.served.wanted(sorted(folders))
         tried = wanted + self._fallback(wanted, self.served.older(sorted(folders)), waiting)
@@ -206,16 +183,9 @@ class ModelVersions:
         return replaced
 
     def fail(self, version: VersionState, folder: Path, signature: Signature | None, now: float) -> bool:
-        """Records a failed load.
+        """Records a failed load at a time on the manager's clock; `signature` is that of `FailedLoad`.
 
-        Args:
-            version: new state and error of the version.
-            folder: folder of the version.
-            signature: see `FailedLoad`.
-            now: time on the manager's clock.
-
-        Returns:
-            True if state or error differ from the last failure of the folder.
+        Returns True if state or error differ from the last failure of the folder.
         """
         last = self.failed.get(folder)
         # If the files have changed, the next retry is soon.
@@ -240,8 +210,7 @@ class ModelVersions:
 def close_version(holder: list[LoadedVersion]) -> None:
     """Closes a version after its current requests, and frees its memory.
 
-    Args:
-        holder: list that contains only the version; it is emptied, so that no caller keeps a reference.
+    It is the only element of `holder`, which is emptied, so that no caller keeps a reference.
     """
     holder.pop().close()
     release_memory()
