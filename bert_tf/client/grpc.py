@@ -35,15 +35,7 @@ _URL = re.compile(
 
 
 class GrpcClient:
-    """Client of a model served over gRPC.
-
-    Args:
-        url: `grpc://HOST:PORT/NAME` or `grpcs://HOST:PORT/NAME`, optionally with `/versions/N` or `/labels/L`.
-        options: time-out, retries and access.
-
-    Raises:
-        ValueError: for another URL.
-    """
+    """Client of a model at `grpc://HOST:PORT/NAME` or `grpcs://HOST:PORT/NAME`. Raises ValueError for another URL."""
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         match = _URL.fullmatch(url)

@@ -8,10 +8,9 @@ import numpy as np
 
 
 def nested_lists(array: np.ndarray) -> Any:
-    """Returns an array as nested lists; floats have the shortest digits of their float32.
+    """Returns an array of numbers or bytes as nested lists; floats have the shortest digits of their float32.
 
-    Args:
-        array: numbers, or strings as objects of bytes; invalid UTF-8 is replaced.
+    Invalid UTF-8 in bytes is replaced.
     """
     if array.dtype == object:
         decoded = [value.decode("utf-8", "replace") for value in array.reshape(-1)]

@@ -84,11 +84,7 @@ def without_gradient_warnings() -> Iterator[None]:
 
 
 def register_text_operations() -> None:
-    """Registers the operations of tensorflow-text without importing its Python package.
-
-    Raises:
-        ModuleNotFoundError: if tensorflow-text is not installed.
-    """
+    """Registers the operations of tensorflow-text, which must be installed, without importing its Python package."""
     import tensorflow as tf
 
     spec = importlib.util.find_spec("tensorflow_text")

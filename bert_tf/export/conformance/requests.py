@@ -32,13 +32,7 @@ _SIGNATURE_DEF = "signature_def"
 
 
 class RestServer:
-    """A model version that is served over REST.
-
-    Args:
-        address: http://HOST:PORT.
-        name: name of the model.
-        version: version number.
-    """
+    """A model version that is served over REST at http://HOST:PORT."""
 
     def __init__(self, address: str, name: str, version: int) -> None:
         self.address, self.name, self.version = address, name, version
@@ -160,13 +154,7 @@ def _refused_rest(server: RestServer, path: str, body: bytes | None, status: int
 
 
 class GrpcServer:
-    """A model version that is served over gRPC.
-
-    Args:
-        address: HOST:PORT.
-        name: name of the model.
-        version: version number.
-    """
+    """A model version that is served over gRPC at HOST:PORT."""
 
     def __init__(self, address: str, name: str, version: int) -> None:
         channel = grpc.insecure_channel(address, [("grpc.max_receive_message_length", -1)])

@@ -20,25 +20,14 @@ from bert_tf.export.verify.comparison import RECORDING, Case, Tensors, compare_o
 
 @dataclass(frozen=True)
 class Check:
-    """One request to a server, with the check of its response.
-
-    Args:
-        name: readable name.
-        run: sends the request and returns a description of the fault; empty if absent.
-    """
+    """One request to a server; `run` sends it and returns a description of the response's fault, empty if absent."""
 
     name: str
     run: Callable[[], str]
 
 
 def checks(folder: Path, rest: RestServer | None, grpc: GrpcServer | None) -> Iterator[Check]:
-    """Yields all checks of a served version.
-
-    Args:
-        folder: folder of the version, with its recording.
-        rest: REST server, or None to skip REST.
-        grpc: gRPC server, or None to skip gRPC.
-    """
+    """Yields all checks of a served version over REST and gRPC, unless one is None; `folder` has its recording."""
     signatures = set(signature_defs(folder)) - {"__saved_model_init_op"}
     cases, _ = read_recording(folder / RECORDING)
     for number, case in enumerate(cases):

@@ -29,23 +29,14 @@ WORDS_SIGNATURE = "words"
 
 
 class _Tagged(NamedTuple):
-    """Words and their classes.
-
-    Args:
-        words: W words.
-        classes: (W,) int32.
-        probabilities: (W,) float32, probability of that class.
-        begins: (W,) bool, True if an entity begins with the word.
-        inside: (W,) bool, True if the word belongs to an entity.
-        touches: (W,) bool, True if the previous word of the text belongs to an entity of the same type.
-    """
+    """Words and their classes."""
 
     words: words.TextWords
-    classes: tf.Tensor
-    probabilities: tf.Tensor
-    begins: tf.Tensor
-    inside: tf.Tensor
-    touches: tf.Tensor
+    classes: tf.Tensor  # (W,) int32
+    probabilities: tf.Tensor  # (W,) float32, probability of that class
+    begins: tf.Tensor  # (W,) bool, True if an entity begins with the word
+    inside: tf.Tensor  # (W,) bool, True if the word belongs to an entity
+    touches: tf.Tensor  # (W,) bool, True if the previous word of the text belongs to an entity of the same type
 
 
 class EntitySignatures(Signatures):

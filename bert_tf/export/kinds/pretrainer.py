@@ -21,18 +21,11 @@ from bert_tf.models import Preset
 
 
 class PretrainerSignatures(EncoderSignatures):
-    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores.
+    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `top_k` is K.
 
     `embed` returns the embeddings of the encoder, `layers` those of any layers. `ids` has no nsp_logits if the model
-    has no next sentence prediction head.
-
-    Args:
-        preset: model, vocabulary and task.
-        max_sequence_length: largest S; defaults to that of the task, else of the model.
-        top_k: number of candidates K.
-
-    Raises:
-        ConfigError: for a model without masked language model, and for more candidates than word pieces.
+    has no next sentence prediction head. Raises ConfigError for a model without masked language model, and for more
+    candidates than word pieces.
     """
 
     logits = (MLM_LOGITS,)

@@ -17,14 +17,9 @@ def open_answers(
 ) -> dict[str, np.ndarray]:
     """Returns the answers that are tied with another one, and the positions of texts that occur more than once.
 
-    Args:
-        contexts: bytes [B].
-        outputs: outputs of `spans.SpanSignatures`, the n best answers in descending order of probability.
-        score_error: largest error of a span's score.
-        threshold: threshold of `null_odds`.
-
-    Returns:
-        Bool arrays by output name, each broadcastable to its output.
+    `contexts` are bytes [B]; `outputs` are those of `spans.SpanSignatures`, the n best answers in descending order of
+    probability. `score_error` is the largest error of a span's score, `threshold` that of `null_odds`. The bool arrays
+    by output name are broadcastable to their outputs.
     """
     texts, probabilities = outputs["n_best_answers"], outputs["n_best_probabilities"]
     is_text = (texts != b"") & (probabilities > 0)

@@ -29,23 +29,14 @@ _LEAST_BESIDE_QUERY = 4
 
 
 class _Spans(NamedTuple):
-    """The spans of one context and their scores.
+    """The spans of one context and their scores."""
 
-    Args:
-        scores: float64 (P x L), by first token and then by length; -inf for invalid spans.
-        starts: int32 (P,), first character of each token.
-        limits: int32 (P,), character after the last of each token.
-        longest: L.
-        text: the context, a scalar.
-        offsets: int32 (characters + 1,), byte offset of each character, then the number of bytes.
-    """
-
-    scores: tf.Tensor
-    starts: tf.Tensor
-    limits: tf.Tensor
-    longest: int
-    text: tf.Tensor
-    offsets: tf.Tensor
+    scores: tf.Tensor  # float64 (P x L), by first token and then by length; -inf for invalid spans
+    starts: tf.Tensor  # int32 (P,), first character of each token
+    limits: tf.Tensor  # int32 (P,), character after the last of each token
+    longest: int  # L
+    text: tf.Tensor  # the context, a scalar
+    offsets: tf.Tensor  # int32 (characters + 1,), byte offset of each character, then the number of bytes
 
 
 class _Answers(NamedTuple):

@@ -27,15 +27,7 @@ _OVERLAP = 0.25
 
 
 class TextSignatures(Signatures):
-    """Base class of classification and regression: one prediction a row, or the mean over the windows of a long text.
-
-    Args:
-        preset: model, vocabulary and task.
-        max_sequence_length: largest S; defaults to that of the task, else of the model.
-
-    Raises:
-        ConfigError: if the task does not have one or two text columns.
-    """
+    """Base class of classification and regression: one prediction a row, or the mean over a long text's windows."""
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
@@ -154,12 +146,8 @@ class RegressionSignatures(TextSignatures):
 def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
     """Cuts examples that are longer than a row into windows of the longer text, as `tasks.classify.rows` does.
 
-    Args:
-        segments: one or two ragged tensors (B, None) int32.
-        room: number of tokens of a row, without the special tokens.
-
-    Returns:
-        The segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
+    The one or two segments are ragged (B, None) int32; `room` is the number of tokens of a row without special tokens.
+    Returns the segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
     """
     lengths = tf.stack([segment.row_lengths() for segment in segments])
     longer = tf.argmax(lengths, axis=0)

@@ -28,30 +28,20 @@ _IDEOGRAPHS = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2CEAF), (0xF900, 
 
 
 class TextWords(NamedTuple):
-    """The words of B texts.
+    """The words of B texts."""
 
-    Args:
-        strings: (W,) string.
-        row_splits: (B + 1,) int64, row splits of the words by text.
-        starts: (W,) int32, position of the first character in the text.
-        limits: (W,) int32, position after the last character.
-    """
-
-    strings: tf.Tensor
-    row_splits: tf.Tensor
-    starts: tf.Tensor
-    limits: tf.Tensor
+    strings: tf.Tensor  # (W,) string
+    row_splits: tf.Tensor  # (B + 1,) int64, row splits of the words by text
+    starts: tf.Tensor  # (W,) int32, position of the first character in the text
+    limits: tf.Tensor  # (W,) int32, position after the last character
 
 
 def split(texts: tf.Tensor, *, at_spaces_only: bool) -> TextWords:
-    """Splits texts into words.
+    """Splits texts (B,) into words; bytes that are not valid UTF-8 count as U+FFFD.
 
-    Args:
-        texts: (B,) string; bytes that are not valid UTF-8 count as U+FFFD.
-        at_spaces_only: True to split at spaces only. Otherwise punctuation at either end and a final `'s` are split
-            off as words, as in named entity corpora: `("Ruiz's)` becomes `( " Ruiz 's )`. A full stop stays if the
-            word contains another one (`U.N.`) or has a single letter (`J.`). Each ideograph and each dash is a word.
-            A repeated punctuation character is one word (`...`).
+    Unless `at_spaces_only`, punctuation at either end and a final `'s` are split off as words, as in named entity
+    corpora: `("Ruiz's)` becomes `( " Ruiz 's )`. A full stop stays if the word contains another one (`U.N.`) or has a
+    single letter (`J.`). Each ideograph and each dash is a word. A repeated punctuation character is one word (`...`).
     """
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     chars, row_splits = decoded.values, decoded.row_splits

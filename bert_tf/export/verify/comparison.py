@@ -20,30 +20,21 @@ Tensors = dict[str, np.ndarray]
 
 
 class Case(NamedTuple):
-    """One request to a signature, its recorded outputs, and their tolerances.
-
-    Args:
-        signature: name of the signature.
-        inputs: arrays by name; strings are objects of bytes.
-        outputs: arrays by name.
-        tolerances: float arrays by output name, each broadcastable to its output: the largest absolute difference of a
-            number; 0 for strings and integers that must be equal; infinity for values that are not compared.
-    """
+    """One request to a signature, its recorded outputs, and their tolerances; strings are objects of bytes."""
 
     signature: str
     inputs: Tensors
     outputs: Tensors
+    # Float arrays by output name, each broadcastable to its output: the largest absolute difference of a number; 0 for
+    # strings and integers that must be equal; infinity for values that are not compared.
     tolerances: Tensors
 
 
 def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float) -> None:
-    """Writes recorded requests and outputs.
+    """Writes recorded requests and outputs to a .npz file.
 
-    Args:
-        path: the .npz file.
-        cases: requests with outputs and tolerances.
-        relative_tolerance: rounding error relative to the largest value of an output, from which the tolerances of
-            `cases` are derived; stored for reports.
+    The rounding error relative to the largest value of an output, from which the tolerances of `cases` are derived, is
+    stored for reports.
     """
     arrays: dict[str, Any] = {_RELATIVE: np.float64(relative_tolerance)}
     for number, (signature, *sides) in enumerate(cases):
@@ -57,11 +48,7 @@ def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float
 def read_recording(path: Path) -> tuple[list[Case], float]:
     """Returns the cases and the relative tolerance of a file of `write_recording`.
 
-    Args:
-        path: the .npz file.
-
-    Raises:
-        ValueError: for a recording of version 0.1.0, which has no tolerances.
+    Raises ValueError for a recording of version 0.1.0, which has no tolerances.
     """
     with np.load(path) as file:
         arrays = dict(file)
@@ -82,15 +69,7 @@ def read_recording(path: Path) -> tuple[list[Case], float]:
 
 
 def compare_outputs(actual: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
-    """Compares outputs with a recorded case.
-
-    Args:
-        actual: outputs by name.
-        case: the recorded case.
-
-    Yields:
-        Name, largest absolute difference and fault of each output, as returned by `compare`.
-    """
+    """Yields name, largest absolute difference and fault of each output, as returned by `compare`."""
     for name in sorted(actual.keys() | case.outputs.keys()):
         yield name, *compare(actual.get(name), case.outputs.get(name), case.tolerances.get(name))
 
@@ -98,19 +77,11 @@ def compare_outputs(actual: Tensors, case: Case) -> Iterator[tuple[str, float, s
 def compare(
     actual: np.ndarray | None, expected: np.ndarray | None, tolerance: np.ndarray | float | None = 0.0
 ) -> tuple[float, str]:
-    """Compares an output with the recorded one.
+    """Compares an output with the recorded one; either is None if it is missing.
 
     Outputs with a list for each row may have more or fewer columns if a recorded prediction is a tie; the shorter one
-    is padded.
-
-    Args:
-        actual: values of the output, strings as objects of bytes; None if the output is missing.
-        expected: recorded values; None if the output was not recorded.
-        tolerance: as in `Case`. None counts as 0.
-
-    Returns:
-        The largest absolute difference of the compared numbers, and a description of the fault; empty if there is
-        none.
+    is padded. The tolerance is that of `Case`. Returns the largest absolute difference of the compared numbers, and a
+    description of the fault; empty if there is no fault.
     """
     if actual is None or expected is None:
         return 0.0, "missing from the SavedModel" if actual is None else "was not recorded"

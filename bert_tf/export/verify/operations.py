@@ -27,11 +27,7 @@ _REFUSED = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule
 def text_operations(folder: Path) -> list[str]:
     """Returns the sorted operations of a SavedModel that are not part of TensorFlow.
 
-    Args:
-        folder: folder with saved_model.pb.
-
-    Raises:
-        ValueError: for an operation that TF Serving does not link; names it and the signatures that use it.
+    Raises ValueError for an operation that TF Serving does not link; names it and the signatures that use it.
     """
     meta_graph = read_meta_graph(folder)
     graph = meta_graph.graph_def
