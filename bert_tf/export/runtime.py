@@ -17,9 +17,6 @@ from pathlib import Path
 
 # TensorFlow works without these packages if they cannot be imported.
 _NOT_NEEDED = ("keras", "jax")
-_ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
-_SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
-_FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 def prefer_onednn() -> None:
@@ -28,7 +25,7 @@ def prefer_onednn() -> None:
     TensorFlow enables oneDNN by default only on processors with AVX512-VNNI or later. With exported kernels, laid out
     as described in `layers.inference`, oneDNN is faster on other processors too.
     """
-    os.environ.setdefault(_ONEDNN, "1")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def use_system_allocator() -> None:
@@ -37,7 +34,7 @@ def use_system_allocator() -> None:
     With oneDNN it otherwise keeps them in a pool that doubles when a buffer does not fit and never shrinks. A server
     that loads a version beside another one then keeps the memory of both.
     """
-    os.environ.setdefault(_SYSTEM_ALLOCATOR, "1")
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
 
 
 def keep_packed_weights() -> None:
@@ -48,7 +45,7 @@ def keep_packed_weights() -> None:
     packed for one number of rows are packed again for another. Only for serving processes: a weight that changes after
     its first use is ignored.
     """
-    os.environ.setdefault(_FROZEN, "1")
+    os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
 
 
 @contextlib.contextmanager

@@ -291,8 +291,11 @@ def _print_addresses(
     models: Sequence[ServedModel], options: ServerOptions, ports: Ports, manager: ModelManager | None
 ) -> None:
     url = f"http{'s' if options.tls else ''}://{_in_url(options.host)}:{ports.rest}"
-    names = [model.name for model in models] if manager is None else manager.names
-    lines = [f"serving {_serving(manager, name)}{name} at {url}/v1/models/{name}" for name in names]
+    lines = []
+    for name in [model.name for model in models] if manager is None else manager.names:
+        # Only the workers know the versions that they serve.
+        versions = "" if manager is None else f"version {', '.join(map(str, manager.serving(name)))} of "
+        lines.append(f"serving {versions}{name} at {url}/v1/models/{name}")
     if ports.grpc is not None:
         lines.append(f"  gRPC on {_in_url(options.host)}:{ports.grpc}")
     if options.workers > 1:
@@ -311,13 +314,6 @@ def _warnings(options: ServerOptions) -> list[str]:
     if is_loopback(options.host) or not named:
         return []
     return [f"  warning: other machines can reach {options.host}, and there is no {named}"]
-
-
-def _serving(manager: ModelManager | None, name: str) -> str:
-    """Returns the available versions of a model; empty if only the workers know them."""
-    if manager is None:
-        return ""
-    return f"version {', '.join(map(str, manager.serving(name)))} of "
 
 
 def _in_url(host: str) -> str:

@@ -137,7 +137,7 @@ class EntitySignatures(Signatures):
         """Classifies words; entities begin by the rules of conlleval, which cover any sequence of tags."""
         probabilities = self._probabilities(text_words)
         classes = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        is_first = _is_first(text_words.row_splits)
+        is_first = words.marks(text_words.row_splits[:-1], text_words.row_splits[-1])
         numbers = tf.gather(tf.constant(self._type_numbers), classes)
         inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
         before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
@@ -201,12 +201,6 @@ def _by_text(values: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     """Returns flat values as a matrix with one row for each text, padded with "", 0.0 or -1."""
     filler = -1 if values.dtype == tf.int32 else None
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(filler)
-
-
-def _is_first(splits: tf.Tensor) -> tf.Tensor:
-    """Returns a bool (W,), True for the first word of each text."""
-    marked = tf.scatter_nd(splits[:-1, tf.newaxis], tf.ones_like(splits[:-1]), splits[-1:] + 1)
-    return marked[:-1] > 0
 
 
 def _substrings(text: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:

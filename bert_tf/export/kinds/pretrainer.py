@@ -91,7 +91,8 @@ class PretrainerSignatures(EncoderSignatures):
         """Returns `masks`: the candidates for each [MASK], each with `token` and `score`."""
         pairs = zip(python_values(outputs["tokens"]), python_values(outputs["scores"]), strict=True)
         # Texts with fewer masks are padded with empty tokens.
-        return {"masks": [_candidates(tokens, scores) for tokens, scores in pairs if tokens[0]]}
+        masks = [zip(tokens, scores, strict=True) for tokens, scores in pairs if tokens[0]]
+        return {"masks": [[{"token": token, "score": score} for token, score in mask] for mask in masks]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the logits of both objectives."""
@@ -100,7 +101,3 @@ class PretrainerSignatures(EncoderSignatures):
         positions = checked_positions(mask_positions, checked[TOKEN_IDS])
         outputs = self.run({**checked, MASK_POSITIONS: positions})
         return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS) if name in outputs}
-
-
-def _candidates(tokens: list[str], scores: list[float]) -> list[dict[str, Any]]:
-    return [{"token": token, "score": score} for token, score in zip(tokens, scores, strict=True)]

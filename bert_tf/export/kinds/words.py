@@ -47,7 +47,7 @@ def split(texts: tf.Tensor, *, at_spaces_only: bool) -> TextWords:
     chars, row_splits = decoded.values, decoded.row_splits
     kinds = _kinds(chars)
     is_space = kinds & _SPACE > 0
-    starts_text = _marks(row_splits[:-1], tf.size(chars, out_type=tf.int64))
+    starts_text = marks(row_splits[:-1], tf.size(chars, out_type=tf.int64))
     begins = ~is_space & (starts_text | _shifted(is_space, True))
     if not at_spaces_only:
         begins = _at_punctuation(chars, kinds, begins)
@@ -136,6 +136,6 @@ def _next(values: tf.Tensor, after: bool) -> tf.Tensor:
     return tf.concat([values, [after]], 0)[1:]
 
 
-def _marks(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def marks(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns a bool (size,), True at `positions`; a position equal to `size` is ignored."""
     return tf.scatter_nd(positions[:, tf.newaxis], tf.ones_like(positions), size[tf.newaxis] + 1)[:-1] > 0

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,12 +23,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bert_tf.export.json_values import message_values
 from bert_tf.serving import metrics
 from bert_tf.serving.access import AccessOptions
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http import json_bodies
 from bert_tf.serving.http.access import AccessMiddleware, AccessRules
-from bert_tf.serving.http.page import page, page_headers
 from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
 from bert_tf.serving.http.responses import error_response, json_response
 from bert_tf.serving.logs import AccessLogMiddleware
@@ -42,8 +44,6 @@ _DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
 _CLIENT_GONE = 499
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 19
-
-
 # Fraction of the threads that large requests may use: parsing and writing one takes seconds.
 _LARGE_SHARE = 0.125
 
@@ -176,6 +176,26 @@ class _Surface:
         return json_response(json.dumps({"models": self._service.labels()}).encode())
 
 
+@functools.cache
+def page() -> str:
+    """Returns the web page for trying the served models, as one HTML file without external resources."""
+    return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+
+
+@functools.cache
+def page_headers() -> dict[str, str]:
+    """Returns the page's headers: a policy that allows only its own script, style and requests."""
+    hashes = {}
+    for element in ("script", "style"):
+        (content,) = re.findall(f"<{element}>(.*?)</{element}>", page(), re.DOTALL)
+        hashes[element] = f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    policy = (
+        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {"content-security-policy": policy}
+
+
 async def _no_route(request: Request, error: Any) -> Response:
     """Returns the error for requests without a route, such as a path with a line break."""
     return error_response(ServingError(f"Malformed request: {error.detail}", http_status=error.status_code))
@@ -204,10 +224,7 @@ def _describe(service: Service, match: re.Match[str]) -> bytes:
     target = _target(match)
     if match["metadata"]:
         version, signatures = service.metadata(target)
-        definitions = {
-            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-            for name, definition in sorted(signatures.items())
-        }
+        definitions = {name: message_values(definition) for name, definition in sorted(signatures.items())}
         document: dict[str, Any] = {
             "model_spec": {"name": target.name, "signature_name": "", "version": str(version)},
             "metadata": {"signature_def": {"signature_def": definitions}},

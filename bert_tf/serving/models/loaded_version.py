@@ -7,11 +7,10 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
@@ -86,7 +85,19 @@ class LoadedVersion:
         # Inputs with different numbers of rows cannot be batched; the graph reports the error.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
-        return _result(self._batcher, signature, inputs, timeout, cancellation)
+        try:
+            future = self._batcher.submit(signature, inputs)
+        except QueueFullError as error:
+            message = f"The batch scheduling queue to which this task was submitted is full; {error}"
+            raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
+        if cancellation is not None:
+            cancellation.watch(future)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            # No client waits any longer, so a request that has not started is dropped.
+            future.cancel()
+            raise
 
     def busy_seconds(self) -> float:
         """Returns the longest time in seconds that a request has waited or a batch has run."""
@@ -126,21 +137,3 @@ class LoadedVersion:
             rows = max((array.shape[0] for array in inputs.values() if array.ndim), default=0)
             self._on_run(rows)
         return arrays
-
-
-def _result(
-    batcher: Batcher, signature: str, inputs: Arrays, timeout: float | None, cancellation: Cancellation | None
-) -> Arrays:
-    try:
-        future: Future[dict[str, np.ndarray]] = batcher.submit(signature, inputs)
-    except QueueFullError as error:
-        message = f"The batch scheduling queue to which this task was submitted is full; {error}"
-        raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
-    if cancellation is not None:
-        cancellation.watch(future)
-    try:
-        return future.result(timeout)
-    except TimeoutError:
-        # No client waits any longer, so a request that has not started is dropped.
-        future.cancel()
-        raise

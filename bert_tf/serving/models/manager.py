@@ -31,7 +31,6 @@ from bert_tf.serving.models.versions import (
     UNLOADING,
     ModelVersions,
     ServedModel,
-    Serving,
     VersionState,
     close_version,
 )
@@ -106,8 +105,8 @@ class ModelManager:
         self._loader.shutdown(cancel_futures=True)
         self._unloader.shutdown()
         for model in models:
-            for serving in model.serving.values():
-                serving.loaded.close()
+            for loaded in model.serving.values():
+                loaded.close()
 
     @contextlib.contextmanager
     def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
@@ -120,7 +119,7 @@ class ModelManager:
             if number not in serving:
                 wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
                 raise ServingError(f"Servable not found for request: {wanted}", grpc.StatusCode.NOT_FOUND)
-            loaded = serving[number].loaded
+            loaded = serving[number]
             # Under the lock: otherwise a swap could close it before it is acquired.
             loaded.acquire()
         try:
@@ -160,7 +159,7 @@ class ModelManager:
     def loaded(self) -> list[LoadedVersion]:
         """Returns all loaded versions."""
         with self._lock:
-            return [serving.loaded for model in self._models.values() for serving in model.serving.values()]
+            return [loaded for model in self._models.values() for loaded in model.serving.values()]
 
     def poll(self) -> None:
         """Scans the folders of all models once, and waits for the resulting loads and unloads."""
@@ -248,7 +247,7 @@ class ModelManager:
         with self._lock:
             notices = model.note_duplicates(candidates)
             load, unload = model.plan(folders, waiting)
-            closing = [(number, [model.serving.pop(number).loaded]) for number in unload]
+            closing = [(number, [model.serving.pop(number)]) for number in unload]
         for notice in notices:
             logger.warning("%s: %s", model.name, notice)
         for number in load:
@@ -260,7 +259,7 @@ class ModelManager:
         """Unloads a model that is no longer configured."""
         model.dropped.set()
         with model.scanning, self._lock:
-            holders = [[model.serving.pop(number).loaded] for number in list(model.serving)]
+            holders = [[model.serving.pop(number)] for number in list(model.serving)]
         logger.info("%s is no longer served", model.name)
         for holder in holders:
             self._start(self._unloader, model, close_version, holder)
@@ -301,7 +300,7 @@ class ModelManager:
             self._failed(model, VersionState(number, state, str(error)), folder, before)
             served = False
         else:
-            served = self._loaded(model, number, Serving(folder, loaded), before)
+            served = self._loaded(model, number, loaded, before)
             del loaded
         if not served:
             release_memory()
@@ -327,22 +326,22 @@ class ModelManager:
         elif news:
             logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
 
-    def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> bool:
+    def _loaded(self, model: ModelVersions, number: int, loaded: LoadedVersion, before: Signature) -> bool:
         """Puts a version into service and returns True, unless its files changed or its model was dropped meanwhile."""
-        if folder_signature(serving.folder) != before:
-            serving.loaded.close()
-            error = f"{serving.folder}: its files changed while it was loaded"
-            self._failed(model, VersionState(number, END, error), serving.folder, before)
+        if folder_signature(loaded.folder) != before:
+            loaded.close()
+            error = f"{loaded.folder}: its files changed while it was loaded"
+            self._failed(model, VersionState(number, END, error), loaded.folder, before)
             return False
         with self._lock:
             dropped = model.dropped.is_set()
-            replaced = None if dropped else model.serve(number, serving)
+            replaced = None if dropped else model.serve(number, loaded)
         if dropped:
-            serving.loaded.close()
+            loaded.close()
             return False
         logger.info("serving version %d of %s", number, model.name)
         if replaced:
-            holder = [replaced.loaded]
+            holder = [replaced]
             del replaced
             self._start(self._unloader, model, close_version, holder)
         return True

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
@@ -76,13 +75,6 @@ class VersionState:
         return "UNKNOWN" if self.state == END and self.error else "OK"
 
 
-class Serving(NamedTuple):
-    """A version in service, and its folder."""
-
-    folder: Path
-    loaded: LoadedVersion
-
-
 @dataclass(frozen=True)
 class FailedLoad:
     """A failed load."""
@@ -103,7 +95,7 @@ class ModelVersions:
 
     def __init__(self, served: ServedModel) -> None:
         self.served = served
-        self.serving: dict[int, Serving] = {}
+        self.serving: dict[int, LoadedVersion] = {}
         self.states: dict[int, VersionState] = {}
         self.loading: set[int] = set()
         self.failed: dict[Path, FailedLoad] = {}
@@ -173,12 +165,12 @@ class ModelVersions:
             return False
         return number not in self.serving or self.serving[number].folder != folder
 
-    def serve(self, number: int, serving: Serving) -> Serving | None:
+    def serve(self, number: int, loaded: LoadedVersion) -> LoadedVersion | None:
         """Puts a loaded version into service; returns the version that it replaces."""
         replaced = self.serving.get(number)
-        self.serving[number] = serving
+        self.serving[number] = loaded
         self.loading.discard(number)
-        self.failed.pop(serving.folder, None)
+        self.failed.pop(loaded.folder, None)
         self.states[number] = VersionState(number, AVAILABLE)
         return replaced
 

@@ -52,7 +52,7 @@ class Admission:
     @contextlib.contextmanager
     def request(self) -> Iterator[Admitted]:
         """Yields a counter for the bytes of one request, which are released after the block."""
-        admitted = Admitted(self)
+        admitted = Admitted(self, self._small)
         try:
             yield admitted
         finally:
@@ -81,18 +81,13 @@ class Admission:
             message = f"{pool.name} hold more than {pool.most} bytes; try again later"
             raise ServingError(message, grpc.StatusCode.UNAVAILABLE)
 
-    @property
-    def first_pool(self) -> _Pool:
-        """The pool of requests that have no bytes yet."""
-        return self._small
-
 
 class Admitted:
     """Byte counter of one request."""
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, pool: _Pool) -> None:
         self._admission = admission
-        self.pool = admission.first_pool
+        self.pool = pool
         self.size = 0
 
     def add(self, count: int) -> None:
