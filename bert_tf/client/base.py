@@ -25,7 +25,6 @@ _CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 URL_RULE = "a model's URL must be http://HOST:PORT/v1/models/NAME or grpc://HOST:PORT/NAME"
-_UNAVAILABLE = "UNAVAILABLE"
 _FIRST_PAUSE_SECONDS = 0.1
 
 
@@ -103,17 +102,14 @@ class ModelClient(Protocol):
 
 
 def retry(ask: Callable[[], T], retries: int) -> T:
-    """Calls `ask` and retries while it raises ConnectionError, or PredictError with code `UNAVAILABLE`.
-
-    Each pause is about twice as long as the one before. Raises the last error of `ask`.
-    """
+    """Calls `ask`, and up to `retries` times again after a ConnectionError or an `UNAVAILABLE` PredictError."""
     for attempt in range(retries):
         try:
             return ask()
         except ConnectionError:
             pass
         except PredictError as error:
-            if error.code != _UNAVAILABLE:
+            if error.code != "UNAVAILABLE":
                 raise
         # Random jitter, so that clients rejected at the same time do not retry at the same time.
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))

@@ -101,10 +101,7 @@ def checked_ids(
 
 
 def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-    """Checks that all `mask_positions` [B, P] int32 lie inside the sequences of `token_ids` [B, S], which are checked.
-
-    P is at most S, and B x P at most `MAX_PREDICTIONS`.
-    """
+    """Checks that mask positions [B, P <= S] lie inside `token_ids` [B, S], and B x P is at most `MAX_PREDICTIONS`."""
     mask_positions = _of_rank(mask_positions, 2, MASK_POSITIONS)
     shape, batch_and_length = tf.shape(mask_positions), tf.shape(token_ids)
     rule = f"{MASK_POSITIONS} must have as many rows as {TOKEN_IDS} and no more columns."

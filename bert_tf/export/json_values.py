@@ -10,10 +10,7 @@ from google.protobuf.message import Message
 
 
 def nested_lists(array: np.ndarray) -> Any:
-    """Returns an array of numbers or bytes as nested lists; floats have the shortest digits of their float32.
-
-    Invalid UTF-8 in bytes is replaced.
-    """
+    """Returns numbers or bytes as nested lists: floats with the shortest digits of float32, invalid UTF-8 replaced."""
     if array.dtype == object:
         decoded = [value.decode("utf-8", "replace") for value in array.reshape(-1)]
         return np.array(decoded, dtype=object).reshape(array.shape).tolist()

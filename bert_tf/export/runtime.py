@@ -50,10 +50,7 @@ def keep_packed_weights() -> None:
 
 @contextlib.contextmanager
 def without_keras() -> Iterator[None]:
-    """Hides Keras and JAX from an import of TensorFlow within the block, unless they are imported already.
-
-    Both can be imported after the block.
-    """
+    """Hides Keras and JAX from an import of TensorFlow within the block, unless they are imported already."""
     hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
     # Importing a module that is None in sys.modules raises ModuleNotFoundError.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]

@@ -36,10 +36,7 @@ def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str,
 
 
 def read_warmup(folder: Path) -> Iterator[PredictionLog]:
-    """Yields the warm-up requests of an exported version, if it has any.
-
-    Raises tf.errors.DataLossError or google.protobuf.message.DecodeError for a damaged file.
-    """
+    """Yields a version's warm-up requests, if it has any. Raises DataLossError or DecodeError for a damaged file."""
     if (folder / WARMUP).exists():
         for record in tf.data.TFRecordDataset(str(folder / WARMUP)).as_numpy_iterator():
             yield PredictionLog.FromString(record)

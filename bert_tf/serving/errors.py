@@ -50,7 +50,9 @@ def serving_error(error: BaseException) -> ServingError:
     if isinstance(error, ServingError):
         return error
     if isinstance(error, tf.errors.OpError):
-        return ServingError(_reason(error), _OF_NUMBER.get(error.error_code, grpc.StatusCode.INTERNAL))
+        # Without Python's preamble and the names of inner functions.
+        message = re.sub(r"\s*\[Op:\w+\]$", "", error.message.rpartition("<stack traces unavailable>\n")[2])
+        return ServingError(message, _OF_NUMBER.get(error.error_code, grpc.StatusCode.INTERNAL))
     if isinstance(error, UnicodeDecodeError):
         # TensorFlow's error message quotes the request, and Python cannot decode it.
         return ServingError("the request was rejected; it contains bytes that are not valid UTF-8")
@@ -77,9 +79,3 @@ def break_reference_cycles(error: BaseException | None) -> None:
 def is_our_fault(error: ServingError) -> bool:
     """Returns True if an error is internal to the server and should be logged."""
     return error.http_status == _INTERNAL_STATUS
-
-
-def _reason(error: tf.errors.OpError) -> str:
-    """Returns the graph's error message, without Python's preamble and the names of inner functions."""
-    message = error.message.rpartition("<stack traces unavailable>\n")[2]
-    return re.sub(r"\s*\[Op:\w+\]$", "", message)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import re
 import tempfile
@@ -55,10 +54,7 @@ class Outcome:
 
 
 class Metrics:
-    """Metrics of a server; each object has its own registry.
-
-    With `shared`, this process is one of several workers, started within `shared_folder` of its parent process.
-    """
+    """Metrics of a server, or of one of several workers (`shared`) within `shared_folder` of their parent process."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self._registry = self._exposed = CollectorRegistry()
@@ -148,20 +144,17 @@ def _share_values(folder: Path) -> IO[bytes]:
 
     The number is in use while the returned lock file is open, at most until the process ends.
     """
-    number, lock = _free_number(folder)
-    # The requests in progress of the former worker with this number ended with it.
-    mark_process_dead(number, folder)
-    values.ValueClass = values.MultiProcessValue(lambda: number)
-    return lock
-
-
-def _free_number(folder: Path) -> tuple[int, IO[bytes]]:
-    for number in itertools.count():
+    number = 0
+    while True:
         lock = (folder / f"{number}.lock").open("wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
+            number += 1
         else:
             break
-    return number, lock
+    # The requests in progress of the former worker with this number ended with it.
+    mark_process_dead(number, folder)
+    values.ValueClass = values.MultiProcessValue(lambda: number)
+    return lock

@@ -29,10 +29,7 @@ class ModelConfigFile:
         self._error = ""
 
     def changed(self) -> bool:
-        """Reads the file and returns True if `models` changed.
-
-        An unreadable or invalid file changes nothing. The error is logged once.
-        """
+        """Reads the file and returns True if `models` changed; an error is logged once and changes nothing."""
         try:
             models = read_model_config(self.path)
         except (ConfigError, OSError) as error:

@@ -118,10 +118,7 @@ class Ports:
 
 @contextlib.contextmanager
 def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Iterator[Service]:
-    """Loads models for a block, yields their service, and unloads them after the current requests.
-
-    Failed loads are retried after a pause, or when the files change.
-    """
+    """Loads models for a block, yields their service, and unloads them after the current requests."""
     metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:

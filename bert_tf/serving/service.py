@@ -47,21 +47,8 @@ class Target:
         return self.signature or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Outputs of a signature, strings as objects of bytes, and the version that computed them."""
-
-    version: int
-    signature: str
-    outputs: Arrays
-
-
 class Service:
-    """Runs requests of all interfaces on the loaded versions of a manager.
-
-    Texts and serialized examples of more than `max_text_bytes` are rejected. `draining` is True during the shutdown of
-    the server.
-    """
+    """Runs requests of all interfaces on loaded versions; rejects texts and examples of more than `max_text_bytes`."""
 
     def __init__(
         self, manager: ModelManager, metrics: Metrics, admission: Admission, max_text_bytes: int = MAX_TEXT_BYTES
@@ -86,11 +73,7 @@ class Service:
 
     @contextlib.contextmanager
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts the request of a block, and converts its errors to ServingError.
-
-        `api` is a gRPC method, for example `Predict` or `GetModelStatus`, or a REST verb: `predict`, `classify` or
-        `regress`.
-        """
+        """Counts the request of a block by gRPC method or REST verb, and converts its errors to ServingError."""
         with self.metrics.request(name if name in self.manager.names else "", api, entrypoint) as outcome:
             try:
                 yield
@@ -102,12 +85,9 @@ class Service:
                 raise client_error from error
 
     def predict(
-        self,
-        target: Target,
-        inputs: Callable[[Specs], Arrays],
-        output_filter: Sequence[str] = (),
-    ) -> Answer:
-        """Runs a predict request and returns the outputs in `output_filter`, or all if it is empty.
+        self, target: Target, inputs: Callable[[Specs], Arrays], output_filter: Sequence[str] = ()
+    ) -> tuple[int, Arrays]:
+        """Runs a predict request; returns the version, and the outputs in `output_filter`, or all if it is empty.
 
         `inputs` converts the request to arrays, for the inputs of the signature. Raises ServingError for an invalid
         request, tf.errors.OpError for inputs that the graph rejects.
@@ -115,17 +95,17 @@ class Service:
         name = target.signature_name
         with self._lease(target) as version:
             if name not in version.signatures:
-                raise _unknown_signature(name, target.interface)
+                # TF Serving's interfaces differ in this error.
+                if target.interface == REST:
+                    raise ServingError(f'Serving signature name: "{name}" not found in signature def')
+                raise ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
             _check_filter(version.signature_defs[name], output_filter)
             outputs = self._run(version, target, "Predict", name, inputs(version.specs(name)))
             wanted = output_filter or outputs
-            return Answer(version.version, name, {output: outputs[output] for output in wanted})
+            return version.version, {output: outputs[output] for output in wanted}
 
     def run_examples(self, target: Target, verb: str, examples: input_pb2.Input) -> tuple[int, Any]:
-        """Returns the version and the ClassificationResult or RegressionResult of a `classify` or `regress` request.
-
-        Raises the errors of `predict`.
-        """
+        """Returns the version and result of a `classify` or `regress` request. Raises the errors of `predict`."""
         name, method = target.signature_name, EXAMPLE_METHODS[METHODS[verb]]
         with self._lease(target) as version:
             if name not in version.signatures:
@@ -177,13 +157,6 @@ class Service:
         if not target.name:
             raise ServingError("ModelSpec has no name specified.")
         return self.manager.lease(target.name, target.version, target.label)
-
-
-def _unknown_signature(name: str, interface: str) -> ServingError:
-    """Returns the error of Predict for an unknown signature; TF Serving's interfaces differ in it."""
-    if interface == REST:
-        return ServingError(f'Serving signature name: "{name}" not found in signature def')
-    return ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
 
 
 def _check_filter(definition: meta_graph_pb2.SignatureDef, wanted: Sequence[str]) -> None:

@@ -5,7 +5,6 @@ Shape legend: B texts, N rows, S sequence, W words of all texts, E entities of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
@@ -88,16 +88,14 @@ class EntitySignatures(Signatures):
         (text,) = checked_texts(dict(zip(self.texts, inputs, strict=True)))
         return self._entities(text, self._tagged(words.split(text, at_spaces_only=False)))
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `entities`, each with `entity`, `type`, `start`, `end` and `score`."""
         names = {"entities": "entity", "types": "type", "starts": "start", "ends": "end", "scores": "score"}
         columns = zip(*(python_values(outputs[name]) for name in names), strict=True)
         entities = [dict(zip(names.values(), values, strict=True)) for values in columns]
         return {"entities": [entity for entity in entities if entity["start"] >= 0]}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns all entities and tags of texts with a word whose two most probable classes are tied."""
         depend = [name for name in ("entities", "types", "starts", "ends", "scores", "tags") if name in outputs]
         if not depend or not len(outputs["entities"]):

@@ -5,7 +5,6 @@ Shape legend: B batch, S sequence, P predictions, M masks in a text, K candidate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_ID
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
 from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, python_values
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import close
 from bert_tf.models import Preset
 
@@ -72,9 +72,7 @@ class PretrainerSignatures(EncoderSignatures):
         tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
         return {"tokens": tf.where(present, tokens, ""), "scores": tf.where(present, scores, 0.0)}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the pieces that are tied with the next or the previous candidate."""
         if "tokens" not in outputs or not len(outputs["tokens"]):
             return {}
@@ -87,7 +85,7 @@ class PretrainerSignatures(EncoderSignatures):
         before = np.pad(tied, [(0, 0), (0, 0), (1, 0)])[..., :count]
         return {"tokens": after | before}
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `masks`: the candidates for each [MASK], each with `token` and `score`."""
         pairs = zip(python_values(outputs["tokens"]), python_values(outputs["scores"]), strict=True)
         # Texts with fewer masks are padded with empty tokens.

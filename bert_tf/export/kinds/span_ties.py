@@ -5,16 +5,13 @@ Shape legend: B questions, K answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import close
 
 
-def open_answers(
-    contexts: np.ndarray, outputs: Mapping[str, np.ndarray], score_error: float, threshold: float
-) -> dict[str, np.ndarray]:
+def open_answers(contexts: np.ndarray, outputs: Tensors, score_error: float, threshold: float) -> Tensors:
     """Returns the answers that are tied with another one, and the positions of texts that occur more than once.
 
     `contexts` are bytes [B]; `outputs` are those of `spans.SpanSignatures`, the n best answers in descending order of

@@ -6,10 +6,8 @@ Shape legend: B batch, N rows, C classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
@@ -18,6 +16,7 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
@@ -91,14 +90,12 @@ class ClassifierSignatures(TextSignatures):
             "probabilities": probabilities,
         }
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `label`, and `probabilities` by class name."""
         named = dict(zip(self._names, python_values(outputs["probabilities"]), strict=True))
         return {"label": python_values(outputs["label"]), "probabilities": named}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the labels of texts whose two most probable classes are tied."""
         if "label" not in outputs:
             return {}

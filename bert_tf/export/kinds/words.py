@@ -94,10 +94,7 @@ def _at_punctuation(chars: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf
 
 
 def _kept_dots(
-    kinds: tf.Tensor,
-    trailing: tf.Tensor,
-    leading: tf.Tensor,
-    up_to: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+    kinds: tf.Tensor, trailing: tf.Tensor, leading: tf.Tensor, up_to: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 ) -> tf.Tensor:
     """Returns a bool (N,), True for final full stops that belong to an abbreviation."""
     core = ~(trailing | leading)

@@ -31,11 +31,7 @@ class Verdict(NamedTuple):
 
 
 def verify(folder: Path, recording: Path) -> Verdict:
-    """Runs the warm-up requests of a SavedModel, and compares its outputs with recorded ones.
-
-    Failures are requests with an error, and outputs that differ by more than the recorded tolerances. Raises ValueError
-    for a recording without tolerances.
-    """
+    """Runs a SavedModel's warm-up requests, and compares its outputs with recorded ones within their tolerances."""
     with without_gradient_warnings():
         signatures = tf.saved_model.load(str(folder)).signatures
     warmup_requests, failures = _run_warmup(signatures, folder)

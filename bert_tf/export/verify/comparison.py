@@ -31,11 +31,7 @@ class Case(NamedTuple):
 
 
 def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float) -> None:
-    """Writes recorded requests and outputs to a .npz file.
-
-    The rounding error relative to the largest value of an output, from which the tolerances of `cases` are derived, is
-    stored for reports.
-    """
+    """Writes cases to a .npz file, and the rounding error relative to the largest values that they allow."""
     arrays: dict[str, Any] = {_RELATIVE: np.float64(relative_tolerance)}
     for number, (signature, *sides) in enumerate(cases):
         for side, tensors in zip(_SIDES, sides, strict=True):
@@ -46,10 +42,7 @@ def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float
 
 
 def read_recording(path: Path) -> tuple[list[Case], float]:
-    """Returns the cases and the relative tolerance of a file of `write_recording`.
-
-    Raises ValueError for a recording of version 0.1.0, which has no tolerances.
-    """
+    """Returns the cases and relative tolerance of a recording. Raises ValueError for one without, of version 0.1.0."""
     with np.load(path) as file:
         arrays = dict(file)
     if _RELATIVE not in arrays:
@@ -87,7 +80,8 @@ def compare(
         return 0.0, "missing from the SavedModel" if actual is None else "was not recorded"
     allowed = np.broadcast_to(np.asarray(0.0 if tolerance is None else tolerance), expected.shape)
     if actual.shape != expected.shape:
-        if not _differ_in_ties_only(actual.shape, expected.shape, allowed):
+        same_rows = actual.ndim == expected.ndim == 2 and len(actual) == len(expected)
+        if not (same_rows and np.isinf(allowed).any()):
             return 0.0, f"shape {actual.shape}, expected {expected.shape}"
         actual, expected, allowed = _padded_alike(actual, expected, allowed)
     if actual.dtype == object or expected.dtype == object:
@@ -103,19 +97,10 @@ def compare(
     return largest, f"differs by {difference.flat[worst]:.3g}, allowed is {allowed.flat[worst]:.3g}"
 
 
-def _differ_in_ties_only(actual: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
-    """Returns True if matrices differ only in the number of columns, and some row has a tie."""
-    same_rows = len(actual) == len(expected) == 2 and actual[0] == expected[0]
-    return same_rows and bool(np.isinf(allowed).any())
-
-
 def _padded_alike(
     actual: np.ndarray, expected: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pads the arrays to the number of columns of the wider one.
-
-    In rows without ties, the added columns may hold only padding values.
-    """
+    """Pads the arrays to the wider one's columns, which may hold only padding values in rows without ties."""
     columns = max(actual.shape[1], expected.shape[1])
     row_is_open = np.isinf(allowed).any(axis=1)
     added = np.where(row_is_open, np.inf, 0.0)[:, np.newaxis].repeat(columns - allowed.shape[1], axis=1)

@@ -30,10 +30,7 @@ class _Errors(NamedTuple):
 
 
 def record(signatures: Signatures, precision: str) -> list[Case]:
-    """Runs all signatures on a batch of samples and on an empty batch.
-
-    Returns inputs and outputs, with tolerances for rounding errors in the precision of the model.
-    """
+    """Runs all signatures on samples and on an empty batch; returns cases with the tolerances of the precision."""
     samples = comparison_samples(signatures)
     empty = {name: value[:0] for name, value in samples.items()}
     requests = [
@@ -93,10 +90,7 @@ def _tolerance(
 
 
 def check_arrangement(arranged: list[Case], as_trained: list[Case]) -> None:
-    """Raises RuntimeError if a model arranged for inference has other outputs than the model as trained.
-
-    Both are cases of `record` in float32; their tolerances are the rounding errors of sums in another order.
-    """
+    """Raises RuntimeError if float32 cases of a model arranged for inference differ from those as trained."""
     for case, expected in zip(arranged, as_trained, strict=True):
         for output, _, failure in compare_outputs(case.outputs, expected):
             if failure:

@@ -58,11 +58,7 @@ class RequestReader(grpc.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 
     def _read(
-        self,
-        messages: Iterator[bytes],
-        context: grpc.ServicerContext,
-        admitted: Admitted,
-        read: Callable[[bytes], Any],
+        self, messages: Iterator[bytes], context: grpc.ServicerContext, admitted: Admitted, read: Callable[[bytes], Any]
     ) -> Any:
         # A separate function, so that the bytes are freed before the request is answered.
         message = self._wait_for_message(messages, context)

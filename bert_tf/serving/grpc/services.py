@@ -88,9 +88,9 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
                 check_names(request.inputs.keys(), specs.keys())
                 return {name: array_of(request.inputs[name], spec, name) for name, spec in specs.items()}
 
-            answer = self._service.predict(target, inputs, list(request.output_filter))
-            response = predict_pb2.PredictResponse(model_spec=_spec(target, answer.version, answer.signature))
-            for name, array in answer.outputs.items():
+            version, outputs = self._service.predict(target, inputs, list(request.output_filter))
+            response = predict_pb2.PredictResponse(model_spec=_spec(target, version, target.signature_name))
+            for name, array in outputs.items():
                 response.outputs[name].CopyFrom(tensor_proto(array))
             return response
 

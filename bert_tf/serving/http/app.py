@@ -148,8 +148,8 @@ class _Surface:
             if verb == "predict":
                 request = json_bodies.Request.from_json(body)
                 target = _target(match, request.signature, timeout, cancellation)
-                answer = self._service.predict(target, request.arrays)
-                return json_bodies.answer_json(answer.outputs, rows=request.rows)
+                _, outputs = self._service.predict(target, request.arrays)
+                return json_bodies.answer_json(outputs, rows=request.rows)
             signature, examples = json_bodies.examples_of(body)
             target = _target(match, signature, timeout, cancellation)
             _, result = self._service.run_examples(target, verb, examples)
@@ -208,10 +208,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _target(
-    match: re.Match[str],
-    signature: str = "",
-    timeout: float | None = None,
-    cancellation: Cancellation | None = None,
+    match: re.Match[str], signature: str = "", timeout: float | None = None, cancellation: Cancellation | None = None
 ) -> Target:
     digits = (match["version"] or "").lstrip("0")
     version = int(digits[: _INT64_DIGITS + 1] or 0) if match["version"] else None

@@ -63,12 +63,12 @@ class Request:
 
     def arrays(self, specs: Specs) -> dict[str, np.ndarray]:
         """Returns the inputs of a signature. Raises ServingError for wrong names or dtypes, or ragged lists."""
-        columns = self._row_columns(specs) if self.rows else self._inputs_by_name(self.values, specs)
+        if self.rows:
+            named = [self._inputs_by_name(row, specs) for row in self.values]
+            columns = {name: [row[name] for row in named] for name in specs}
+        else:
+            columns = self._inputs_by_name(self.values, specs)
         return {name: _array(columns[name], spec, name) for name, spec in specs.items()}
-
-    def _row_columns(self, specs: Specs) -> dict[str, list[Any]]:
-        named = [self._inputs_by_name(row, specs) for row in self.values]
-        return {name: [row[name] for row in named] for name in specs}
 
     def _inputs_by_name(self, value: Any, specs: Specs) -> dict[str, Any]:
         if isinstance(value, dict) and not _is_bytes(value):

@@ -17,9 +17,11 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import grpc
 import numpy as np
 
 from bert_tf.config.errors import check_fields
+from bert_tf.serving.errors import ServingError
 from bert_tf.serving.requests.tensors import Arrays
 
 # Maximum bytes of a text in the first bin, and the ratio from one bin to the next.
@@ -27,10 +29,6 @@ _SHORTEST, _RATIO = 64, 1.5
 # Maximum bytes of all texts in a batch of several requests: the tokenizer uses about 50 bytes of memory for each byte
 # of punctuation.
 _MAX_TEXT_BYTES = 2**20
-
-
-class QueueFullError(RuntimeError):
-    """Raised if the queue has no room for a request."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,8 @@ class _Waiting:
 class Batcher:
     """Runs requests in batches on its own threads.
 
-    Use it as a context manager, or call `close`: waiting requests are still answered. `run` takes a signature and
-    inputs and returns outputs; the first dimension of all arrays is the rows.
+    After `close`, waiting requests are still answered. `run` takes a signature and inputs and returns outputs; the
+    first dimension of all arrays is the rows.
     """
 
     def __init__(self, run: Callable[[str, Arrays], Mapping[str, np.ndarray]], options: BatchingOptions) -> None:
@@ -90,7 +88,7 @@ class Batcher:
     def submit(self, signature: str, inputs: Arrays) -> Future[Arrays]:
         """Enqueues a request, to be joined with others of its signature, and returns the future of its outputs.
 
-        Raises QueueFullError if too many rows are waiting, RuntimeError after `close`.
+        Raises ServingError, UNAVAILABLE, if too many rows are waiting; RuntimeError after `close`.
         """
         rows = next(iter(inputs.values())).shape[0]
         request = _Waiting(signature, inputs, rows, _text_bytes(inputs), time.monotonic())
@@ -99,8 +97,10 @@ class Batcher:
                 raise RuntimeError("the batcher is closed")
             # A request that is larger than the queue is accepted if no other request waits.
             if self._rows_waiting and self._rows_waiting + rows > self._options.max_enqueued_rows:
-                raise QueueFullError(
-                    f"at most {self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already"
+                raise ServingError(
+                    "The batch scheduling queue to which this task was submitted is full; at most "
+                    f"{self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already",
+                    grpc.StatusCode.UNAVAILABLE,
                 )
             self._queues.setdefault(_key(request), deque()).append(request)
             self._rows_waiting += rows
@@ -122,12 +122,6 @@ class Batcher:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-
-    def __enter__(self) -> Batcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _forget_cancelled(self, reference: weakref.ref[_Waiting], answer: Future[Arrays]) -> None:
         """Removes a cancelled request, so that it does not occupy its queue."""

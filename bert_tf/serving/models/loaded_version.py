@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.models.batching import Batcher, BatchingOptions, QueueFullError
+from bert_tf.serving.models.batching import Batcher, BatchingOptions
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.tensors import Arrays, Specs, check_rows
 
@@ -29,10 +28,7 @@ OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
-    """A loaded version that runs requests. Raises ValueError if the folder is not a readable SavedModel.
-
-    `on_run` is called with the number of rows after each run of the graph.
-    """
+    """A loaded version that runs requests. Raises ValueError if the folder is not a readable SavedModel."""
 
     def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
         self.folder = folder
@@ -68,11 +64,7 @@ class LoadedVersion:
         return self._signatures[signature].structured_input_signature[1]
 
     def answer(
-        self,
-        signature: str,
-        inputs: Arrays,
-        timeout: float | None = None,
-        cancellation: Cancellation | None = None,
+        self, signature: str, inputs: Arrays, timeout: float | None = None, cancellation: Cancellation | None = None
     ) -> Arrays:
         """Runs a signature on arrays of the right dtypes, in a batch with other requests if possible.
 
@@ -85,11 +77,7 @@ class LoadedVersion:
         # Inputs with different numbers of rows cannot be batched; the graph reports the error.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
-        try:
-            future = self._batcher.submit(signature, inputs)
-        except QueueFullError as error:
-            message = f"The batch scheduling queue to which this task was submitted is full; {error}"
-            raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
+        future = self._batcher.submit(signature, inputs)
         if cancellation is not None:
             cancellation.watch(future)
         try:

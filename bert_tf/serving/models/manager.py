@@ -77,8 +77,7 @@ class ModelManager:
     @property
     def names(self) -> list[str]:
         """Names of the models that are configured."""
-        with self._lock:
-            return list(self._models)
+        return [model.name for model in self._configured()]
 
     def __enter__(self) -> ModelManager:
         try:
@@ -128,10 +127,7 @@ class ModelManager:
             loaded.release()
 
     def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionState]:
-        """Returns the states of all versions of a model, the highest first, or of one version by number or label.
-
-        Raises ServingError if there is no such version.
-        """
+        """Returns the states of all versions, the highest first, or of one. Raises ServingError if it is absent."""
         with self._lock:
             if label is not None:
                 version = self._labelled(name, label)

@@ -60,14 +60,11 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class VersionState:
-    """State of a version, with the names of TF Serving's ModelVersionStatus.
-
-    START means that the files are not complete yet. The error may be one of the model's folder.
-    """
+    """State of a version, with the names of TF Serving's ModelVersionStatus."""
 
     version: int
-    state: str
-    error: str = ""
+    state: str  # START if the files are not complete yet
+    error: str = ""  # of the version or of its model's folder
 
     @property
     def error_code(self) -> str:
@@ -112,10 +109,7 @@ class ModelVersions:
         return self.served.name
 
     def plan(self, folders: Mapping[int, Path], waiting: Collection[int]) -> tuple[list[int], list[int]]:
-        """Returns the versions to load and the versions to unload, and updates their states.
-
-        `folders` are those of the versions on disk, `waiting` the failed versions whose retry is not due yet.
-        """
+        """Returns the versions to load and to unload, and updates states; `waiting` ones failed and are not due yet."""
         wanted = self.served.wanted(sorted(folders))
         tried = wanted + self._fallback(wanted, self.served.older(sorted(folders)), waiting)
         load = [number for number in tried if number not in waiting and self._is_missing(number, folders[number])]
@@ -175,10 +169,7 @@ class ModelVersions:
         return replaced
 
     def fail(self, version: VersionState, folder: Path, signature: Signature | None, now: float) -> bool:
-        """Records a failed load at a time on the manager's clock; `signature` is that of `FailedLoad`.
-
-        Returns True if state or error differ from the last failure of the folder.
-        """
+        """Records a failed load; returns True if its state or error differ from the folder's last failure."""
         last = self.failed.get(folder)
         # If the files have changed, the next retry is soon.
         failures = last.failures + 1 if last and last.signature in (signature, None) else 1
@@ -200,9 +191,6 @@ class ModelVersions:
 
 
 def close_version(holder: list[LoadedVersion]) -> None:
-    """Closes a version after its current requests, and frees its memory.
-
-    It is the only element of `holder`, which is emptied, so that no caller keeps a reference.
-    """
+    """Closes the only version in `holder`, emptied so that no caller keeps a reference, and frees its memory."""
     holder.pop().close()
     release_memory()

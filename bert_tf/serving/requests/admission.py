@@ -66,10 +66,7 @@ class Admission:
                 threading.Thread(target=self._trim, name="trim", daemon=True).start()
 
     def update(self, admitted: Admitted, size: int, complete: bool) -> None:
-        """Sets the bytes of a request so far, and whether it has arrived completely.
-
-        Raises ServingError, UNAVAILABLE (503), if the requests of its kind have too many bytes.
-        """
+        """Sets the bytes of a request so far. Raises ServingError, UNAVAILABLE (503), if its kind has too many."""
         large = self._complete if complete else self._arriving
         pool = self._small if size <= SMALL_BYTES else large
         with self._lock:

@@ -95,10 +95,7 @@ EXAMPLE_METHODS = {
 def checked_tasks(
     tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, meta_graph_pb2.SignatureDef]
 ) -> dict[str, ExampleMethod]:
-    """Returns the methods of the tasks of one request by signature, in order (multi_inference.cc).
-
-    Raises ServingError if the tasks are not compatible, or the model lacks a signature.
-    """
+    """Returns the methods of compatible tasks by signature, in order; ServingError for others (multi_inference.cc)."""
     methods: dict[str, ExampleMethod] = {}
     for task in tasks:
         spec = task.model_spec

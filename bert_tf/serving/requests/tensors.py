@@ -74,10 +74,7 @@ def check_rank(rank: int, name: str) -> None:
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
-    """Raises ServingError for inputs with too many dimensions or too long texts.
-
-    `max_text_bytes` is the maximum of one text; all texts of a request may have four times as many.
-    """
+    """Raises ServingError for too many dimensions, texts over `max_text_bytes`, or over four times that in total."""
     total = 0
     for name, array in arrays.items():
         check_rank(array.ndim, name)
