@@ -18,6 +18,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_examples, checked_ids
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer
@@ -132,7 +133,7 @@ class Signatures(ABC):
             EXAMPLES_SIGNATURE: Endpoint(self.answer_examples, (tf.TensorSpec([None], tf.string, EXAMPLES),)),
         }
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns one row of `serving_default` outputs as a dictionary for people and JSON.
 
         Args:
@@ -140,9 +141,7 @@ class Signatures(ABC):
         """
         return {name: python_values(values) for name, values in outputs.items()}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the predictions that a rounding error may change because two scores are almost equal.
 
         Args:
