@@ -82,14 +82,9 @@ class EncodedRows:
         return len(self.targets[output]) == len(self.token_ids)
 
     def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
-        """Returns the model inputs of some rows, padded.
+        """Returns the model inputs of `rows`, int (B,), padded to `width` or, if it is 0, to `width(rows)`.
 
-        Args:
-            rows: int (B,), row numbers.
-            width: S; 0 pads to `width(rows)`.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 (B, S), or (B, C, S) for several choices.
+        These are `token_ids`, `segment_ids` and `padding_mask`, int32 (B, S), or (B, C, S) for several choices.
         """
         flat = (rows[:, None] * self.choices + np.arange(self.choices)).ravel()
         width = width or self.width(rows)
@@ -120,11 +115,9 @@ class EncodedRows:
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 
     def places(self, flat: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the indices of the rows' tokens among all T, and the padding mask, (B, S) each.
+        """Returns the indices of the tokens of rows among all T, and the padding mask, (B, width) each.
 
-        Args:
-            flat: int (B,), row numbers, each choice counted as a row.
-            width: S.
+        In `flat`, int (B,), each choice counts as a row.
         """
         begins, ends = self.row_splits[flat][:, None], self.row_splits[flat + 1][:, None]
         place = begins + np.arange(width)
@@ -140,16 +133,8 @@ def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: 
     """Returns endless batches of rows of similar length. Their order is a function of (seed, step).
 
     Each epoch shuffles all rows and cuts them into groups of `GROUP` batches. In a group, rows are sorted by length and
-    cut into batches, and the batches are shuffled.
-
-    Args:
-        rows: rows with targets.
-        batch_size: B.
-        seed: seed of the order.
-        start_step: number of batches to skip at the beginning.
-
-    Returns:
-        A dataset of (inputs, targets, weights); targets and weights are single tensors if the model has one output.
+    cut into batches, and the batches are shuffled. Elements are (inputs, targets, weights); targets and weights are
+    single tensors if the model has one output. The first `start_step` batches are skipped.
     """
 
     def numpy_batches() -> Iterator[tuple]:
@@ -164,14 +149,7 @@ def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: 
 
 
 def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
-    """Returns the rows of every batch of an epoch, int64 (batches, batch_size).
-
-    Args:
-        lengths: int (N,), tokens of the rows.
-        batch_size: rows of a batch.
-        seed: seed of the run.
-        epoch: number of the epoch, from 0.
-    """
+    """Returns the rows of every batch of an epoch, counted from 0: int64 (batches, batch_size)."""
     count = len(lengths)
     order = np.argsort(stream_keys(seed, _EPOCH_STREAM, epoch, np.arange(count)), kind="stable")
     order = order[np.arange(math.ceil(count / batch_size) * batch_size) % count]

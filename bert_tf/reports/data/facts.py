@@ -84,14 +84,10 @@ class LabelBalance:
 
 @dataclass(frozen=True)
 class MaskShares:
-    """Masking of the predicted positions in the sample examples.
+    """Masking of the predicted positions in the sample examples: replaced by [MASK] or a random piece, or kept.
 
-    Args:
-        tokens: positions in the examples, including special tokens.
-        masked: predicted positions replaced by [MASK].
-        random: predicted positions replaced by a random piece.
-        kept: predicted positions left unchanged.
-        expected: expected number of predicted positions, by length, masking probability and upper bound.
+    `tokens` counts all positions, including special tokens. `expected` is the number of predicted positions by length,
+    masking probability and upper bound.
     """
 
     tokens: int
@@ -124,13 +120,11 @@ class DataReport:
     """All facts about one data directory.
 
     Args:
-        manifest: manifest of the directory.
         balance: label balance; None if there are no pairs.
         masks: masking of the sample examples.
         example_lengths: lengths in tokens; None if the manifest has no histogram.
         document_lengths: lengths in tokens, rounded up to the end of their power-of-two bin; None if the manifest has
             no histogram.
-        examples: sample examples.
         warnings: warnings, one sentence each.
     """
 
@@ -218,15 +212,8 @@ class DataReport:
 def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
     """Collects the facts about a data directory from the manifest, the vocabulary and the first records of shards.
 
-    Args:
-        directory: output of `beam_pipelines.create_pretraining_data`.
-        checksums: also compare the SHA-256 of every shard, which reads all data.
-
-    Returns:
-        The report.
-
-    Raises:
-        ValueError: if a file is missing, damaged or does not match the manifest; names the file.
+    `checksums` also compares the SHA-256 of every shard, which reads all data. Raises ValueError, with the name of the
+    file, if one is missing, damaged or does not match the manifest.
     """
     manifest, vocabulary = open_data(directory, checksums=checksums)
     return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))

@@ -19,15 +19,7 @@ ANSWERS_NAME = "answers.html"
 
 
 def write_answers_page(path: Path, title: str, scored: Scored, metrics: Mapping[str, float], remark: str) -> None:
-    """Writes the page atomically.
-
-    Args:
-        path: destination of the page.
-        title: name of the evaluated data.
-        scored: the predictions with their labels.
-        metrics: official metrics by name.
-        remark: warning about the predictions as a whole, or empty.
-    """
+    """Writes the page atomically; `remark` is a warning about the predictions as a whole, or empty."""
     if isinstance(scored, ScoredLabels):
         template, context, rows = "labels.html.jinja", label_context(scored), len(scored.rows)
     elif isinstance(scored, ScoredNumbers):

@@ -24,11 +24,9 @@ class RunRow:
     """One run of a comparison.
 
     Args:
-        name: name of the run, usually its directory.
         settings: settings that differ between runs, for example `learning_rate`. Restarts differ only in `seed`, or in
             a name that ends in `.seed`.
         metrics: metrics on the development set; None if the run failed.
-        step: number of finished steps.
         seconds: wall time.
         remark: the diagnostics; begins with `collapsed` if the predictions are all alike.
         is_best: whether the run is the best one on the development set.
@@ -60,13 +58,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ only in the seed.
-
-    Args:
-        settings: the shared settings.
-        rows: the runs, in order.
-        metric: name of the selection metric.
-    """
+    """Runs that differ only in the seed, in order, with the shared settings and the name of the selection metric."""
 
     settings: Mapping[str, Any]
     rows: Sequence[RunRow]

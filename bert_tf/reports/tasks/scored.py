@@ -16,7 +16,6 @@ class ScoredLabel:
     Args:
         place: the example's id, or file and line.
         texts: the input texts, each with a name, for example `("premise", "A man ...")`.
-        gold: the gold label.
         probabilities: probability of each label, in the order of `ScoredLabels.labels`.
     """
 
@@ -62,15 +61,13 @@ class Span:
 
 @dataclass(frozen=True)
 class ScoredSpans:
-    """Predicted and gold spans of one text.
+    """Predicted and gold spans of one text, with a score of the prediction (`right`) in [0, 1].
 
     Args:
         place: the example's id, or file and line.
         heading: the question; empty for other tasks.
-        text: the text that contains the spans.
         gold: the gold spans; for a question, each of them is a correct answer.
         predicted: the predicted spans; () for a question predicts that it has no answer.
-        right: score of the prediction, in [0, 1].
     """
 
     place: str

@@ -15,12 +15,9 @@ OUTCOMES = (CORRECT, BOUNDARY, TYPE, MISSED, SPURIOUS)
 
 @dataclass(frozen=True)
 class Outcome:
-    """A gold span and its matching predicted span.
+    """A gold span and its matching predicted span; None for a spurious or a missed one.
 
-    Args:
-        kind: one of `OUTCOMES`; with `type` the bounds may also differ.
-        gold: gold span; None if `kind` is spurious.
-        predicted: predicted span; None if `kind` is missed.
+    `kind` is one of `OUTCOMES`; with `type` the bounds may also differ.
     """
 
     kind: str
@@ -44,16 +41,10 @@ class Outcome:
 
 
 def outcomes(row: ScoredSpans) -> list[Outcome]:
-    """Matches the spans of a text; every span is in exactly one outcome.
+    """Matches the spans of a text, in the order of the text; every span is in exactly one outcome.
 
     A predicted span is matched to the gold span with equal bounds, else to the first unmatched gold span that it
     overlaps.
-
-    Args:
-        row: text with gold and predicted spans.
-
-    Returns:
-        Outcomes in the order of the text.
     """
     gold, predicted = _ordered(row.gold), _ordered(row.predicted)
     same_place = {(span.start, span.end): span for span in predicted}

@@ -59,12 +59,9 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Marked:
-    """A marked part of a text.
+    """A marked part of a text: CSS classes, and the texts with their own CSS classes, in order.
 
-    Args:
-        kind: CSS classes.
-        parts: CSS classes and texts, in order.
-        tags: labels behind the text, each with a wrong label to cross out or an empty text.
+    `tags` are labels behind the text, each with a wrong label to cross out or an empty text.
     """
 
     kind: str

@@ -29,16 +29,10 @@ _MOST_DRAWN = 40
 
 
 def write_results(folder: Path, title: str, rows: Sequence[RunRow], metric: str) -> Path:
-    """Writes `results.json`, `results.md` and `results.html`, each atomically.
+    """Writes `results.json`, `results.md` and `results.html`, each atomically, and returns the path of the page.
 
-    Args:
-        folder: existing directory.
-        title: title of the sweep.
-        rows: finished and failed runs in any order; later calls may add runs.
-        metric: name of the metric that ranks the runs; larger is better.
-
-    Returns:
-        The path of the page.
+    `rows` are finished and failed runs in any order; later calls may add runs. `metric` ranks the runs; larger is
+    better.
     """
     for name, content in ((RESULTS_JSON, summary), (RESULTS_MARKDOWN, markdown)):
         with staged_file(folder / name) as file:

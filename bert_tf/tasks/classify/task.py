@@ -31,7 +31,6 @@ class ClassifyTask(TextTask):
     """Text classification with files of `files.read_rows`.
 
     Args:
-        label_column: name of the label column.
         class_weights: () weighs all examples 1; `("balanced",)` weighs each by the inverse frequency of its label in
             training; `("spam=5", ...)` sets the weights of the named labels, the others are 1.
         label_weights: the resulting weights, in the order of `labels`; () if all are 1, and before `fit_labels`.
@@ -105,12 +104,9 @@ class ClassifyTask(TextTask):
 
 @dataclass(frozen=True)
 class RegressionTask(NumberTask):
-    """Regression with files of `files.read_rows`; targets are standardized to mean 0 and deviation 1.
+    """Regression with files of `files.read_rows`.
 
-    Args:
-        label_column: name of the column of numbers.
-        mean: mean of the training numbers.
-        deviation: standard deviation of the training numbers.
+    Targets are standardized to mean 0 and deviation 1, by `mean` and `deviation` of the training numbers.
     """
 
     name: ClassVar[str] = "regression"

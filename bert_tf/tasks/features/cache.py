@@ -43,13 +43,7 @@ _TOKENS_BETWEEN_NOTES = 1 << 16
 
 @dataclass(frozen=True)
 class Source:
-    """Source of features.
-
-    Args:
-        encoder: fingerprint of the encoder.
-        rows: SHA-256 of the input rows.
-        by_token: whether features are of tokens instead of rows.
-    """
+    """Source of features: fingerprints of the encoder and of the input rows; features are of tokens or of rows."""
 
     encoder: str
     rows: str
@@ -68,14 +62,10 @@ class FeatureManifest:
 
 
 class FeatureFolder:
-    """A directory of features.
+    """A directory of features, written by `extract`.
 
-    Args:
-        directory: directory written by `extract`.
-
-    Raises:
-        ConfigError: if the manifest is missing, for example because writing was interrupted, or an array does not match
-            it.
+    Raises ConfigError if the manifest is missing, for example because writing was interrupted, or an array does not
+    match it.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -130,8 +120,8 @@ class Extraction:
     """Features to compute.
 
     Args:
-        build: builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors,
-            (B, S, H) for features of tokens, (B, H) for features of rows.
+        build: builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors, (B,
+            S, H) for features of tokens, (B, H) for features of rows.
         widths: H by feature name.
         by_token: whether features are of tokens instead of rows.
         encoder: fingerprint of the encoder.
@@ -156,19 +146,9 @@ class Extraction:
 def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) -> FeatureFolder:
     """Computes the features of all rows that are not in a directory yet.
 
-    After an interruption, a call with the same rows resumes.
-
-    Args:
-        extraction: the features.
-        rows: rows with one choice each.
-        directory: a new or empty directory, or one with features of the same encoder and rows.
-
-    Returns:
-        The directory of features.
-
-    Raises:
-        ConfigError: if the directory has other contents, or there is not enough disk space.
-        ValueError: for features outside of float16's range.
+    Rows have one choice each. The directory is new, empty, or holds features of the same encoder and rows. After an
+    interruption, a call with the same rows resumes. Raises ConfigError if the directory has other contents, or there is
+    not enough disk space; ValueError for features outside of float16's range.
     """
     directory = local_path(directory)
     directory.mkdir(parents=True, exist_ok=True)

@@ -54,14 +54,7 @@ class Features:
     def rows(self, rows: EncodedRows, backbone: BertBackbone, output: Path) -> EncodedRows:
         """Returns rows whose inputs are features, computed unless they are cached on disk.
 
-        Args:
-            rows: rows of word pieces.
-            backbone: the encoder.
-            output: the run's output directory.
-
-        Raises:
-            ConfigError: for rows with several choices, and for errors of `cache.extract`.
-            ValueError: for features outside of float16's range.
+        Raises ConfigError for rows with several choices, and the errors of `cache.extract`.
         """
         if rows.choices > 1:
             raise ConfigError(f"features do not support multiple choice. Received: {rows.choices} choices")

@@ -24,12 +24,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 @dataclass(frozen=True)
 class Embedded:
-    """Result of `embed_file`.
-
-    Args:
-        folder: the features.
-        examples: number of texts, or of examples of a task.
-    """
+    """Result of `embed_file`: the features, and the number of texts, or of examples of a task."""
 
     folder: FeatureFolder
     examples: int
@@ -51,15 +46,11 @@ def embed_file(
         preset: a preset of any kind.
         path: a file with one text on each line, or a file of `task`.
         layers: names of layers, or of combinations (`config.features`), all of whose layers are written.
-        output: a new or empty directory, or one with features of the same texts and encoder; only missing layers are
-            computed.
+        output: as in `cache.extract`; only missing layers are computed.
         task: task that reads and encodes the file; None reads one text a line.
         max_sequence_length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is
             split into rows that overlap by half; a task encodes longer examples in its own way.
         input_errors: collects errors of the file; None raises them.
-
-    Returns:
-        The features and the number of texts.
 
     Raises:
         ConfigError: for errors of `cache.extract`, and for unknown layers.

@@ -19,12 +19,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 @dataclass(frozen=True)
 class Line:
-    """One text of a file.
-
-    Args:
-        place: file and line.
-        text: the text, without its line break.
-    """
+    """One text of a file, without its line break, at a `place`, file and line."""
 
     place: str
     text: str
@@ -34,10 +29,8 @@ class Line:
 class Window:
     """The part of a text in one row.
 
-    Args:
-        first: number of the text's word piece that follows [CLS].
-        keep: start and end (exclusive) of the row's tokens that have at least as much context on their shorter side as
-            in any other row of the text.
+    `first` is the text's word piece that follows [CLS]. `keep` has start and end (exclusive) of the row's tokens that
+    have at least as much context on their shorter side as in any other row of the text.
     """
 
     first: int
@@ -45,17 +38,9 @@ class Window:
 
 
 def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
-    """Reads one text from each line; an empty line is an input error.
+    """Yields one text from each line of a UTF-8 file; an empty line is an input error.
 
-    Args:
-        path: the file, UTF-8, with or without a byte order mark.
-        input_errors: collects empty lines.
-
-    Yields:
-        The texts.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
+    Raises ValueError for bytes that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
     """
     for number, text in lines_of(path):
         place = f"{path}: line {number}"
@@ -66,12 +51,7 @@ def read_lines(path: Path, input_errors: InputErrors) -> Iterator[Line]:
 
 
 def windows(length: int, most: int) -> list[Window]:
-    """Splits a text into windows; each overlaps with the next by half.
-
-    Args:
-        length: number of word pieces of the text.
-        most: maximum word pieces of a row, at least 2.
-    """
+    """Splits a text of `length` word pieces into windows of up to `most` (at least 2) that overlap by half."""
     stride = most // 2
     firsts = [0, *range(stride, length - most, stride), length - most] if length > most else [0]
     ends = [min(first + most, length) for first in firsts]
@@ -84,18 +64,9 @@ def windows(length: int, most: int) -> list[Window]:
 
 
 def encode_lines(lines: Sequence[Line], tokenizer: BertTokenizer, length: int) -> tuple[EncodedRows, list[Window]]:
-    """Encodes texts as rows of `[CLS] pieces [SEP]`.
+    """Encodes texts as rows of `[CLS] pieces [SEP]`, and returns the rows and the window of each row.
 
-    Args:
-        lines: the texts.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a row, at least 4.
-
-    Returns:
-        The rows, and the window of each row.
-
-    Raises:
-        ValueError: if `length` is less than 4.
+    Raises ValueError if `length`, the maximum tokens of a row, is less than 4.
     """
     if length < 4:
         raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")

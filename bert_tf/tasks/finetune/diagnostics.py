@@ -13,9 +13,6 @@ def detect_collapse(scored: Scored) -> str:
 
     Fine-tuning on few examples may collapse (arXiv 1810.04805, 4.1, on Large). Try another seed or a lower learning
     rate.
-
-    Args:
-        scored: the scored predictions.
     """
     if isinstance(scored, ScoredLabels):
         return _one_label(scored)

@@ -47,9 +47,7 @@ class Finetuned:
     """Result of a fine-tuning run.
 
     Args:
-        preset: directory of the preset.
         metrics: official metrics on the development set.
-        dev_examples: number of development examples.
         remark: diagnostics of the predictions, for example that they collapsed; empty if there is nothing to report.
         step: number of steps.
         seconds: wall time of the last process.

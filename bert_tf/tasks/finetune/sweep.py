@@ -36,11 +36,7 @@ PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS = (16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep.
-
-    Args:
-        config: the run's configuration.
-    """
+    """One run of a sweep, by its configuration."""
 
     config: TrainingConfig
 
@@ -58,13 +54,8 @@ class Trial:
 def trials(config: TrainingConfig, paper_grid: bool, restarts: int) -> list[Trial]:
     """Returns the runs of a sweep.
 
-    Args:
-        config: the shared configuration.
-        paper_grid: whether to use the paper's batch sizes, learning rates and epochs instead of those of `config`.
-        restarts: number of runs for each setting; seeds count up from the seed of `config`.
-
-    Raises:
-        ValueError: if `restarts` is less than 1.
+    `paper_grid` replaces batch size, learning rate and epochs of `config` by all of the paper's. Each setting has
+    `restarts` runs, whose seeds count up from that of `config`. Raises ValueError if `restarts` is less than 1.
     """
     if restarts < 1:
         raise ValueError(f"`restarts` must be at least 1. Received: {restarts}")
@@ -103,16 +94,8 @@ def finetune_trials(
     """Runs a sweep; writes the best preset to `output/preset`, with a table and an HTML page of all runs.
 
     A run whose loss is not finite counts as failed, and the sweep continues. If the output directory holds an earlier
-    sweep, finished runs are reused and an interrupted run is resumed. Checkpoints of finished runs are deleted, because
-    those of eighteen runs of BERT base would take more than 20 GB.
-
-    Args:
-        task: the task, before `fit_labels`.
-        sources: the task's files.
-        start: encoder and initialization.
-        runs: the runs, from `trials`.
-        output: output directory; each run has its own directory in `output/runs`.
-        input_errors: collects errors of the files.
+    sweep, finished runs are reused and an interrupted run is resumed. Each run has its own directory in `output/runs`.
+    Checkpoints of finished runs are deleted, because those of eighteen runs of BERT base would take more than 20 GB.
 
     Returns:
         The best trial by the task's metric on the development set (the first of equal ones), its result, and all

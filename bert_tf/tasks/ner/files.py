@@ -39,13 +39,11 @@ class Sentence:
     """A sentence of words, with its tags and the text to write predictions.
 
     Args:
-        path: the file.
         line: line number of the first word; the other words follow on consecutive lines.
         words: the words without language prefix.
         tags: the tag of each word, as in the file; () if tags were not read.
         written: the output line of each word without the predicted tag: all columns, then the gold tag again if its
             column is not the last.
-        separator: separator of columns.
         before: output lines between the previous sentence and this one.
         after: output lines after the last sentence of the file; () for the others.
         document: the words of all sentences of the document, including this one.
@@ -80,15 +78,9 @@ class Sentence:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Layout of all lines of a file.
+    """Layout of all lines of a file, read from line `first`: number of columns (`width`), and columns of word and tag.
 
-    Args:
-        first: number of the line that the layout was read from.
-        separator: a tab or a space.
-        width: number of columns.
-        token: column of the word.
-        tag: column of the tag; None if absent.
-        prefixed: whether every word has a language prefix.
+    `tag` is None if absent; `prefixed` if every word has a language prefix.
     """
 
     first: int
@@ -135,20 +127,10 @@ def cells_of(line: str, separator: str) -> list[str]:
 
 
 def read_columns(path: Path, columns: Columns, input_errors: InputErrors, labelled: bool) -> Iterator[Sentence]:
-    """Reads sentences one by one.
+    """Yields the sentences of a UTF-8 file one by one; `document` contains only the sentence itself.
 
-    Args:
-        path: the file, UTF-8.
-        columns: columns of word and tag.
-        input_errors: collects words with another number of columns or an invalid tag; the whole sentence is skipped.
-        labelled: whether tags are required and read.
-
-    Yields:
-        The sentences; `document` contains only the sentence itself.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, missing columns, and errors that `input_errors` does not skip, with
-            file and line.
+    Words with another number of columns or an invalid tag are added to `input_errors`; the whole sentence is skipped.
+    Raises ValueError, with file and line, for bytes that are not UTF-8 and missing columns.
     """
     layout = _layout(path, columns, labelled)
     if layout is None:

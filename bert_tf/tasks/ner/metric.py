@@ -9,18 +9,11 @@ from bert_tf.tasks.ner.tags import entities
 
 
 def entity_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Returns the metrics of tagged sentences.
+    """Returns the metrics of tagged sentences, in [0, 1]; a ratio with denominator 0 is 0.
 
-    An entity is correct if its first word, last word and type are correct. Gold and predicted tags are decoded by
+    These are `precision`, `recall`, `f1`, `accuracy` (of single tags), and `f1_TYPE` for each type that occurs. An
+    entity is correct if its first word, last word and type are correct. Gold and predicted tags are decoded by
     conlleval's rules, independent of their scheme.
-
-    Args:
-        gold: the gold tags of each sentence.
-        predicted: the predicted tags of each sentence.
-
-    Returns:
-        `precision`, `recall`, `f1`, `accuracy` (of single tags), and `f1_TYPE` for each type that occurs, in [0, 1];
-        a ratio with denominator 0 is 0.
     """
     correct: Counter[str] = Counter()
     gold_counts: Counter[str] = Counter()

@@ -11,18 +11,11 @@ from bert_tf.tasks.ner.tags import is_tag
 
 
 def read_tags(path: Path, sentences: Sequence[Sentence], token_column: int) -> list[tuple[str, ...]]:
-    """Reads predicted tags from the last column.
+    """Reads the predicted tags of each sentence from the last column of a file of any program.
 
-    Args:
-        path: a file of any program: all columns of the gold file and one more, or fewer columns.
-        sentences: the sentences of the gold file.
-        token_column: column of the words, which must match `sentences`; negative columns are not compared.
-
-    Returns:
-        The tags of each sentence.
-
-    Raises:
-        ValueError: for a missing, additional or different word, and for an invalid tag, with file and line.
+    The file has all columns of the gold file and one more, or fewer columns. Words in `token_column` must match
+    `sentences`; negative columns are not compared. Raises ValueError, with file and line, for a missing, additional or
+    different word, and for an invalid tag.
     """
     lines = _word_lines(path, sentences)
     predicted = []

@@ -32,12 +32,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Concatenated word pieces of words.
-
-    Args:
-        ids: int32 (pieces,), ids of the pieces.
-        offsets: int64 (words + 1,), start offset of each word, and the end.
-    """
+    """Concatenated word pieces: int32 `ids`, and int64 `offsets` of the pieces of each word, and the end."""
 
     ids: np.ndarray
     offsets: np.ndarray
@@ -52,17 +47,9 @@ def word_rows(
     in exactly one row; all other tokens have weight 0. A word that normalization removes becomes [UNK]; a word longer
     than a row keeps its first pieces.
 
-    Args:
-        sentences: the sentences; those of a document are consecutive and in order.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a row.
-        targets: int32 (W,), the class of each word; None returns rows without targets.
-
-    Returns:
-        The rows; tokens of weight 1 are the words, in order.
-
-    Raises:
-        ValueError: if `length` has no room for a piece.
+    Sentences of a document are consecutive and in order. `targets` has the class of each word, int32 (W,); tokens of
+    weight 1 are the words, in order. Raises ValueError if `length`, the maximum tokens of a row, has no room for a
+    piece.
     """
     capacity = length - _SPECIAL
     if capacity < 1:
@@ -91,19 +78,11 @@ def word_rows(
 
 
 def windows(offsets: np.ndarray, first: int, last: int, begin: int, end: int, capacity: int) -> Iterator[Window]:
-    """Yields the rows of a sentence.
+    """Yields the rows of the sentence of words `first` to `last` in a document of words `begin` to `end` (exclusive).
 
-    Args:
-        offsets: int (words + 1,), start offsets of the words' pieces; each word has 1 to `capacity` pieces.
-        first: first word of the sentence.
-        last: end of the sentence (exclusive).
-        begin: first word of its document.
-        end: end of the document (exclusive).
-        capacity: maximum pieces of a row.
-
-    Yields:
-        One row with the sentence in the middle. If the sentence does not fit: rows that overlap by half, with each word
-        predicted in the row where it is farthest from the nearer edge.
+    This is one row with the sentence in the middle. If the sentence does not fit: rows that overlap by half, with each
+    word predicted in the row where it is farthest from the nearer edge. `offsets`, (words + 1,), are the start offsets
+    of the words' pieces; each word has 1 to `capacity` pieces, the maximum of a row.
     """
     if offsets[last] - offsets[first] <= capacity:
         start, stop = _filled(offsets, first, last, begin, end, capacity)

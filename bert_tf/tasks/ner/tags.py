@@ -48,11 +48,8 @@ def type_of(tag: str) -> str:
 def begins(previous: str, tag: str) -> bool:
     """Returns True if an entity begins at `tag`, by conlleval's rules, which accept any sequence of tags.
 
-    I or E after O or after another type begins an entity, and so does any tag after E or S, except O.
-
-    Args:
-        previous: the previous tag; O at the beginning of a sentence.
-        tag: the tag.
+    I or E after O or after another type begins an entity, and so does any tag after E or S, except O. `previous` is O
+    at the beginning of a sentence.
     """
     if tag == OUTSIDE:
         return False
@@ -73,12 +70,9 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]:
-    """Returns the tags of a sentence.
+    """Returns the tags of a sentence of `words` words, of entities in order and not nested, in one of `SCHEMES`.
 
-    Args:
-        spans: entities of the sentence, in order and not nested.
-        words: number of words in the sentence.
-        scheme: one of `SCHEMES`. In IO, adjacent entities of the same type are merged.
+    In IO, adjacent entities of the same type are merged.
     """
     tags = [OUTSIDE] * words
     for entity in spans:
@@ -94,16 +88,10 @@ def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]
 
 
 def scheme_of(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Detects the scheme of tags.
+    """Detects the scheme of sentences, given as tags and the place of each tag, for example file and line.
 
-    Args:
-        sentences: the tags of each sentence, with the place of each tag, for example file and line.
-
-    Returns:
-        One of `SCHEMES`: IOBES if any tag is E or S, IO if no tag is B, E or S.
-
-    Raises:
-        ValueError: for tags that contradict each other, with their places.
+    It is IOBES if any tag is E or S, and IO if no tag is B, E or S. Raises ValueError for tags that contradict each
+    other, with their places.
     """
     first: dict[str, TagPlace] = {}
     broken: TagPlace | None = None

@@ -36,7 +36,6 @@ class NerTask(Task[Sentence, Tags]):
 
     Args:
         token_column: column of the words; negative numbers count from the end.
-        tag_column: column of the tags.
         document_context: whether to fill up a sentence's row with context words of its document. A file without
             `-DOCSTART-` lines is one document.
         scheme: one of `ner.tags.SCHEMES`; "" detects it in `fit_labels`.

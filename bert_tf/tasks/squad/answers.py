@@ -74,20 +74,12 @@ def find_answers(
     may_be_impossible: bool,
     null_threshold: float,
 ) -> Iterator[SquadAnswer]:
-    """Yields the answer to each question.
+    """Yields the answer to each question, by `start_logits` and `end_logits`, float (T,), in `outputs`.
 
-    Candidates are all spans that lie in one window, where the first token has its maximum context. The n best with
-    different texts are kept; their probabilities are the softmax over these. (run_squad.py does the same, but only
-    considers the n best starts and ends.)
-
-    Args:
-        examples: the questions.
-        windows: the windows of the questions.
-        outputs: `start_logits` and `end_logits`, float (T,).
-        max_answer_length: L.
-        n_best: maximum number of candidates.
-        may_be_impossible: whether "" is a candidate, scored by [CLS].
-        null_threshold: threshold of the null odds; above it the answer is "".
+    Candidates are all spans of at most `max_answer_length` tokens that lie in one window, where the first token has its
+    maximum context. The n best with different texts are kept; their probabilities are the softmax over these.
+    (run_squad.py does the same, but only considers the n best starts and ends.) If an answer may be impossible, "" is a
+    candidate, scored by [CLS], and the answer if the null odds exceed `null_threshold`.
     """
     starts, ends = (outputs[name].astype(np.float64) for name in (START_LOGITS, END_LOGITS))
     scored = scored_tokens(windows, len(examples))
@@ -107,11 +99,8 @@ def find_answers(
 def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) -> SquadAnswer:
     """Returns the ensemble's answer to one question.
 
-    Args:
-        answers: the answers of the models.
-        n_best: maximum number of candidates, ranked by mean probability over the models. The probability is 0 if a text
-            is not among a model's n best.
-        null_threshold: threshold of the mean null odds; above it the answer is "".
+    Candidates are ranked by mean probability over the models, 0 for a text that is not among a model's n best. The
+    answer is "" if the mean null odds exceed `null_threshold`.
     """
     by_text: dict[str, Candidate] = {}
     for answer in answers:
@@ -125,15 +114,7 @@ def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) 
 
 
 class _Scores:
-    """Scores of all spans of one context.
-
-    Args:
-        scored: scored tokens of all questions.
-        question: number of the question.
-        starts: start logits, float64 (T,).
-        ends: end logits, float64 (T,).
-        longest: L.
-    """
+    """Scores of all spans of one context, by float64 logits `starts` and `ends`, (T,); `longest` is L."""
 
     def __init__(self, scored: ScoredTokens, question: int, starts: np.ndarray, ends: np.ndarray, longest: int) -> None:
         part = slice(scored.splits[question], scored.splits[question + 1])
@@ -144,10 +125,9 @@ class _Scores:
         self._longest = min(longest, int((self._limits - self._places).max(initial=1)))
 
     def best(self, count: int) -> tuple[list[int], list[int], list[float], list[float]]:
-        """Returns the `count` best spans, best first; ties are broken by position, then by length.
+        """Returns first and last tokens of the `count` best spans, counted from the context's, and the scores of both.
 
-        Returns:
-            First and last tokens, counted from the first token of the context, and the scores of both.
+        The best is first; ties are broken by position, then by length.
         """
         scores, numbers = np.zeros(0), np.zeros(0, np.int64)
         step = max(1, _MOST_SPANS // self._longest)

@@ -17,12 +17,9 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class GoldSpan:
-    """A gold answer.
+    """A gold answer: characters `start` to `limit` (exclusive) of the context, in code points.
 
-    Args:
-        text: the text as in the file, which the official scripts compare with.
-        start: first character in the context, in code points.
-        limit: end of the span (exclusive).
+    `text` is as in the file, which the official scripts compare with.
     """
 
     text: str
@@ -32,14 +29,9 @@ class GoldSpan:
 
 @dataclass(frozen=True)
 class SquadExample:
-    """A question about a context.
+    """A question about a context, at a `place`: file and id.
 
-    Args:
-        place: file and id.
-        id: id of the question.
-        question: text of the question.
-        context: text that contains the answer.
-        answers: gold answers, each of them correct; () if the context has no answer, or answers were not read.
+    `answers` are the gold answers, each of them correct; () if the context has no answer, or answers were not read.
     """
 
     place: str
@@ -54,17 +46,9 @@ class _FaultError(Exception):
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a file.
+    """Reads a JSON object from a UTF-8 file.
 
-    Args:
-        path: the file.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, text that is not JSON, anything but an object, and duplicate names in
-            an object, with the file.
+    Raises ValueError, with the file, for other contents and for duplicate names in an object.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,19 +73,11 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def read_squad(
     path: Path, input_errors: InputErrors, labelled: bool, may_be_impossible: bool
 ) -> Iterator[SquadExample]:
-    """Reads questions in the order of the file.
+    """Yields the questions in the order of the file.
 
-    Args:
-        path: the file.
-        input_errors: collects faulty entries by file and id, or by their place in the file if they have no id.
-        labelled: whether answers are read and required, unless a question is marked as impossible.
-        may_be_impossible: whether questions without an answer are allowed, as in version 2.0.
-
-    Yields:
-        The questions.
-
-    Raises:
-        ValueError: for a file of another layout, and for errors that `input_errors` does not skip, with the file.
+    Faulty entries are added to `input_errors` by file and id, or by their place in the file if they have no id.
+    `labelled` requires answers, unless a question is marked as impossible, which `may_be_impossible` allows, as in
+    version 2.0. Raises ValueError for a file of another layout.
     """
     articles = read_json_object(path).get("data")
     if not isinstance(articles, list):

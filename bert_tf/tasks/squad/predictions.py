@@ -15,11 +15,7 @@ from bert_tf.tasks.squad.files import read_json_object
 
 
 class JsonObjectWriter(AbstractContextManager):
-    """Writes one JSON object with one name on each line, atomically and without holding it in memory.
-
-    Args:
-        path: the file.
-    """
+    """Writes one JSON object with one name on each line, atomically and without holding it in memory."""
 
     def __init__(self, path: Path) -> None:
         self._staged = staged_file(path)
@@ -64,12 +60,7 @@ def _logits(candidate: Candidate) -> dict[str, Any]:
 def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
     """Reads null odds by id, in the order of their file.
 
-    Args:
-        path: the file.
-        ids: ids of the questions that must have null odds.
-
-    Raises:
-        ValueError: if a value is not a number, or a question has no value, with file and id.
+    Raises ValueError, with file and id, if a value is not a number, or one of `ids` has no value.
     """
     odds = read_json_object(path)
     for name, value in [(name, odds.get(name)) for name in ids] + list(odds.items()):

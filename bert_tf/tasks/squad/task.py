@@ -78,20 +78,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     def encode(
         self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
-        """Encodes the windows of each question.
-
-        Args:
-            examples: the questions.
-            tokenizer: the preset's tokenizer.
-            length: maximum tokens of a window.
-            labelled: whether to include targets.
-
-        Returns:
-            The windows.
-
-        Raises:
-            ValueError: if rows of `length` have no room for a context.
-        """
+        """Encodes the windows of each question. Raises ValueError if rows of `length` have no room for a context."""
         if length < self.max_query_length + _LEAST_BESIDE_QUERY:
             raise ValueError(
                 f"`max_sequence_length` must exceed `max_query_length` by at least {_LEAST_BESIDE_QUERY}. "
@@ -179,18 +166,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """Reads texts by id.
 
         As in the official scripts, a question without a prediction scores 0, and predictions for other questions are
-        ignored.
-
-        Args:
-            path: the file.
-            examples: the questions.
-
-        Returns:
-            The answers, in the order of the questions.
-
-        Raises:
-            ValueError: for a duplicate id, a prediction that is not a string, and if no question has a prediction, with
-                file and id.
+        ignored. Raises ValueError for a duplicate id, a prediction that is not a string, and if no question has a
+        prediction, with file and id.
         """
         texts = read_json_object(path)
         for example in examples:
@@ -205,9 +182,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 class Squad2Task(Squad1Task):
     """Questions that may have no answer in their context, as in SQuAD 2.0.
 
-    Args:
-        null_threshold: there is no answer if the score of [CLS] exceeds that of the best span by more than this; tuned
-            on the development set.
+    There is no answer if the score of [CLS] exceeds that of the best span by more than `null_threshold`, which is tuned
+    on the development set.
     """
 
     name: ClassVar[str] = "squad2"
@@ -264,14 +240,7 @@ class Squad2Task(Squad1Task):
         null_odds: Mapping[str, float] | None,
         null_threshold: float = float("inf"),
     ) -> dict[str, float]:
-        """Returns the metrics of evaluate-v2.0.py.
-
-        Args:
-            examples: the questions.
-            answers: the answers.
-            null_odds: null odds by id, in the order of their file; None omits the best metrics.
-            null_threshold: predictions with larger null odds count as no answer (see `metric.metrics_v2`).
-        """
+        """Returns the metrics of evaluate-v2.0.py (see `metrics_v2`); without the best ones if `null_odds` is None."""
         metrics = metrics_v2(
             [example.id for example in examples],
             self.all_points(examples, answers),

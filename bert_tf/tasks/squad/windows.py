@@ -86,20 +86,12 @@ def make_windows(
     max_query_length: int,
     labelled: bool,
 ) -> Windows:
-    """Encodes the windows of questions.
+    """Encodes the windows of questions, at most `length` tokens each; each distinct context is tokenized once.
 
-    Args:
-        examples: the questions; each distinct context is tokenized once.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a window.
-        stride: tokens between the beginnings of consecutive windows, limited by the context tokens of a window.
-        max_query_length: maximum tokens of a question, at least 4 less than `length`; longer questions are truncated.
-        labelled: whether to include the targets `start_logits` and `end_logits`, int32 (N,): first and last token of
-            the first gold answer. They are 0 for a window without the whole answer and for a question without an
-            answer. An answer whose characters the tokenizer drops has weight 0.
-
-    Returns:
-        The windows.
+    Windows begin `stride` tokens apart, limited by the context tokens of a window. Questions are truncated to
+    `max_query_length`, which is at least 4 less than `length`. If `labelled`, the targets `start_logits` and
+    `end_logits`, int32 (N,), are first and last token of the first gold answer. They are 0 for a window without the
+    whole answer and for a question without an answer. An answer whose characters the tokenizer drops has weight 0.
     """
     contexts = _tokenized(examples, tokenizer)
     queries = tokenizer.tokenize([example.question for example in examples])
@@ -127,17 +119,10 @@ def make_windows(
 
 
 def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
-    """Selects the window in which each context token is scored.
+    """Selects the window in which each context token of Q questions is scored.
 
     The context of a token is the smaller of the numbers of tokens to its left and right, plus a hundredth of the tokens
     in the window. The first of equal windows is selected (as in run_squad.py).
-
-    Args:
-        windows: windows of all questions.
-        questions: Q.
-
-    Returns:
-        The scored tokens.
     """
     counts = np.bincount(windows.examples, minlength=questions)
     rows = np.cumsum(counts) - counts
@@ -175,8 +160,7 @@ def _best_windows(
 def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Splits contexts of these sizes into windows of at most `room` tokens, (Q,) each.
 
-    Returns:
-        The question of each window, its first context token, and its number of context tokens: (N,) each.
+    Returns the question of each window, its first context token, and its number of context tokens: (N,) each.
     """
     step = np.minimum(room, stride)
     counts = np.where(sizes <= room, 1, -((room - sizes) // step) + 1)
@@ -215,12 +199,10 @@ def _token_ids(
 
 
 def _gold_tokens(examples: Sequence[SquadExample], contexts: _Contexts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the shortest token span that covers each question's first gold answer, (Q,) each.
+    """Returns first and last of the C tokens of each first gold answer, and whether there is one: (Q,) each.
 
-    The last token is before the first if the tokenizer drops all characters of the answer.
-
-    Returns:
-        First and last token among the C tokens, and whether there is a gold answer.
+    They are the shortest span that covers the answer. The last token is before the first if the tokenizer drops all
+    characters of the answer.
     """
     # Offsets into all contexts, concatenated with one character between them, so that one search serves all.
     bases = np.cumsum(contexts.chars + 1) - contexts.chars - 1

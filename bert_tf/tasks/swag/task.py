@@ -36,8 +36,7 @@ class ChoiceAnswer:
 class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     """Multiple choice among endings; each is scored as a pair: `[CLS] sent1 [SEP] sent2 ending [SEP]`.
 
-    Args:
-        choices: number of endings; 0 before `fit_labels`, and for imported models, which accept any number.
+    `choices` is 0 before `fit_labels`, and for imported models, which accept any number.
     """
 
     name: ClassVar[str] = "swag"
