@@ -1,4 +1,4 @@
-"""Column files with one word and its tag on each line: CoNLL-2003, WNUT, WikiANN and others.
+"""Column files with one word and its tag on each line: CoNLL-2003, WNUT, WikiANN and others; and predicted tags.
 
 Columns are separated by tabs, or by spaces if the line of the first word has no tab. All words have the same number of
 columns. A blank line (only spaces and tabs) ends a sentence, `-DOCSTART-` begins a document.
@@ -19,19 +19,6 @@ DOCUMENT_START = "-DOCSTART-"
 # WikiANN's words have a language prefix (`en:Paris`); some language names have hyphens (`zh-min-nan`).
 _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z]+)*:")
 _COMMENT, _ID = "# ", "# id "
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Indices of the columns to read; negative numbers count from the end.
-
-    Args:
-        token: column of the word.
-        tag: column of the tag.
-    """
-
-    token: int = 0
-    tag: int = -1
 
 
 @dataclass(frozen=True)
@@ -98,9 +85,18 @@ class _Layout:
         """
         if not line.startswith(_COMMENT):
             return False
-        cells = cells_of(line, self.separator)
-        invalid = len(cells) != self.width or (labelled and self.tag is not None and not is_tag(cells[self.tag]))
-        return invalid or line.startswith(_ID)
+        return line.startswith(_ID) or bool(self.fault(cells_of(line, self.separator), labelled))
+
+    def fault(self, cells: Sequence[str], labelled: bool) -> str:
+        """Returns the error message of a word's columns; "" if they are valid."""
+        if len(cells) != self.width:
+            return f"expected {self.width} columns, as in line {self.first}. Received: {cells}"
+        if labelled and self.tag is not None and not is_tag(cells[self.tag]):
+            return (
+                f"column {self.tag}, counted from 0, must be a tag: O, or B-, I-, E- or S- with a type. "
+                f"Received: {cells[self.tag]!r}"
+            )
+        return ""
 
     def written(self, cells: Sequence[str]) -> str:
         """Returns the output line of a word without the predicted tag, which follows the gold tag."""
@@ -126,13 +122,15 @@ def cells_of(line: str, separator: str) -> list[str]:
     return re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def read_columns(path: Path, columns: Columns, input_errors: InputErrors, labelled: bool) -> Iterator[Sentence]:
+def read_columns(
+    path: Path, token_column: int, tag_column: int, input_errors: InputErrors, labelled: bool
+) -> Iterator[Sentence]:
     """Yields the sentences of a UTF-8 file one by one; `document` contains only the sentence itself.
 
     Words with another number of columns or an invalid tag are added to `input_errors`; the whole sentence is skipped.
     Raises ValueError, with file and line, for bytes that are not UTF-8 and missing columns.
     """
-    layout = _layout(path, columns, labelled)
+    layout = _layout(path, token_column, tag_column, labelled)
     if layout is None:
         return
     pending: Sentence | None = None
@@ -154,7 +152,7 @@ def _blocks(path: Path, layout: _Layout, labelled: bool) -> Iterator[tuple[list[
     gap: list[str] = []
     rows: list[tuple[int, list[str]]] = []
     for number, line in lines_of(path):
-        blank, document = is_blank(line), _is_document_start(line, layout.separator)
+        blank, document = is_blank(line), DOCUMENT_START in line and DOCUMENT_START in cells_of(line, layout.separator)
         if not blank and not document and (rows or not layout.is_comment(line, labelled)):
             rows.append((number, cells_of(line, layout.separator)))
             continue
@@ -174,36 +172,20 @@ def _sentence(
     labelled: bool,
 ) -> Sentence | None:
     """Returns the sentence of some lines; None if one of them is faulty."""
-    faults = 0
-    for number, cells in rows:
-        place = f"{path}: line {number}"
-        if len(cells) != layout.width:
-            faults += 1
-            input_errors.add(place, f"expected {layout.width} columns, as in line {layout.first}. Received: {cells}")
-        elif labelled and layout.tag is not None and not is_tag(cells[layout.tag]):
-            faults += 1
-            input_errors.add(
-                place,
-                f"column {layout.tag}, counted from 0, must be a tag: O, or B-, I-, E- or S- with a type. "
-                f"Received: {cells[layout.tag]!r}",
-            )
+    faults = [(number, fault) for number, cells in rows if (fault := layout.fault(cells, labelled))]
+    for number, fault in faults:
+        input_errors.add(f"{path}: line {number}", fault)
     if faults:
         return None
-    words = tuple(_word(cells[layout.token], layout.prefixed) for _, cells in rows)
+    words = tuple(cells[layout.token] for _, cells in rows)
+    if layout.prefixed:
+        words = tuple(word.partition(":")[2] for word in words)
     tags = tuple(cells[layout.tag] for _, cells in rows) if labelled and layout.tag is not None else ()
     written = tuple(layout.written(cells) for _, cells in rows)
     return Sentence(path, rows[0][0], words, tags, written, layout.separator, before, (), (words,))
 
 
-def _word(cell: str, prefixed: bool) -> str:
-    return cell.partition(":")[2] if prefixed else cell
-
-
-def _is_document_start(line: str, separator: str) -> bool:
-    return DOCUMENT_START in line and DOCUMENT_START in cells_of(line, separator)
-
-
-def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
+def _layout(path: Path, token_column: int, tag_column: int, labelled: bool) -> _Layout | None:
     """Returns the layout of a file from its first word; None if the file has no words."""
     first = _first_word(path)
     if first is None:
@@ -211,13 +193,13 @@ def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
     number, line = first
     separator = "\t" if "\t" in line.rstrip(" \t") else " "
     width = len(cells_of(line, separator))
-    token, tag = (index + width if index < 0 else index for index in (columns.token, columns.tag))
+    token, tag = (index + width if index < 0 else index for index in (token_column, tag_column))
     place = f"{path}: line {number}"
     if not 0 <= token < width:
-        raise ValueError(f"{place}: no column {columns.token} for words. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {token_column} for words. Received: {width} column(s): {line!r}")
     has_tag = 0 <= tag < width and tag != token
     if labelled and not has_tag:
-        raise ValueError(f"{place}: no column {columns.tag} for tags. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {tag_column} for tags. Received: {width} column(s): {line!r}")
     return _Layout(
         number, separator, width, token, tag if has_tag else None, _is_prefixed(path, separator, token, number)
     )
@@ -244,3 +226,44 @@ def _is_prefixed(path: Path, separator: str, token: int, first: int) -> bool:
         if token < len(cells) and not _LANGUAGE.match(cells[token]):
             return False
     return True
+
+
+def read_tags(path: Path, sentences: Sequence[Sentence], token_column: int) -> list[tuple[str, ...]]:
+    """Reads the predicted tags of each sentence from the last column of a file of any program.
+
+    The file has all columns of the gold file and one more, or fewer columns. Words in `token_column` must match
+    `sentences`; negative columns are not compared. Raises ValueError, with file and line, for a missing, additional or
+    different word, and for an invalid tag.
+    """
+    lines = _word_lines(path, sentences)
+    predicted = []
+    for sentence in sentences:
+        tags = []
+        for word, line in enumerate(sentence.written):
+            number, cells = next(lines, (0, []))
+            expected = f"{sentence.words[word]!r}, the word at {sentence.place_of(word)}"
+            if not number:
+                raise ValueError(f"{path}: must continue with {expected}. Received: the end of the file")
+            place = f"{path}: line {number}"
+            if len(cells) < 2 or not is_tag(cells[-1]):
+                raise ValueError(
+                    f"{place}: the last of several columns must be a tag: O, or B-, I-, E- or S- with a type. "
+                    f"Received: {cells}"
+                )
+            as_read = cells_of(line, sentence.separator)[token_column]
+            if token_column >= 0 and cells[token_column] not in (as_read, sentence.words[word]):
+                raise ValueError(f"{place}: column {token_column} must be {expected}. Received: {cells}")
+            tags.append(cells[-1])
+        predicted.append(tuple(tags))
+    for number, cells in lines:
+        raise ValueError(f"{path}: line {number}: must be the end of the file: all words have a tag. Received: {cells}")
+    return predicted
+
+
+def _word_lines(path: Path, sentences: Sequence[Sentence]) -> Iterator[tuple[int, list[str]]]:
+    """Yields line number and columns of each word."""
+    between = {line for sentence in sentences for line in (*sentence.before, *sentence.after)}
+    for number, line in lines_of(path):
+        if is_blank(line) or DOCUMENT_START in line or line in between:
+            continue
+        yield number, cells_of(line, "\t" if "\t" in line else " ")
