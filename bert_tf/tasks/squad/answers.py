@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,12 @@ class Candidate(NamedTuple):
     probability: float
     start_logit: float | None = None
     end_logit: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns text, probability, offset in the context, and logits if there are any, as JSON values."""
+        logits = {"start_logit": self.start_logit, "end_logit": self.end_logit}
+        values = {"text": self.text, "probability": self.probability, "answer_start": self.start}
+        return values if self.start_logit is None else values | logits
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
-"""Reads files in the layout of SQuAD 1.1 and 2.0 (arXiv 1606.05250, 1806.03822)."""
+"""Files in the layout of SQuAD 1.1 and 2.0 (arXiv 1606.05250, 1806.03822), and files of predictions."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import parse_json
+from bert_tf.config.files import staged_file
 from bert_tf.tasks.input_errors import InputErrors
 
 # Characters of a context shown in a message.
@@ -178,3 +181,35 @@ def _object(entry: Any) -> Mapping[str, Any]:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
+
+
+def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
+    """Reads null odds by id, in the order of their file.
+
+    Raises ValueError, with file and id, if a value is not a number, or one of `ids` has no value.
+    """
+    odds = read_json_object(path)
+    for name, value in [(name, odds.get(name)) for name in ids] + list(odds.items()):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(f"{path}: id {name}: the null odds must be a number. Received: {value!r}")
+    return odds
+
+
+@contextmanager
+def json_object_writer(path: Path) -> Iterator[Callable[[str, Any], None]]:
+    """Yields a function that adds a unique name and its value to a JSON object, with one name on each line.
+
+    The file is written atomically, and its content is not held in memory.
+    """
+    before = b"{\n"
+    with staged_file(path) as file:
+
+        def add(name: str, value: Any) -> None:
+            nonlocal before
+            text = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+            # A lone surrogate has no UTF-8; it is written as an escape, which is valid JSON.
+            file.write(before + text.encode("utf-8", "backslashreplace"))
+            before = b",\n"
+
+        yield add
+        file.write(b"{}\n" if before == b"{\n" else b"\n}\n")

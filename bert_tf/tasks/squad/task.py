@@ -17,9 +17,8 @@ from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
-from bert_tf.tasks.squad.files import SquadExample, read_json_object, read_squad
+from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_json_object, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
-from bert_tf.tasks.squad.predictions import JsonObjectWriter, candidates_as_json
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SPANS, Objective
@@ -149,18 +148,14 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         For `predictions.json`, the additional files are `predictions.nbest.json` and `predictions.null_odds.json`.
         """
         with ExitStack() as stack:
-
-            def writer(kind: str) -> JsonObjectWriter:
-                name = f"{path.stem}.{kind}.json" if kind else path.name
-                return stack.enter_context(JsonObjectWriter(path.with_name(name)))
-
-            texts, candidates = writer(""), writer("nbest")
-            odds = writer("null_odds") if self.may_be_impossible else None
+            names = (path.name, f"{path.stem}.nbest.json", f"{path.stem}.null_odds.json")
+            kept = names if self.may_be_impossible else names[:2]
+            text, candidates, *odds = (stack.enter_context(json_object_writer(path.with_name(name))) for name in kept)
             for example, answer in pairs_of(answers):
-                texts.add(example.id, answer.text)
-                candidates.add(example.id, candidates_as_json(answer.candidates))
-                if odds:
-                    odds.add(example.id, answer.null_odds)
+                text(example.id, answer.text)
+                candidates(example.id, [candidate.as_json() for candidate in answer.candidates])
+                for add in odds:
+                    add(example.id, answer.null_odds)
 
     def read_answers(self, path: Path, examples: Sequence[SquadExample]) -> list[SquadAnswer]:
         """Reads texts by id.
