@@ -17,8 +17,7 @@ from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, t
 from bert_tf.config.files import sha256_of
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
-from bert_tf.reports.tasks.results import RunRow
-from bert_tf.reports.tasks.sweep import write_results
+from bert_tf.reports.tasks.sweep import RunRow, write_results
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
