@@ -33,15 +33,7 @@ class InputErrors:
         return list(self._problems)
 
     def add(self, place: str, message: str) -> None:
-        """Records that the entry at `place` is skipped.
-
-        Args:
-            place: file and line, or file and the entry's id.
-            message: the rule and the received value.
-
-        Raises:
-            ValueError: with place and message, unless `skip` is true.
-        """
+        """Records that the entry at `place`, file and line or id, is skipped. Raises ValueError unless `skip` is on."""
         if not self.skip:
             raise ValueError(f"{place}: {message}")
         self._problems[Problem(place, message)] = None

@@ -117,15 +117,10 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class DataReport:
-    """All facts about one data directory.
+    """All facts about one data directory, and the sample examples.
 
-    Args:
-        balance: label balance; None if there are no pairs.
-        masks: masking of the sample examples.
-        example_lengths: lengths in tokens; None if the manifest has no histogram.
-        document_lengths: lengths in tokens, rounded up to the end of their power-of-two bin; None if the manifest has
-            no histogram.
-        warnings: warnings, one sentence each.
+    `balance` is None if there are no pairs, lengths (in tokens) if the manifest has no histogram. Lengths of documents
+    are rounded up to the end of their power-of-two bin. Each warning is one sentence.
     """
 
     manifest: Manifest

@@ -29,15 +29,11 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run of a comparison.
+    """One run of a comparison; `metrics`, on the development set, are None if it failed.
 
-    Args:
-        settings: settings that differ between runs, for example `learning_rate`. Restarts differ only in `seed`, or in
-            a name that ends in `.seed`.
-        metrics: metrics on the development set; None if the run failed.
-        seconds: wall time.
-        remark: the diagnostics; begins with `collapsed` if the predictions are all alike.
-        is_best: whether the run is the best one on the development set.
+    `settings` are those that differ between runs, for example `learning_rate`. Restarts differ only in `seed`, or in a
+    name that ends in `.seed`. `remark` begins with `collapsed` if the predictions are all alike. `is_best` is about the
+    development set.
     """
 
     name: str
@@ -66,47 +62,20 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Setting:
-    """Runs that differ only in the seed, in order, with the shared settings and the name of the selection metric."""
+    """Runs that differ only in the seed, in order, with the values of the selection metric and their statistics.
+
+    Values include those of collapsed runs; `deviation` is that of the sample. A statistic without values is None.
+    """
 
     settings: Mapping[str, Any]
     rows: Sequence[RunRow]
-    metric: str
-
-    @property
-    def values(self) -> list[float]:
-        """The selection metric of all runs that have it, collapsed ones included."""
-        return [value for row in self.rows if (value := row.value(self.metric)) is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of the values."""
-        return statistics.fmean(self.values) if self.values else None
-
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation of the values; None for fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-    @property
-    def best(self) -> float | None:
-        """Maximum of the values."""
-        return max(self.values, default=None)
-
-    @property
-    def mean_uncollapsed(self) -> float | None:
-        """Mean of the values without collapsed runs."""
-        values = [v for row in self.rows if not row.collapsed and (v := row.value(self.metric)) is not None]
-        return statistics.fmean(values) if values else None
-
-    @property
-    def collapsed(self) -> int:
-        """Number of collapsed runs."""
-        return sum(row.collapsed for row in self.rows)
-
-    @property
-    def failed(self) -> int:
-        """Number of failed runs."""
-        return sum(row.metrics is None for row in self.rows)
+    values: Sequence[float]
+    mean: float | None
+    deviation: float | None
+    mean_uncollapsed: float | None
+    best: float | None
+    collapsed: int
+    failed: int
 
     @property
     def name(self) -> str:
@@ -127,13 +96,32 @@ class Setting:
         }
 
 
+def _setting(rows: Sequence[RunRow], metric: str) -> Setting:
+    values = [value for row in rows if (value := row.value(metric)) is not None]
+    uncollapsed = [value for row in rows if not row.collapsed and (value := row.value(metric)) is not None]
+    return Setting(
+        settings=rows[0].without_seed,
+        rows=rows,
+        values=values,
+        mean=statistics.fmean(values) if values else None,
+        deviation=statistics.stdev(values) if len(values) > 1 else None,
+        mean_uncollapsed=statistics.fmean(uncollapsed) if uncollapsed else None,
+        best=max(values, default=None),
+        collapsed=sum(row.collapsed for row in rows),
+        failed=sum(row.metrics is None for row in rows),
+    )
+
+
 def settings_of(rows: Sequence[RunRow], metric: str) -> list[Setting]:
     """Returns the runs grouped by settings, sorted by descending mean; settings without metrics come last."""
     groups: dict[str, list[RunRow]] = {}
     for row in rows:
         groups.setdefault(json.dumps(row.without_seed, sort_keys=True, default=str), []).append(row)
-    settings = [Setting(group[0].without_seed, group, metric) for group in groups.values()]
-    return sorted(settings, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True)
+    return sorted(
+        (_setting(group, metric) for group in groups.values()),
+        key=lambda one: -math.inf if one.mean is None else one.mean,
+        reverse=True,
+    )
 
 
 def ordered(rows: Sequence[RunRow], metric: str) -> list[RunRow]:
@@ -241,7 +229,7 @@ def _page(title: str, rows: Sequence[RunRow], metric: str) -> str:
         metric=metric,
         settings=settings,
         drawn=_MOST_DRAWN,
-        strips=_strips(settings[:_MOST_DRAWN]) if any(one.values for one in settings) else None,
+        strips=_strips(settings[:_MOST_DRAWN], metric) if any(one.values for one in settings) else None,
         run_columns=columns,
         runs=[(row, _cells(row, names, metrics)) for row in ordered(rows, metric)],
     )
@@ -271,9 +259,8 @@ def _cells(row: RunRow, names: Sequence[str], metrics: Sequence[str]) -> list[st
     return [*settings, *values, f"{row.step:,}", f"{row.seconds:,.0f}"]
 
 
-def _strips(settings: Sequence[Setting]) -> Chart:
+def _strips(settings: Sequence[Setting], metric: str) -> Chart:
     """Draws the ranking metric of every run, one row per setting."""
-    metric = settings[0].metric
     low, high, ticks = axis_of([value for one in settings for value in one.values])
     top, floor = 8.0, 8.0 + 40.0 * len(settings)
     means = "; ".join(f"{one.name}: {measured(one.mean)}" for one in settings)

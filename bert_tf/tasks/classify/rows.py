@@ -22,9 +22,8 @@ _OVERLAP = 0.25
 class TextExample:
     """An example of one or two texts at a `place`, file and line.
 
-    Args:
-        label: the gold label, or the gold number as text; None if unknown.
-        key: index of the example in files of predictions, if their format has one.
+    `label` is the gold label, or the gold number as text; None if unknown. `key` is the index of the example in files
+    of predictions, if their format has one.
     """
 
     place: str

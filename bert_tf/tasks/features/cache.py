@@ -117,15 +117,11 @@ class FeatureFolder:
 
 @dataclass(frozen=True)
 class Extraction:
-    """Features to compute.
+    """Features to compute, with H by name in `widths`, and the fingerprint of the encoder.
 
-    Args:
-        build: builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors, (B,
-            S, H) for features of tokens, (B, H) for features of rows.
-        widths: H by feature name.
-        by_token: whether features are of tokens instead of rows.
-        encoder: fingerprint of the encoder.
-        config: the encoder's configuration, for the memory estimate of a batch.
+    `build` builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors: (B, S,
+    H) for features of tokens (`by_token`), (B, H) for features of rows. `config`, the encoder's, serves to estimate the
+    memory of a batch.
     """
 
     build: Callable[[Sequence[str]], keras.Model]

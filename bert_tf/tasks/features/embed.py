@@ -60,20 +60,13 @@ def embed_file(
 ) -> Embedded:
     """Writes the outputs of an encoder's layers for each token of a file.
 
-    Args:
-        preset: a preset of any kind.
-        path: a file with one text on each line, or a file of `task`.
-        layers: names of layers, or of combinations (`config.features`), all of whose layers are written.
-        output: as in `cache.extract`; only missing layers are computed.
-        task: task that reads and encodes the file; None reads one text a line.
-        max_sequence_length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is
-            split into rows that overlap by half; a task encodes longer examples in its own way.
-        input_errors: collects errors of the file; None raises them.
+    The file has one text on each line, or is one of `task`. `layers` are names of layers, or of combinations
+    (`config.features`), all of whose layers are written; only missing layers are computed. Rows have at most
+    `max_sequence_length` tokens, the model's positions by default. A longer text is split into rows that overlap by
+    half; a task encodes longer examples in its own way. `input_errors` of None raises errors of the file.
 
-    Raises:
-        ConfigError: for errors of `cache.extract`, and for unknown layers.
-        ValueError: for an error in the file, with file and line; for a task of multiple choice; and for features
-            outside of float16's range.
+    Raises ConfigError for unknown layers and the errors of `cache.extract`, and ValueError for a task of multiple
+    choice.
     """
     path, output = local_path(path), local_path(output)
     source = load_backbone(preset)

@@ -43,13 +43,10 @@ PROBLEMS_NAME = "skipped.tsv"
 
 @dataclass(frozen=True)
 class Finetuned:
-    """Result of a fine-tuning run.
+    """Result of a fine-tuning run: the preset, and official metrics on the development set.
 
-    Args:
-        metrics: official metrics on the development set.
-        remark: diagnostics of the predictions, for example that they collapsed; empty if there is nothing to report.
-        step: number of steps.
-        seconds: wall time of the last process.
+    `remark` has diagnostics of the predictions, for example that they collapsed; it is empty if there is nothing to
+    report. `seconds` is the wall time of the last process.
     """
 
     preset: Path

@@ -91,13 +91,9 @@ def finetune_trials(
     sweep, finished runs are reused and an interrupted run is resumed. Each run has its own directory in `output/runs`.
     Checkpoints of finished runs are deleted, because those of eighteen runs of BERT base would take more than 20 GB.
 
-    Returns:
-        The best trial by the task's metric on the development set (the first of equal ones), its result, and all
-        outcomes.
-
-    Raises:
-        ConfigError: if the output directory holds a run with other settings or files.
-        TrainingError: if no run finished.
+    Returns the best trial by the task's metric on the development set (the first of equal ones), its result, and all
+    outcomes. Raises ConfigError if the output directory holds a run with other settings or files, and TrainingError if
+    no run finished.
     """
     outcomes: list[Outcome] = []
     began = time.monotonic()

@@ -25,10 +25,8 @@ Value = TypeVar("Value")
 class Layout:
     """Columns of a task's files.
 
-    Args:
-        key: name of the index column for predictions; without one, rows are counted from 0.
-        headerless: column names of files without a header line; () if all files have one.
-        aliases: alternative column names.
+    `key` names the index column for predictions; without one, rows are counted from 0. `headerless` has the column
+    names of files without a header line; () if all files have one. `aliases` are alternative column names.
     """
 
     label: str = "label"

@@ -24,15 +24,10 @@ _FURTHER = 8
 
 
 class Candidate(NamedTuple):
-    """One of the n best answers.
+    """One of the n best answers: the unchanged text of the span and its first character; "" and -1 for no answer.
 
-    Args:
-        text: the unchanged text of the span; "" for no answer.
-        start: first character of the span in the context; -1 for "".
-        probability: probability among the n best; for an ensemble, the mean over the models.
-        start_logit: score of the first token; for "", of [CLS] in the window with its lowest score; None for an
-            ensemble.
-        end_logit: score of the last token; for "", of the same [CLS]; None for an ensemble.
+    `probability` is that among the n best; for an ensemble, the mean over the models. Logits are those of the first and
+    last token; for "", of [CLS] in the window with its lowest score; None for an ensemble.
     """
 
     text: str
@@ -50,14 +45,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class SquadAnswer:
-    """The answer to a question.
+    """The answer to a question; `text` is "" for no answer, and None if a file has no prediction.
 
-    Args:
-        text: the text of the span; "" for no answer; None if a file has no prediction.
-        start: first character of the span in the context; -1 for "", and for answers read from a file.
-        candidates: the n best answers, most probable first; () for answers read from a file.
-        null_odds: score of no answer minus the score of the best answer, in logits; None if every question has an
-            answer, and for answers read from a file.
+    `start` is the first character in the context, or -1 for "". `candidates` are the n best, most probable first.
+    `null_odds` is the score of no answer minus the score of the best answer, in logits; None if every question has an
+    answer. Answers that were read from a file have only a text.
     """
 
     text: str | None

@@ -33,11 +33,8 @@ _SHOWN_IDS = 5
 class Squad1Task(Task[SquadExample, SquadAnswer]):
     """Questions that have an answer, as in SQuAD 1.1.
 
-    Args:
-        doc_stride: tokens between the beginnings of consecutive windows of a context.
-        max_query_length: maximum tokens of a question; longer ones are truncated.
-        max_answer_length: maximum tokens of an answer.
-        n_best: number of answers to write for each question.
+    Windows of a context begin `doc_stride` tokens apart. Questions are truncated to `max_query_length` tokens, answers
+    have at most `max_answer_length`. `n_best` answers are written for each question.
     """
 
     name: ClassVar[str] = "squad1"

@@ -21,11 +21,9 @@ _LONGEST_CELL = 1 << 30
 class ChoiceExample:
     """A beginning and its possible endings.
 
-    Args:
-        number: number of the row in its file, from 0, which is its index in predictions.
-        context: the previous sentence; may be empty.
-        start: beginning of the sentence that an ending completes; may be empty.
-        label: number of the gold ending; None if unknown.
+    `number`, that of the row in its file, from 0, is the index in predictions. `context` is the previous sentence,
+    `start` the beginning of the sentence that an ending completes; one of them may be empty. `label` is the number of
+    the gold ending; None if unknown.
     """
 
     place: str
