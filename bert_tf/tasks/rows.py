@@ -141,11 +141,11 @@ def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: 
         epoch, skipped = divmod(start_step, batches_in_epoch(rows, batch_size))
         while True:
             for batch in epoch_order(rows.lengths, batch_size, seed, epoch)[skipped:]:
-                inputs, *targets_and_weights = rows.batch(batch)
-                yield inputs, *map(_unwrapped, targets_and_weights)
+                inputs, *further = rows.batch(batch)
+                yield inputs, *(arrays.get(SINGLE_OUTPUT, arrays) for arrays in further)
             epoch, skipped = epoch + 1, 0
 
-    return _as_dataset(Batches(numpy_batches), rows, batch_size)
+    return _as_dataset(Batches(numpy_batches))
 
 
 def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
@@ -162,20 +162,14 @@ def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
     return np.concatenate(batches)
 
 
-def _unwrapped(arrays: Arrays) -> Arrays | np.ndarray:
-    return arrays[SINGLE_OUTPUT] if set(arrays) == {SINGLE_OUTPUT} else arrays
-
-
-def _as_dataset(batches: Batches, rows: EncodedRows, batch_size: int) -> tf.data.Dataset:
+def _as_dataset(batches: Batches) -> tf.data.Dataset:
     example = next(iter(batches))
     mask = example[0][PADDING_MASK]
     along, width = mask.ndim - 1, mask.shape[-1]
 
     def spec(values: np.ndarray) -> tf.TensorSpec:
-        shape = [batch_size, *values.shape[1:]]
-        return tf.TensorSpec(
-            [None if axis == along and size == width else size for axis, size in enumerate(shape)], values.dtype
-        )
+        shape = [None if axis == along and size == width else size for axis, size in enumerate(values.shape)]
+        return tf.TensorSpec(shape, values.dtype)
 
     signature = tf.nest.map_structure(spec, example)
     return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature).prefetch(4)

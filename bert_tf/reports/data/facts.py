@@ -32,7 +32,7 @@ _MOST_HELD_OUT = 0.2
 # Random deviations exceed this once in 16,000 runs (two-sided, normal distribution).
 SIGMAS = 4.0
 # Descriptions of the reasons for leaving out documents.
-_REASONS = {
+REASONS = {
     "redirect": "pages that redirect to another page",
     "namespace": "pages outside the article namespace",
     "disambiguation": "disambiguation pages",
@@ -54,13 +54,10 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class LabelBalance:
-    """Balance of the labels `next` and `random`.
+    """Balance of the labels: pairs whose second segment follows (`next`), or is of another document (`random`).
 
-    Args:
-        next: number of pairs whose second segment follows the first.
-        random: number of pairs whose second segment is from another document.
-        expected: expected share of `random`.
-        sigma: standard deviation of the share for the same number of independent draws.
+    `expected` is the expected share of `random`, `sigma` its standard deviation for the same number of independent
+    draws.
     """
 
     next: int
@@ -230,11 +227,6 @@ def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
     )
 
 
-def reason_in_words(reason: str) -> str:
-    """Returns the description of `reason`, empty if it is unknown."""
-    return _REASONS.get(reason, "")
-
-
 def headline(report: DataReport) -> tuple[str, str]:
     """Returns a title and a sentence that describe the data."""
     manifest, config = report.manifest, report.manifest.config
@@ -300,7 +292,7 @@ def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]
     for reason, count in sorted(manifest.rejected.items(), key=lambda item: -item[1]):
         read = counts.get("documents_read", 0)
         if share(count, read) > LEFT_OUT:
-            words = reason_in_words(reason)
+            words = REASONS.get(reason, "")
             yield f"{share(count, read):.1%} of the documents read were left out as {reason}{words and f' ({words})'}."
 
 

@@ -41,7 +41,7 @@ def text_rows(
     instead: the longer text (the first of equally long ones) is covered by windows that overlap by at least a quarter,
     and each window also holds the other text, truncated to half of a row.
     """
-    columns = [tokenizer.tokenize([example.texts[n] for example in examples]) for n in range(_width(examples))]
+    columns = [tokenizer.tokenize([example.texts[n] for example in examples]) for n in range(len(examples[0].texts))]
     begins = np.stack([column.row_splits[:-1] for column in columns])
     ends = np.stack([column.row_splits[1:] for column in columns])
     rows = np.arange(len(examples))
@@ -69,10 +69,6 @@ def mean_of_windows(values: np.ndarray, rows: EncodedRows, examples: int) -> np.
     np.add.at(sums, rows.examples, values)
     counts = np.bincount(rows.examples, minlength=examples)
     return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
-
-
-def _width(examples: Sequence[TextExample]) -> int:
-    return len(examples[0].texts)
 
 
 def _packed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -85,17 +85,11 @@ class ClassifyTask(TextTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
         """Writes JSON lines with the texts, `label`, and `probabilities` by label name."""
-        _write(
-            path,
-            (
-                dict(self.named_texts(example))
-                | {
-                    "label": answer.label,
-                    "probabilities": dict(zip(self.labels, answer.probabilities, strict=True)),
-                }
-                for example, answer in pairs_of(answers)
-            ),
-        )
+        with staged_file(path) as file:
+            for example, answer in pairs_of(answers):
+                probabilities = dict(zip(self.labels, answer.probabilities, strict=True))
+                row = {"label": answer.label, "probabilities": probabilities}
+                file.write(_line(dict(self.named_texts(example)) | row))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
         """Reads `label` from JSON lines in the order of the examples."""
@@ -151,10 +145,9 @@ class RegressionTask(NumberTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
         """Writes JSON lines with the texts and `number`."""
-        _write(
-            path,
-            (dict(self.named_texts(example)) | {"number": answer.number} for example, answer in pairs_of(answers)),
-        )
+        with staged_file(path) as file:
+            for example, answer in pairs_of(answers):
+                file.write(_line(dict(self.named_texts(example)) | {"number": answer.number}))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
         """Reads `number` from JSON lines in the order of the examples."""
@@ -174,10 +167,8 @@ def _read(
         yield TextExample(place, cells[: len(text_names)], cells[-1] if labelled else None)
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with staged_file(path) as file:
-        for row in rows:
-            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False) + "\n").encode()
 
 
 def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:

@@ -192,16 +192,11 @@ def _write(extraction: Extraction, names: Sequence[str], rows: EncodedRows, dire
     partial = directory / _PARTIAL
     note = {"source": to_dict(extraction.source(rows)), "names": list(names)}
     done = _done(partial, note, extraction, rows)
-    mode = "r+" if done else "w+"
-    arrays = {
-        name: np.lib.format.open_memmap(
-            partial / f"{name}.npy",
-            mode=mode,
-            dtype=np.float16,
-            shape=(extraction.values(rows), extraction.widths[name]),
-        )
-        for name in names
-    }
+    mode: Any = "r+" if done else "w+"
+    arrays = {}
+    for name in names:
+        shape = (extraction.values(rows), extraction.widths[name])
+        arrays[name] = np.lib.format.open_memmap(partial / f"{name}.npy", mode, np.float16, shape)
 
     def keep(count: int) -> None:
         for array in arrays.values():

@@ -146,7 +146,7 @@ def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
         values: tuple = (None, 0, 0.0, outcome.failure)
         if result:
             values = (result.metrics, result.step, result.seconds, result.remark)
-        rows.append(RunRow(trial.name, trial.settings, *values, outcome is best))
+        rows.append(RunRow(trial.name, trial.settings, *values, is_best=outcome is best))
     return rows
 
 

@@ -10,7 +10,7 @@ P pairs of a question and a token of its context.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,11 +21,7 @@ from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 from bert_tf.text.vocabulary import Vocabulary
 
 
-def _no_tokens() -> np.ndarray:
-    return np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Windows(EncodedRows):
     """Encoded windows of contexts; windows of a question are consecutive and in order.
 
@@ -35,9 +31,9 @@ class Windows(EncodedRows):
         limits: int32 (C,), end of each token in its context (exclusive).
     """
 
-    origins: np.ndarray = field(default_factory=_no_tokens)
-    starts: np.ndarray = field(default_factory=_no_tokens)
-    limits: np.ndarray = field(default_factory=_no_tokens)
+    origins: np.ndarray
+    starts: np.ndarray
+    limits: np.ndarray
 
     @property
     def held(self) -> np.ndarray:
