@@ -221,8 +221,7 @@ def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Chart:
 def reliability_chart(bins: Sequence[tuple[int, float, float]], lowest: float, description: str) -> Chart:
     """Draws a reliability diagram: accuracy over predicted probability, and a histogram of the bins below.
 
-    Each bin has number of rows, mean probability and accuracy; the bins divide [0, 1] evenly. Both axes begin at
-    `lowest`.
+    Each bin has rows, mean probability and accuracy; bins divide [0, 1] evenly. Both axes begin at `lowest`.
     """
     floor, strip = 242.0, 46.0
     chart = Chart("Accuracy by predicted probability", description, floor + strip + 54)

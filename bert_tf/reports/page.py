@@ -29,10 +29,7 @@ def write_page(path: str | Path, page: str) -> None:
 
 
 def asset(name: str) -> str:
-    """Returns a style sheet or script of `assets/`, to be written into a page without escaping.
-
-    Raises ValueError if the content would end its own element.
-    """
+    """Returns a file of `assets/`, for a page without escaping. Raises ValueError if it would end its own element."""
     content = resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
     if "</" in content:
         raise ValueError(f"assets/{name} must not contain an end tag. Received: {content!r}")

@@ -48,10 +48,7 @@ def outputs_of(
 
 
 def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
-    """Yields batches of row numbers, longest rows first, without the first `begin` rows.
-
-    A batch has at most `tokens` tokens, padding included; only a single row may exceed this.
-    """
+    """Yields batches of row numbers, longest first, from `begin`: at most `tokens` tokens with padding, or one row."""
     order = np.argsort(-rows.lengths, kind="stable")
     while begin < len(order):
         width = rows.width(order[begin : begin + 1]) * rows.choices

@@ -115,10 +115,7 @@ class EncodedRows:
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 
     def places(self, flat: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the indices of the tokens of rows among all T, and the padding mask, (B, width) each.
-
-        In `flat`, int (B,), each choice counts as a row.
-        """
+        """Returns the indices of tokens among all T, and the padding mask, (B, width); `flat` counts each choice."""
         begins, ends = self.row_splits[flat][:, None], self.row_splits[flat + 1][:, None]
         place = begins + np.arange(width)
         return np.minimum(place, len(self.token_ids) - 1), place < ends

@@ -56,8 +56,7 @@ REASONS = {
 class LabelBalance:
     """Balance of the labels: pairs whose second segment follows (`next`), or is of another document (`random`).
 
-    `expected` is the expected share of `random`, `sigma` its standard deviation for the same number of independent
-    draws.
+    `expected` is the expected share of `random`, `sigma` its standard deviation for as many independent draws.
     """
 
     next: int

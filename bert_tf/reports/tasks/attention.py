@@ -31,8 +31,7 @@ DEFAULT_LENGTH = 128
 class AttentionView:
     """Attention weights of all heads, float32 (L, N, S, S): of each token (third axis) over all tokens (fourth axis).
 
-    The S tokens include [CLS] and [SEP]; `segments` are their segment ids; `left_out` is the number of truncated
-    tokens.
+    The S tokens include [CLS] and [SEP]; `segments` are their segment ids. `left_out` tokens were truncated.
     """
 
     tokens: tuple[str, ...]

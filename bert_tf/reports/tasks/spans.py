@@ -44,10 +44,7 @@ _PHRASES = {TYPE: "with wrong type", BOUNDARY: "with wrong boundary"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """A gold span and its matching predicted span; None for a spurious or a missed one.
-
-    `kind` is one of `OUTCOMES`; with `type` the bounds may also differ.
-    """
+    """A gold span and its matching predicted span; None if spurious or missed. With `type`, bounds may differ."""
 
     kind: str
     gold: Span | None
@@ -272,8 +269,7 @@ def _pieces(spans: Sequence[Span], window: Window) -> Iterator[tuple[int, int]]:
 def outcomes(row: ScoredSpans) -> list[Outcome]:
     """Matches the spans of a text, in the order of the text; every span is in exactly one outcome.
 
-    A predicted span is matched to the gold span with equal bounds, else to the first unmatched gold span that it
-    overlaps.
+    A predicted span is matched to the gold span with equal bounds, else to the first unmatched one that it overlaps.
     """
     gold, predicted = _ordered(row.gold), _ordered(row.predicted)
     same_place = {(span.start, span.end): span for span in predicted}

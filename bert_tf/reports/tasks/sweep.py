@@ -204,8 +204,7 @@ def _plain(value: Any) -> Any:
 def write_results(folder: Path, title: str, rows: Sequence[RunRow], metric: str) -> Path:
     """Writes `results.json`, `results.md` and `results.html`, each atomically, and returns the path of the page.
 
-    `rows` are finished and failed runs in any order; later calls may add runs. `metric` ranks the runs; larger is
-    better.
+    `rows` are runs in any order; later calls may add runs. `metric` ranks the runs; larger is better.
     """
     for name, content in ((RESULTS_JSON, summary), (RESULTS_MARKDOWN, markdown)):
         with staged_file(folder / name) as file:

@@ -46,13 +46,10 @@ class NumberAnswer:
 
 @dataclass(frozen=True)
 class TextsTask(Task[TextExample, TextAnswer]):
-    """Base class of tasks with one prediction for a text or a pair of texts.
+    """Base class of tasks with one prediction for a text or a pair of texts, of the names `text_names`.
 
-    Args:
-        text_names: names of the texts, one or two.
-        pooling: `pooling` of `BertTextClassifier`.
-        windows: whether to split texts longer than a row (`text_rows`). Each window is a training row; the prediction
-            is the mean over the example's windows.
+    `pooling` is that of `BertTextClassifier`. `windows` splits texts longer than a row (`text_rows`): each window is a
+    training row, and the prediction is the mean over the example's windows.
     """
 
     head: ClassVar[str] = "sequence_classification"

@@ -98,10 +98,7 @@ class ClassifyTask(TextTask):
 
 @dataclass(frozen=True)
 class RegressionTask(NumberTask):
-    """Regression with files of `files.read_rows`.
-
-    Targets are standardized to mean 0 and deviation 1, by `mean` and `deviation` of the training numbers.
-    """
+    """Regression with files of `files.read_rows`; targets are standardized by `mean` and `deviation` in training."""
 
     name: ClassVar[str] = "regression"
     metric: ClassVar[str] = "pearson"

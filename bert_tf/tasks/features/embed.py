@@ -114,10 +114,7 @@ def _write_index(
 
 
 def read_lines(path: Path, input_errors: InputErrors) -> Iterator[TextExample]:
-    """Yields one text from each line of a UTF-8 file; an empty line is an input error.
-
-    Raises ValueError for bytes that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
-    """
+    """Yields one text from each line of a UTF-8 file (others raise ValueError); an empty line is an input error."""
     for number, text in lines_of(path):
         place = f"{path}: line {number}"
         if text.strip():
@@ -142,10 +139,7 @@ def windows(length: int, most: int) -> list[Window]:
 def encode_lines(
     lines: Sequence[TextExample], tokenizer: BertTokenizer, length: int
 ) -> tuple[EncodedRows, list[Window]]:
-    """Encodes texts as rows of `[CLS] pieces [SEP]`, and returns the rows and the window of each row.
-
-    Raises ValueError if `length`, the maximum tokens of a row, is less than 4.
-    """
+    """Returns rows of `[CLS] pieces [SEP]`, and their windows. Raises ValueError if `length` is less than 4."""
     if length < 4:
         raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")
     ids, splits = tokenizer.tokenize([line.texts[0] for line in lines])

@@ -30,10 +30,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class TokenFeatures(EncodedRows):
-    """Rows whose inputs are features of their tokens.
-
-    `layers` has the features of each layer, float16 (T, H), in the order of `token_ids`.
-    """
+    """Rows whose inputs are features of their tokens; `layers` has those of each layer, float16 (T, H)."""
 
     layers: tuple[np.ndarray, ...] = ()
 
@@ -62,10 +59,9 @@ class PooledFeatures(EncodedRows):
 
 
 def with_features(rows: EncodedRows, extraction: Extraction, root: Path) -> TokenFeatures | PooledFeatures:
-    """Returns rows with features, computed unless they are cached on disk.
+    """Returns rows with features, computed unless they are cached on disk; rows have one choice each.
 
-    Rows have one choice each. `root` is the cache directory, with one subdirectory for each encoder and set of rows.
-    Raises the errors of `cache.extract`.
+    `root` has one subdirectory for each encoder and set of rows. Raises the errors of `cache.extract`.
     """
     source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
     folder = extract(extraction, rows, root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS])

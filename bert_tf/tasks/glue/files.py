@@ -110,8 +110,7 @@ def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tupl
 def predictions_of(path: Path, examples: Sequence[TextExample], value: Callable[[str], Value]) -> list[Value]:
     """Returns the predictions of a file in the order of the examples.
 
-    Raises ValueError for an error of `read_predictions`, a duplicate or unknown index, with file and line; and for an
-    example without a prediction.
+    Raises ValueError as `read_predictions`, for a duplicate or unknown index, and for an example without a prediction.
     """
     known = {example.key for example in examples}
     predictions: dict[str, Value] = {}

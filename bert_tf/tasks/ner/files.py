@@ -25,16 +25,11 @@ _COMMENT, _ID = "# ", "# id "
 class Sentence:
     """A sentence of words, with its tags and the text to write predictions.
 
-    Args:
-        line: line number of the first word; the other words follow on consecutive lines.
-        words: the words without language prefix.
-        tags: the tag of each word, as in the file; () if tags were not read.
-        written: the output line of each word without the predicted tag: all columns, then the gold tag again if its
-            column is not the last.
-        before: output lines between the previous sentence and this one.
-        after: output lines after the last sentence of the file; () for the others.
-        document: the words of all sentences of the document, including this one.
-        number: index of this sentence in `document`.
+    `line` is that of the first word; the other words follow on consecutive lines. Words have no language prefix; `tags`
+    are as in the file, or () if not read. `written` has the output line of each word without the predicted tag: all
+    columns, then the gold tag again if its column is not the last. `before` has the output lines since the previous
+    sentence, `after` those after the last sentence of the file. `document` has the words of all sentences of the
+    document, of which this is the one at index `number`.
     """
 
     path: Path
@@ -80,8 +75,7 @@ class _Layout:
     def is_comment(self, line: str, labelled: bool) -> bool:
         """Returns True if the first line of a sentence is a comment.
 
-        `#` may also be a word, especially on Twitter. A line is a comment only if it cannot be the line of a word, or
-        if it states the sentence's id.
+        `#` may also be a word. A comment cannot be the line of a word, or it states the sentence's id.
         """
         if not line.startswith(_COMMENT):
             return False

@@ -143,10 +143,7 @@ def _back(document: Sequence[Sequence[str]], number: int, reach: int) -> int:
 
 
 def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pieces of all words, int32, and the start offset of each word, and the end.
-
-    A word has at least one piece and at most `most`; each distinct word is tokenized once.
-    """
+    """Returns the pieces of all words, 1 to `most` each, int32, and the start offset of each word, and the end."""
     numbers: dict[str, int] = {}
     index = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
     ids, splits = tokenizer.tokenize(list(numbers))

@@ -71,10 +71,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]:
-    """Returns the tags of a sentence of `words` words, of entities in order and not nested, in one of `SCHEMES`.
-
-    In IO, adjacent entities of the same type are merged.
-    """
+    """Returns the tags of `words` words in one of `SCHEMES`; in IO, adjacent entities of the same type are merged."""
     tags = [OUTSIDE] * words
     for entity in spans:
         tags[entity.start : entity.end] = [f"I-{entity.type}"] * (entity.end - entity.start)

@@ -32,12 +32,10 @@ Tags = tuple[str, ...]
 class NerTask(Task[Sentence, Tags]):
     """Named entity recognition with column files; predictions are tags in the scheme of the training files.
 
-    Args:
-        token_column: column of the words; negative numbers count from the end.
-        document_context: whether to fill up a sentence's row with context words of its document. A file without
-            `-DOCSTART-` lines is one document.
-        scheme: one of `ner.tags.SCHEMES`; "" detects it in `fit_labels`.
-        labels: O, then B- and I- of each type, in the order of the model's outputs; () before `fit_labels`.
+    Columns are counted from the end if they are negative. `document_context` fills up a sentence's row with context
+    words of its document; a file without `-DOCSTART-` lines is one document. `scheme` is one of `ner.tags.SCHEMES`; ""
+    detects it in `fit_labels`. `labels` are O, then B- and I- of each type, in the order of the model's outputs; ()
+    before `fit_labels`.
     """
 
     name: ClassVar[str] = "ner"

@@ -123,9 +123,9 @@ class _Scores:
         self._longest = min(longest, int((self._limits - self._places).max(initial=1)))
 
     def best(self, count: int) -> tuple[list[int], list[int], list[float], list[float]]:
-        """Returns first and last tokens of the `count` best spans, counted from the context's, and the scores of both.
+        """Returns first and last tokens of the `count` best spans, best first, and the scores of both.
 
-        The best is first; ties are broken by position, then by length.
+        Tokens are counted from the context's first; ties are broken by position, then by length.
         """
         scores, numbers = np.zeros(0), np.zeros(0, np.int64)
         step = max(1, _MOST_SPANS // self._longest)

@@ -32,10 +32,7 @@ class GoldSpan:
 
 @dataclass(frozen=True)
 class SquadExample:
-    """A question about a context, at a `place`: file and id.
-
-    `answers` are the gold answers, each of them correct; () if the context has no answer, or answers were not read.
-    """
+    """A question about a context; `answers` are gold answers, each correct, or () without any or if not read."""
 
     place: str
     id: str
@@ -49,10 +46,7 @@ class _FaultError(Exception):
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a UTF-8 file.
-
-    Raises ValueError, with the file, for other contents and for duplicate names in an object.
-    """
+    """Reads a JSON object from a UTF-8 file. Raises ValueError for other contents, and duplicate names in an object."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
@@ -197,10 +191,7 @@ def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
 
 @contextmanager
 def json_object_writer(path: Path) -> Iterator[Callable[[str, Any], None]]:
-    """Yields a function that adds a unique name and its value to a JSON object, with one name on each line.
-
-    The file is written atomically, and its content is not held in memory.
-    """
+    """Yields a function that adds a unique name and its value as one line of a JSON object, written atomically."""
     before = b"{\n"
     with staged_file(path) as file:
 

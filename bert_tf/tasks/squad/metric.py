@@ -27,8 +27,7 @@ class Points:
 class BestThreshold:
     """Best threshold of the null odds, above which a question has no answer, and the metric at this threshold.
 
-    `threshold` is the largest null odds of an answer that is kept; 0 if it is best to keep none, as in the official
-    script.
+    `threshold` is the largest null odds of an answer that is kept; 0 if none is, as in the official script.
     """
 
     percent: float
@@ -103,8 +102,7 @@ def best_threshold(
 ) -> BestThreshold:
     """Returns the threshold with the best metric, by adding answers one by one in the order of their null odds.
 
-    `values` are the scores of the predictions, in [0, 1]. Ties keep the order of `null_odds`; ids of other questions
-    are ignored.
+    `values`, in [0, 1], score the predictions. Ties keep the order of `null_odds`; other ids are ignored.
     """
     number_of = {name: number for number, name in enumerate(ids)}
     score = best = float(sum(not answerable for answerable in has_answer))

@@ -25,10 +25,8 @@ from bert_tf.text.vocabulary import Vocabulary
 class Windows(EncodedRows):
     """Encoded windows of contexts; windows of a question are consecutive and in order.
 
-    Args:
-        origins: int64 (N,), index among the C tokens of each window's first context token.
-        starts: int32 (C,), first character of each token in its context.
-        limits: int32 (C,), end of each token in its context (exclusive).
+    `origins`, int64 (N,), are indices among the C tokens of each window's first context token. `starts` and `limits`,
+    int32 (C,), are first character and end (exclusive) of each token in its context.
     """
 
     origins: np.ndarray
@@ -43,13 +41,11 @@ class Windows(EncodedRows):
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """Context tokens of all questions, each in the window where it has the most context.
+    """Context tokens of all questions, each in the window where it has the most context; int64.
 
-    Args:
-        splits: int64 (Q + 1,), start offset of each question's context tokens, and the end.
-        places: int64 (P,), index of the token among the T tokens of all windows.
-        ends: int64 (P,), end (exclusive) of the context in that window, among the T tokens.
-        origins: int64 (Q,), index among the C tokens of the first token of each question's context.
+    `splits`, (Q + 1,), are the start offsets of each question's context tokens, and the end. `places`, (P,), are
+    indices of tokens among the T tokens of all windows, and `ends`, (P,), the end (exclusive) of the context in that
+    window. `origins`, (Q,), are indices among the C tokens of the first token of each question's context.
     """
 
     splits: np.ndarray
