@@ -52,17 +52,7 @@ _WITH_BASELINE = (
 def write_report(
     output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
 ) -> Path:
-    """Writes the report of a run atomically and prints its path.
-
-    Args:
-        output: output directory of the run.
-        settings: settings of the run, as nested dictionaries.
-        total_steps: total number of steps.
-        evaluation: last evaluation.
-
-    Returns:
-        The path of the report.
-    """
+    """Writes the report of a run after its last evaluation atomically, prints its path and returns it."""
     path = output / REPORT_NAME
     write_page(path, page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation))
     print(f"report: {path}", file=sys.stderr)
