@@ -60,7 +60,7 @@ def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, len
 def rows_of(
     windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary, length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, S) int32 with S up to `length`."""
+    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, up to `length`) int32."""
     query = tf.gather(queries, windows.of)
     origins = tf.gather(contexts.ids.row_starts(), windows.of) + windows.begins
     held = sliced(contexts.ids.values, origins, windows.held)

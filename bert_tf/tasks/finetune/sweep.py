@@ -142,11 +142,10 @@ def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
     """Returns the rows of the table."""
     best, rows = _best(outcomes, metric), []
     for outcome in outcomes:
-        trial, result = outcome.trial, outcome.result
-        values: tuple = (None, 0, 0.0, outcome.failure)
-        if result:
-            values = (result.metrics, result.step, result.seconds, result.remark)
-        rows.append(RunRow(trial.name, trial.settings, *values, is_best=outcome is best))
+        row = RunRow(outcome.trial.name, outcome.trial.settings, None, 0, 0.0, outcome.failure)
+        if result := outcome.result:
+            row = replace(row, metrics=result.metrics, step=result.step, seconds=result.seconds, remark=result.remark)
+        rows.append(replace(row, is_best=outcome is best))
     return rows
 
 
