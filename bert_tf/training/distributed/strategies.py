@@ -1,4 +1,4 @@
-"""TensorFlow distribution strategies and sums over replicas."""
+"""TensorFlow distribution strategies."""
 
 from __future__ import annotations
 
