@@ -101,7 +101,7 @@ def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tupl
 
 
 def checked_rate(value: object, where: str) -> float | None:
-    """Returns a dropout rate of a foreign file, or None. Raises ConversionError, starting with `where`, otherwise."""
+    """Returns a dropout rate of a foreign file, or None. Raises ConversionError, starting with `where`, for others."""
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1.0:

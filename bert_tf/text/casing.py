@@ -33,7 +33,11 @@ def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
 
 
 def resolve_lowercase(vocabulary: Vocabulary, cased: bool, name: object) -> bool:
-    """Returns True if text is lower-cased: by the vocabulary, or `cased`. Raises ConfigError if these contradict."""
+    """Returns True if text is lower-cased and stripped of accents, by the vocabulary and the value of `--cased`.
+
+    Without `--cased`, a vocabulary that allows both is used with lower-casing. Raises ConfigError if `cased` is True
+    for an uncased vocabulary.
+    """
     lowercase = infer_lowercase(vocabulary)
     if cased and lowercase:
         raise ConfigError(

@@ -165,11 +165,7 @@ class TrainingModel(keras.Model):
         return norm
 
     def results(self) -> dict[str, float]:
-        """Returns losses and accuracies since the last reset, over all replicas.
-
-        These are `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each
-        output, without outputs whose weights are all 0, such as next sentences in data without pairs.
-        """
+        """Returns the losses and accuracies since the last reset, over all replicas, of outputs with any weight."""
         metrics = [*self.mean_losses.values(), *self.accuracies.values()]
         values = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
         loss = sum(values.get(metric.name, 0.0) for metric in self.mean_losses.values())

@@ -83,7 +83,11 @@ class NameTable:
     def read(
         self, stored: Mapping[str, StoredTensor], config: BertConfig, heads: Heads, source: object
     ) -> dict[str, Tensor]:
-        """Returns a model's tensors, in its layout. Raises ConversionError if `stored` has others or other shapes."""
+        """Returns the tensors of a model by the original's names, in its layout and order.
+
+        `stored` has the names of this table, as `comparable` returns them. Raises ConversionError if tensors are
+        missing, unknown, of another shape or not of a floating-point dtype.
+        """
         shapes = expected_shapes(config, heads)
         originals = {self.comparable(self.name(name)): name for name in shapes}
         tensors = {}

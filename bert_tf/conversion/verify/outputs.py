@@ -29,7 +29,7 @@ REFERENCE = "numpy"
 
 @dataclass(frozen=True)
 class Peers:
-    """Python interpreters by format, by default this one, and a checkout of google-research/bert, if there is one."""
+    """Python interpreters of the programs by format (default: this one), and a checkout of google-research/bert."""
 
     python: Mapping[str, str | Path]
     original: str | Path | None = None

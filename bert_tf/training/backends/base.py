@@ -56,10 +56,7 @@ class Backend(ABC):
 
     @abstractmethod
     def compile_predict(self, model: keras.Model) -> Model:
-        """Returns `model` as a compiled function that reads the variables again at each call.
-
-        The function takes int32 arrays by input name and returns numpy arrays in the structure of the model's output.
-        """
+        """Returns the model compiled: int32 arrays by name to numpy arrays, with the variables of each call."""
 
     @property
     @abstractmethod

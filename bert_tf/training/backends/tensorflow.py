@@ -18,7 +18,7 @@ from keras import tree
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
-from bert_tf.training.distributed.strategies import strategy_scope, sum_over_replicas
+from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.distributed.workers import Workers
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.optim.optimizers import dense
@@ -35,7 +35,10 @@ class TensorFlowTrainingModel(TrainingModel):
 
     def over_replicas(self, tensors):
         """Returns each dense tensor of one replica, summed over all replicas."""
-        return sum_over_replicas(tensors)
+        context = tf.distribute.get_replica_context()
+        if context is None or context.num_replicas_in_sync == 1:
+            return tensors
+        return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
 
     def train_step(self, data: Any):
         """Takes one step with one replica's rows; returns its share of the global loss."""

@@ -1,11 +1,10 @@
-"""TensorFlow distribution strategies and sums over replicas."""
+"""TensorFlow distribution strategies."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
 
@@ -90,11 +89,3 @@ def _split_cpu(count: int) -> None:
             f"`training.num_replicas`: the CPU can be split into logical devices only before TensorFlow has "
             f"run anything in this process. Start the run in a new process. Received: {count}"
         ) from error
-
-
-def sum_over_replicas(tensors: list[Any]) -> list[Any]:
-    """Returns each dense tensor summed over all replicas, or the tensors unchanged if there is one replica."""
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return tensors
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)

@@ -35,11 +35,7 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class Baseline:
-    """Expected metrics of an evaluation by name, and remarks on unexpected ones.
-
-    `chance` is the best constant guess on the evaluated data, `published` the result of full training of the model size
-    that `source`, a publication, names (empty if absent).
-    """
+    """Metrics of the best constant guess, those that `source` published, and remarks on unexpected metrics."""
 
     chance: Mapping[str, float] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)

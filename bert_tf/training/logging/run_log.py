@@ -115,7 +115,7 @@ class RunLog:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """Returns the complete lines of `history.jsonl`, if any. Raises ValueError with file and line that is no record."""
+    """Returns the complete lines of `history.jsonl`, if any. Raises ValueError with file and line of a wrong one."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -188,10 +188,7 @@ class TrainingCallback(keras.callbacks.Callback):
 
 
 class _Speed:
-    """Throughput in tokens and steps per second, without the time between the steps.
-
-    `input_wait` is the share of an interval's time in which steps waited for data.
-    """
+    """Throughput in tokens and steps per second, without the time between steps, and the share of input wait."""
 
     def __init__(self) -> None:
         self.steps = 0

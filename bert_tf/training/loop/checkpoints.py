@@ -90,7 +90,10 @@ class CheckpointStore:
         return sorted(int(name[1]) for name in names if name)
 
     def save(self, step: int, progress: Mapping[str, float]) -> Path:
-        """Writes the checkpoint of `step`, whole or not at all, and removes all but the newest `keep`."""
+        """Writes the checkpoint of `step`, with metrics that `restore` returns, and removes all but the newest `keep`.
+
+        Raises OSError if it cannot be written, and leaves no partial files; TrainingError if a weight is not finite.
+        """
         target = self.path(step)
         if not self._writes:
             return target

@@ -19,11 +19,7 @@ MOST = 10
 
 @dataclass(frozen=True)
 class NanRecovery:
-    """Recovery state that determines data order and learning rates; resumed runs reuse it.
-
-    `skipped` are numbers of batches, counted from 0 over the whole run, and `halved` numbers of finished steps after
-    each of which the learning rate is halved, both ascending.
-    """
+    """Ascending numbers, from 0, of skipped batches and of finished steps after which the learning rate is halved."""
 
     skipped: list[int] = field(default_factory=list)
     halved: list[int] = field(default_factory=list)

@@ -109,10 +109,7 @@ def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> Toke
 def write_tokenizer(
     directory: Path, vocabulary: Vocabulary, lowercase: bool, longest: int, added: tuple[str, ...] = ()
 ) -> None:
-    """Writes the files of a tokenizer for a model with sequences of at most `longest` tokens.
-
-    The vocabulary has no padding; `added` tokens at its end are whole words rather than word pieces.
-    """
+    """Writes a tokenizer for at most `longest` tokens; `added` tokens at the vocabulary's end are whole words."""
     pieces = vocabulary.tokens
     added = added if added and pieces[-len(added) :] == added else ()
     if added:

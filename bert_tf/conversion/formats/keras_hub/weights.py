@@ -60,7 +60,7 @@ TABLE = NameTable(
 
 
 def read_weights(directory: Path, *, task: bool) -> dict[str, StoredTensor]:
-    """Returns the weights of a preset by the names of `TABLE`. Raises ConversionError for a damaged or missing file."""
+    """Returns the weights of a preset, or of its `task` too, by names of `TABLE`. Raises ConversionError for damage."""
     files = [directory / WEIGHTS_NAME]
     if not files[0].is_file():
         listed = read_weight_map(directory / INDEX_NAME).values()

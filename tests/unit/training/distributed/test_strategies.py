@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.backends import precision_scope
+from bert_tf.training.backends.tensorflow import TensorFlowTrainingModel
 from bert_tf.training.distributed import strategies
-from bert_tf.training.distributed.strategies import strategy_scope, sum_over_replicas
+from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.optim.optimizers import dense
 from tests.support.training.tiny_run import CONFIG, run
 from tests.support.training.workers import in_subprocess
@@ -58,7 +59,7 @@ def test_splitting_the_cpu_too_late_is_refused():
 
 def test_sums_and_gradients_of_one_replica_stay():
     tensor = tf.constant([1.0])
-    assert sum_over_replicas([tensor])[0] is tensor
+    assert TensorFlowTrainingModel.over_replicas(None, [tensor])[0] is tensor
     assert dense(tensor) is tensor
 
 
