@@ -143,10 +143,11 @@ def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
     best, rows = _best(outcomes, metric), []
     for outcome in outcomes:
         trial, result = outcome.trial, outcome.result
-        values: tuple = (None, 0, 0.0, outcome.failure)
-        if result:
+        if result is None:
+            rows.append(RunRow(trial.name, trial.settings, None, 0, 0.0, outcome.failure))
+        else:
             values = (result.metrics, result.step, result.seconds, result.remark)
-        rows.append(RunRow(trial.name, trial.settings, *values, is_best=outcome is best))
+            rows.append(RunRow(trial.name, trial.settings, *values, outcome is best))
     return rows
 
 
