@@ -102,8 +102,7 @@ class TaskPredictor:
 class Ensemble(TaskPredictor):
     """Averages the predictions of several presets of one task (arXiv 1810.04805, table 2).
 
-    Each preset keeps its own vocabulary, length and thresholds. Raises the errors of `TaskPredictor`, and ValueError
-    for presets of different tasks.
+    Each preset keeps its vocabulary, length and thresholds. Raises ValueError for different tasks.
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:

@@ -203,8 +203,7 @@ class DataReport:
 def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
     """Collects the facts about a data directory from the manifest, the vocabulary and the first records of shards.
 
-    `checksums` also compares the SHA-256 of every shard, which reads all data. Raises ValueError, with the name of the
-    file, if one is missing, damaged or does not match the manifest.
+    `checksums` also compares the SHA-256 of every shard. Raises ValueError, with the file, for damaged data.
     """
     manifest, vocabulary = open_data(directory, checksums=checksums)
     return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))

@@ -48,7 +48,7 @@ def scores_of(labels: Sequence[str], gold: Sequence[int], predicted: Sequence[in
 class Calibration:
     """Calibration by predicted probability, in bins of equal width (arXiv 1706.04599, section 2).
 
-    Rows of each bin, mean probability of the predicted label, and accuracy: (B,) each; 0 for empty bins.
+    Rows, mean probability of the predicted label and accuracy of each bin, (B,) each; 0 for empty bins.
     """
 
     counts: np.ndarray

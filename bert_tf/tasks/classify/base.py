@@ -101,12 +101,9 @@ class TextsTask(Task[TextExample, TextAnswer]):
 class TextTask(TextsTask[LabelAnswer]):
     """Classification of texts; `labels` are in the order of the model's outputs, and () before `fit_labels`."""
 
-    labels: tuple[str, ...] = ()
+    objective: ClassVar[Objective] = CLASSIFICATION
 
-    @property
-    def objective(self) -> Objective:
-        """Softmax cross-entropy."""
-        return CLASSIFICATION
+    labels: tuple[str, ...] = ()
 
     def fit_labels(self, examples: Sequence[TextExample]) -> Self:
         """Returns the task with the sorted labels of the examples, unless its labels are set."""
@@ -152,10 +149,7 @@ class TextTask(TextsTask[LabelAnswer]):
 class NumberTask(TextsTask[NumberAnswer]):
     """Regression on texts."""
 
-    @property
-    def objective(self) -> Objective:
-        """Mean squared error."""
-        return REGRESSION
+    objective: ClassVar[Objective] = REGRESSION
 
     def import_labels(self, names: tuple[str, ...]) -> Self:
         """Raises ValueError unless the model has one output."""

@@ -42,10 +42,7 @@ def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> 
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields number, from 1, and text of each line of a UTF-8 file, without line end or byte order mark.
-
-    Raises ValueError for bytes that are not UTF-8, with file and line.
-    """
+    """Yields number, from 1, and text of each line of a UTF-8 file, without line end; ValueError for other bytes."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             yield number, _decoded(path, number, line).removesuffix("\n").removesuffix("\r")

@@ -62,11 +62,7 @@ class FeatureManifest:
 
 
 class FeatureFolder:
-    """A directory of features, written by `extract`.
-
-    Raises ConfigError if the manifest is missing, for example because writing was interrupted, or an array does not
-    match it.
-    """
+    """A directory of features, written by `extract`. Raises ConfigError if it is incomplete or inconsistent."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = local_path(directory)

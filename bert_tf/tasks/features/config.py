@@ -49,10 +49,7 @@ class Features:
             raise ConfigError(f"{needed}. Received: {task.name}")
 
     def rows(self, rows: EncodedRows, backbone: BertBackbone, output: Path) -> EncodedRows:
-        """Returns rows whose inputs are features, computed unless they are cached on disk.
-
-        Raises ConfigError for rows with several choices, and the errors of `cache.extract`.
-        """
+        """Returns rows whose inputs are features (`with_features`); ConfigError for rows with several choices."""
         if rows.choices > 1:
             raise ConfigError(f"features do not support multiple choice. Received: {rows.choices} choices")
         root, chosen = local_path(self.folder or output / FEATURES_NAME), self.chosen(backbone.config)

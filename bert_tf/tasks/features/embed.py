@@ -30,10 +30,9 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a text in one row.
+    """The part of a text in one row, by the word piece after [CLS].
 
-    `first` is the text's word piece that follows [CLS]. `keep` has start and end (exclusive) of the row's tokens that
-    have at least as much context on their shorter side as in any other row of the text.
+    `keep` are start and end (exclusive) of tokens with at least as much context as in any other row of the text.
     """
 
     first: int

@@ -34,10 +34,7 @@ def _one_label(scored: ScoredLabels) -> str:
 
 
 def _one_number(scored: ScoredNumbers) -> str:
-    def spread(values: list[float]) -> float:
-        return max(values) - min(values)
-
-    gold_spread = spread([row.gold for row in scored.rows])
-    if spread([row.predicted for row in scored.rows]) < _NO_SPREAD * gold_spread:
+    gold, predicted = [row.gold for row in scored.rows], [row.predicted for row in scored.rows]
+    if max(predicted) - min(predicted) < _NO_SPREAD * (max(gold) - min(gold)):
         return f"collapsed: all {len(scored.rows)} examples were given about the same number"
     return ""

@@ -45,8 +45,7 @@ PROBLEMS_NAME = "skipped.tsv"
 class Finetuned:
     """Result of a fine-tuning run: the preset, and official metrics on the development set.
 
-    `remark` has diagnostics of the predictions, for example that they collapsed; it is empty if there is nothing to
-    report. `seconds` is the wall time of the last process.
+    `remark` is a warning about the predictions, or empty. `seconds` is the wall time of the last process.
     """
 
     preset: Path

@@ -49,8 +49,7 @@ def type_of(tag: str) -> str:
 def begins(previous: str, tag: str) -> bool:
     """Returns True if an entity begins at `tag`, by conlleval's rules, which accept any sequence of tags.
 
-    I or E after O or after another type begins an entity, and so does any tag after E or S, except O. `previous` is O
-    at the beginning of a sentence.
+    I or E after O or after another type begins an entity, and so does any tag after E or S, except O.
     """
     if tag == OUTSIDE:
         return False

@@ -46,6 +46,7 @@ class NerTask(Task[Sentence, Tags]):
     # Rows are only as long as their sentences, so a large limit costs nothing; document context fills it up.
     max_sequence_length: ClassVar[int] = 512
     head: ClassVar[str] = "token_classification"
+    objective: ClassVar[Objective] = CLASSIFICATION
 
     token_column: int = 0
     tag_column: int = -1
@@ -56,11 +57,6 @@ class NerTask(Task[Sentence, Tags]):
     def __post_init__(self) -> None:
         if self.scheme and self.scheme not in SCHEMES:
             raise ValueError(f"`scheme` must be one of {', '.join(SCHEMES)}. Received: {self.scheme!r}")
-
-    @property
-    def objective(self) -> Objective:
-        """Softmax cross-entropy at the first piece of each word."""
-        return CLASSIFICATION
 
     @property
     def types(self) -> frozenset[str]:

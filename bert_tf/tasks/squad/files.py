@@ -178,10 +178,7 @@ def _shown(value: Any) -> str:
 
 
 def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
-    """Reads null odds by id, in the order of their file.
-
-    Raises ValueError, with file and id, if a value is not a number, or one of `ids` has no value.
-    """
+    """Reads null odds by id, in the order of their file. Raises ValueError if a value is missing or no number."""
     odds = read_json_object(path)
     for name, value in [(name, odds.get(name)) for name in ids] + list(odds.items()):
         if not isinstance(value, int | float) or isinstance(value, bool):

@@ -44,6 +44,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     needs_pooler: ClassVar[bool] = False
     max_sequence_length: ClassVar[int] = 384
     head: ClassVar[str] = "question_answering"
+    objective: ClassVar[Objective] = SPANS
     may_be_impossible: ClassVar[bool] = False
     """True if questions without an answer are allowed."""
 
@@ -56,11 +57,6 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         for name in ("doc_stride", "max_query_length", "max_answer_length", "n_best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1. Received: {getattr(self, name)}")
-
-    @property
-    def objective(self) -> Objective:
-        """Mean cross-entropy of the first and the last token."""
-        return SPANS
 
     @property
     def threshold(self) -> float:
@@ -101,10 +97,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         return list(find_answers(examples, rows, outputs, *limits))
 
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
-        """Returns the text with the largest mean probability over all models, for each question.
-
-        For squad2 it is "" if the mean of the null odds exceeds the mean of the thresholds.
-        """
+        """Returns the text with the largest mean probability over all models; "" by mean null odds and threshold."""
         threshold = sum(task.threshold for task in (self, *tasks)) / (1 + len(tasks))
         return [average(of_models, self.n_best, threshold) for of_models in zip(*answers, strict=True)]
 

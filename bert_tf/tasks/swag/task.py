@@ -40,13 +40,9 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     metric: ClassVar[str] = "accuracy"
     predictions_name: ClassVar[str] = "predictions.csv"
     head: ClassVar[str] = "multiple_choice"
+    objective: ClassVar[Objective] = CLASSIFICATION
 
     choices: int = 0
-
-    @property
-    def objective(self) -> Objective:
-        """Softmax cross-entropy over the endings."""
-        return CLASSIFICATION
 
     def read(self, path: Path, input_errors: InputErrors, labelled: bool = True) -> Iterator[ChoiceExample]:
         """Reads examples; after `fit_labels`, the number of endings must be that of training."""
