@@ -5,21 +5,23 @@ Shape legend: B batch, S sequence, C classes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
-from bert_tf.models.base import TaskModel, check_at_least_one, logits, pooled
+from bert_tf.models.base import check_at_least_one, logits, pooled
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.task_model import TextTaskModel
 
 # Ways to pool the outputs of a row to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 
 @register_model(signatures="bert_tf.export.kinds.texts:TextSignatures", head=Head("sequence_classification", prefix=""))
-class BertTextClassifier(TaskModel):
+class BertTextClassifier(TextTaskModel):
     """Classifies single texts or text pairs (arXiv 1810.04805, section 4.1).
 
     Args:
@@ -51,6 +53,8 @@ class BertTextClassifier(TaskModel):
         (2, 2)
     """
 
+    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.text:BertTextPreprocessor"
+
     num_classes: int
     dropout: float
     pooling: str
@@ -69,6 +73,30 @@ class BertTextClassifier(TaskModel):
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout, "pooling": pooling}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
+
+    def predict_labels(self, x: Any) -> list[Any]:
+        """Returns the most probable class of each text: its name if the preprocessor has `labels`, or its number.
+
+        Args:
+            x: texts as documented for `BertTextPreprocessor`, or token ids. For regression, the result has numbers.
+        """
+        outputs = self.predict(x, verbose=0)
+        if self.num_classes == 1:
+            return outputs[:, 0].tolist()
+        labels = None if self.preprocessor is None else self.preprocessor.labels
+        return [labels[number] if labels else number for number in outputs.argmax(axis=-1).tolist()]
+
+    def _objective(self) -> str:
+        return "regression" if self.num_classes == 1 else "classification"
+
+    @classmethod
+    def _adapted(cls, attention: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        # In left-to-right encoders, the first token sees no other.
+        return ({"pooling": "last"} if attention == "left_to_right" else {}) | dict(arguments)
+
+    @classmethod
+    def _needs_pooler(cls, arguments: Mapping[str, Any]) -> bool:
+        return arguments.get("pooling", "first") == "first"
 
 
 def _features(backbone: Encoder, pooling: str) -> Any:
