@@ -28,7 +28,7 @@ class BertMultipleChoice(TextTaskModel):
         backbone: the encoder, with a pooler.
         dropout: dropout rate on the pooled output.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs, each (B, N, S).

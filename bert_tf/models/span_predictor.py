@@ -29,7 +29,7 @@ class BertSpanPredictor(TextTaskModel):
     Args:
         backbone: the encoder.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs.

@@ -69,7 +69,7 @@ class TextTaskModel(TaskModel):
     ) -> Self:
         """Builds the model on the encoder of a preset of any kind, and compiles it with defaults.
 
-        The head of the preset is kept if it is of this kind and agrees with `arguments`; otherwise the head is new.
+        The head of the preset is kept if it is of this kind and has as many classes; otherwise the head is new.
 
         Args:
             directory: preset directory, or the output directory of a run.
@@ -98,11 +98,18 @@ class TextTaskModel(TaskModel):
 
     @classmethod
     def _kept(cls, preset: presets.Preset, arguments: Mapping[str, Any]) -> Self | None:
-        """Returns the model of a preset of this kind whose arguments agree; None for other presets."""
+        """Returns the model of a preset of this kind with as many classes; None for other presets."""
         model = preset.model
-        if not isinstance(model, cls) or any(getattr(model, name, None) != value for name, value in arguments.items()):
+        if not isinstance(model, cls):
             return None
-        return model
+        merged = {**model._arguments, **arguments}
+        if merged.get("num_classes") != model._arguments.get("num_classes"):
+            return None
+        if merged == model._arguments:
+            return model
+        other = cls(model.backbone, **merged)
+        copy_weights(model, other)
+        return other
 
     @classmethod
     def _on_encoder(cls, preset: presets.Preset, arguments: Mapping[str, Any]) -> Self:

@@ -24,7 +24,7 @@ class BertTokenClassifier(TextTaskModel):
         num_classes: C.
         dropout: dropout rate on the encoder's output.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs.

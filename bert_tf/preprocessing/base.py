@@ -218,10 +218,10 @@ class Preprocessor(keras.layers.Layer):
             ConfigError: if there are no labels, or they do not match the model.
         """
         validation, share = options["validation_data"], options["validation_split"]
+        self.adapt_labels(data[1], model)
         if share and validation is None:
             data, validation = _split(data, share)
         x, y, sample_weight = data
-        self.adapt_labels(y, model)
         training = self.dataset(x, y, sample_weight, batch_size, bool(options["shuffle"]), model)
         if validation is None:
             return training, None
@@ -254,7 +254,7 @@ class Preprocessor(keras.layers.Layer):
         if isinstance(x, tf.data.Dataset):
             spec = x.element_spec
             x = spec[0] if isinstance(spec, tuple) else spec
-        elif isinstance(x, keras.utils.PyDataset):
+        elif isinstance(x, keras.utils.PyDataset) or hasattr(x, "__next__"):
             return True
         return isinstance(x, Mapping) and TOKEN_IDS in x
 
@@ -326,7 +326,7 @@ class Preprocessor(keras.layers.Layer):
         return None
 
     def info(self) -> dict[str, Any]:
-        """Returns what a preset of the model must hold besides task.json."""
+        """Returns additional information for a preset of the model."""
         labels = {"labels": list(self.labels)} if self.labels else {}
         return {"sequence_length": self.sequence_length} | labels
 
