@@ -24,7 +24,7 @@ def learns(folder):
     keras.utils.set_random_seed(1)
     model = bert_tf.BertTextClassifier.from_preset(folder, num_classes=2)
     model.compile(learning_rate=1e-2)
-    losses = model.fit(TEXTS, LABELS, batch_size=8, epochs=6, verbose=0).history["loss"]
+    losses = model.fit(TEXTS, LABELS, batch_size=4, epochs=8, verbose=0).history["loss"]
     assert losses[-1] < 0.5 * losses[0], losses
     return model, losses
 """
@@ -53,7 +53,7 @@ with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     keras.utils.set_random_seed(1)
     model = bert_tf.BertTextClassifier.from_preset(sys.argv[1], num_classes=2)
     model.compile(learning_rate=1e-2)
-losses = model.fit(TEXTS, LABELS, batch_size=8, epochs=6, verbose=0).history["loss"]
+losses = model.fit(TEXTS, LABELS, batch_size=4, epochs=8, verbose=0).history["loss"]
 assert losses[-1] < 0.5 * losses[0], losses
 with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     loss = bert_tf.MaskedLMLoss()
