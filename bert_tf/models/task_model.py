@@ -295,7 +295,7 @@ class TextTaskModel(TaskModel):
         return False
 
     def required_preprocessor(self) -> Any:
-        """Returns the preprocessor. Raises ConfigError if there is none."""
+        """Returns the preprocessor. Raises ConfigError for a model of token ids only."""
         if self.preprocessor is None:
             raise ConfigError(
                 f"this method of a {type(self).__name__} requires a `preprocessor`. Received: None. Build the model "
