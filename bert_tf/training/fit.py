@@ -16,7 +16,7 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.training.backends import Model, current_backend, precision_scope
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
 from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, RunLog
@@ -262,14 +262,7 @@ def weights_sha256(model: keras.Model) -> str:
 
 
 def check_output(output: Path) -> None:
-    """Creates the output directory of a run.
-
-    Args:
-        output: the output directory.
-
-    Raises:
-        ConfigError: if `output` is not a directory, or holds files that no run has written.
-    """
+    """Creates the output directory of a run. Raises ConfigError for a file, or files that no run has written."""
     if output.exists() and not output.is_dir():
         raise ConfigError(f"`output` must be a directory. Received: {output}")
     output.mkdir(parents=True, exist_ok=True)
