@@ -13,11 +13,12 @@ from keras import ops
 
 from bert_tf.layers.activations import activation_function
 from bert_tf.layers.base import ConfiguredLayer
+from bert_tf.layers.lora import LowRankKernel
 from bert_tf.layers.normalization import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
-class HeadProjection(ConfiguredLayer):
+class HeadProjection(LowRankKernel, ConfiguredLayer):
     """Projects all tokens, (T, H), to or from the attention heads, with a separate kernel axis for the heads.
 
     The projection is a single matrix product; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, which
@@ -43,16 +44,18 @@ class HeadProjection(ConfiguredLayer):
 
     def call(self, rows):
         """Returns the projected rows."""
-        products = ops.matmul(rows, ops.reshape(self.kernel, (self._width, -1)))
+        products = ops.matmul(rows, ops.reshape(self.kernel, (self.kernel_width, -1)))
         if self.kernel_scale is not None:
             products = ops.divide(products, self.kernel_scale)
+        if self.lora_enabled:
+            products = ops.add(products, self.low_rank_products(rows))
         return ops.add(products, ops.reshape(self.bias, (-1,)))
 
     def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
         """Quantizes the kernel to int8 with a scale per output, for inference, when `keras.Model.quantize` calls it."""
         if mode != "int8":
             raise NotImplementedError(f"`mode` must be `int8`. Received: {mode!r}")
-        kernel = ops.reshape(self.kernel, (self._width, -1))
+        kernel = ops.reshape(self.kernel, (self.kernel_width, -1))
         values, scale = keras.quantizers.abs_max_quantize(kernel, axis=0, to_numpy=True)
         del self.kernel
         options = {"initializer": "zeros", "trainable": False}
@@ -62,7 +65,7 @@ class HeadProjection(ConfiguredLayer):
         self.kernel_scale.assign(ops.squeeze(scale, axis=0))
 
     @property
-    def _width(self) -> int:
+    def kernel_width(self) -> int:
         """Input width."""
         return math.prod(self.kernel_shape[: self.inputs])
 

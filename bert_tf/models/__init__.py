@@ -5,6 +5,7 @@ from bert_tf.models.bilstm_encoder import BertBiLSTMEncoder
 from bert_tf.models.bilstm_tagger import BiLSTMTagger
 from bert_tf.models.feature_models import BertFeatureTagger, BertProbe
 from bert_tf.models.kinds import MODEL_KINDS
+from bert_tf.models.masked_lm import BertMaskedLM
 from bert_tf.models.multiple_choice import BertMultipleChoice
 from bert_tf.models.presets import Preset, load_backbone, load_preset, save_preset
 from bert_tf.models.pretrainer import BertPretrainer
@@ -17,6 +18,7 @@ __all__ = [
     "BertBackbone",
     "BertBiLSTMEncoder",
     "BertFeatureTagger",
+    "BertMaskedLM",
     "BertMultipleChoice",
     "BertPretrainer",
     "BertProbe",

@@ -5,28 +5,30 @@ Shape legend: B batch, N choices, S sequence.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 
 from bert_tf.layers.choices import FoldChoices, UnfoldChoices
-from bert_tf.models.base import TaskModel, logits, pooled
+from bert_tf.models.base import logits, pooled
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.task_model import TextTaskModel
 
 
 @register_model(
     signatures="bert_tf.export.kinds.choices:ChoiceSignatures",
     head=Head("multiple_choice", prefix="cls/choice/", outputs=1),
 )
-class BertMultipleChoice(TaskModel):
+class BertMultipleChoice(TextTaskModel):
     """Multiple choice model (arXiv 1810.04805, section 4.4), which scores each pair of text and choice separately.
 
     Args:
         backbone: the encoder, with a pooler.
         dropout: dropout rate on the pooled output.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs, each (B, N, S).
@@ -45,6 +47,9 @@ class BertMultipleChoice(TaskModel):
         (1, 3)
     """
 
+    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.choices:BertChoicePreprocessor"
+    objective: ClassVar[str] = "classification"
+
     dropout: float
 
     def __init__(
@@ -56,3 +61,15 @@ class BertMultipleChoice(TaskModel):
         scores = logits(backbone, pooled(encoded), 1, dropout)
         outputs = UnfoldChoices(name="unfold_choices")(scores, next(iter(inputs.values())))
         super().__init__(backbone, inputs, outputs, {"dropout": dropout}, name, **kwargs)
+
+    def predict_labels(self, x: Any) -> list[int]:
+        """Returns the number of the most probable choice of each text.
+
+        Args:
+            x: texts and choices as documented for `BertChoicePreprocessor`, or token ids.
+        """
+        return self.predict(x, verbose=0).argmax(axis=-1).tolist()
+
+    @classmethod
+    def _needs_pooler(cls, arguments: Mapping[str, Any]) -> bool:
+        return True

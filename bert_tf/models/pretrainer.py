@@ -64,7 +64,7 @@ class BertPretrainer(TaskModel):
             raise ConfigError("a BertPretrainer requires `masked_lm`, `next_sentence` or both. Received: neither")
         if next_sentence and not backbone.config.pooler:
             raise ConfigError("`next_sentence` needs an encoder with `pooler` = True. Received: False")
-        heads: dict[str, Any] = {MLM_LOGITS: _masked_lm(backbone)} if masked_lm else {}
+        heads: dict[str, Any] = {MLM_LOGITS: masked_lm_head(backbone)} if masked_lm else {}
         if next_sentence:
             heads[NSP_LOGITS] = NextSentenceHead(
                 backbone.config.initializer_range, dtype=backbone.dtype_policy, name=NSP_LOGITS
@@ -84,7 +84,8 @@ class BertPretrainer(TaskModel):
         return keras.Model(*_attach_heads(self.backbone.packed(), self._heads), name="packed_pretrainer")
 
 
-def _masked_lm(backbone: BertBackbone) -> MaskedLMHead:
+def masked_lm_head(backbone: BertBackbone) -> MaskedLMHead:
+    """Returns a new head of the masked language model for an encoder."""
     config = backbone.config
     activation, epsilon = config.mlm_head
     return MaskedLMHead(

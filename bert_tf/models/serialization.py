@@ -1,7 +1,8 @@
 """Serialized models: the `model` of a preset's config.json.
 
 The format is that of `keras.saving.serialize_keras_object`: class name, registered name and constructor arguments, with
-the encoder nested. Name, dtype policy and `trainable` are left out, because a preset does not determine them.
+the encoder nested. Name, dtype policy, preprocessor and `trainable` are left out, because a preset does not determine
+them or stores them in other files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import keras
 from bert_tf.config import BertConfig, ConfigError, from_dict, to_dict
 from bert_tf.config.base import checked_value, unknown_key
 
-_LEFT_OUT = ("dtype", "name", "trainable")
+_LEFT_OUT = ("dtype", "name", "preprocessor", "trainable")
 _ARGUMENTS_OF_VERSION_1 = (
     "num_classes", "classifier_dropout", "pooling", "masked_lm", "next_sentence", "combination", "bilstm_dim"
 )  # fmt: skip

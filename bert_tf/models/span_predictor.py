@@ -5,25 +5,31 @@ Shape legend: B batch, S sequence.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from bert_tf.data.schema import END_LOGITS, START_LOGITS
-from bert_tf.models.base import TaskModel, logits
+from keras import ops
+
+from bert_tf.data.schema import END_LOGITS, PADDING_MASK, START_LOGITS
+from bert_tf.models.base import logits
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.task_model import TextTaskModel
+
+# Subtracted from the logits of padding: their softmax in float32 is 0.
+_OUT_OF_REACH = 1e9
 
 
 @register_model(
     signatures="bert_tf.export.kinds.spans:SpanSignatures",
     head=Head("question_answering", prefix="cls/squad/", outputs=2),
 )
-class BertSpanPredictor(TaskModel):
+class BertSpanPredictor(TextTaskModel):
     """Predicts the start and end of an answer span (arXiv 1810.04805, section 4.2).
 
     Args:
         backbone: the encoder.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs.
@@ -40,7 +46,36 @@ class BertSpanPredictor(TaskModel):
         {'start_logits': (1, 6), 'end_logits': (1, 6)}
     """
 
+    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.spans:BertSpanPreprocessor"
+    objective: ClassVar[str] = "spans"
+
     def __init__(self, backbone: Encoder, name: str = "bert_span_predictor", **kwargs: Any) -> None:
         scores = logits(backbone, backbone(backbone.input)["sequence_output"], 2, dropout=0.0)
         outputs = {START_LOGITS: scores[..., 0], END_LOGITS: scores[..., 1]}
         super().__init__(backbone, backbone.input, outputs, {}, name, **kwargs)
+
+    def predict_answers(self, x: Any) -> list[str]:
+        """Returns the best answer to each question, over all windows of its context; "" for no answer.
+
+        Args:
+            x: questions and contexts as documented for `BertSpanPreprocessor`.
+
+        Raises:
+            ConfigError: if the model has no preprocessor.
+        """
+        return self.required_preprocessor().predict_answers(self, x)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss; padding is no candidate."""
+        y_pred = _without_padding(x, y_pred)
+        return super().compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the metrics; padding is no candidate."""
+        return super().compute_metrics(x, y, _without_padding(x, y_pred), sample_weight)
+
+
+def _without_padding(inputs, outputs):
+    """Returns the logits, lowered at padding so that their softmax is 0."""
+    lowered = _OUT_OF_REACH * (1.0 - ops.cast(inputs[PADDING_MASK], "float32"))
+    return {name: logits - lowered for name, logits in outputs.items()}

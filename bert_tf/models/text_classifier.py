@@ -5,21 +5,23 @@ Shape legend: B batch, S sequence, C classes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK
 from bert_tf.layers.pooling import TokenPooling
-from bert_tf.models.base import TaskModel, check_at_least_one, logits, pooled
+from bert_tf.models.base import check_at_least_one, logits, pooled
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.task_model import TextTaskModel
 
 # Ways to pool the outputs of a row to one vector.
 POOLINGS = ("first", "mean", "max", "last")
 
 
 @register_model(signatures="bert_tf.export.kinds.texts:TextSignatures", head=Head("sequence_classification", prefix=""))
-class BertTextClassifier(TaskModel):
+class BertTextClassifier(TextTaskModel):
     """Classifies single texts or text pairs (arXiv 1810.04805, section 4.1).
 
     Args:
@@ -29,7 +31,7 @@ class BertTextClassifier(TaskModel):
         pooling: `first` uses the pooler's output for [CLS]; `mean` and `max` pool the outputs of all tokens; `last`
             uses the output of the last token, the only one that sees the whole row in left-to-right models.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs.
@@ -41,15 +43,17 @@ class BertTextClassifier(TaskModel):
         ConfigError: for fewer than one class, a dropout rate outside [0, 1), an unknown pooling, or a missing pooler.
 
     Example:
-        >>> backbone = bert_tf.BertBackbone(bert_tf.BertConfig.from_size("tiny", vocabulary_size=100))
-        >>> model = bert_tf.BertTextClassifier(backbone, num_classes=2)
+        >>> model = bert_tf.BertTextClassifier.from_preset("runs/small", num_classes=2)
+        >>> history = model.fit(["a good film", "a dull film"], ["good", "bad"], epochs=2, verbose=0)
+        >>> model.predict(["a good story"], verbose=0).shape
+        (1, 2)
         >>> ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]])
         >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": 1 * (ids > 0)}
-        >>> model.compile("adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        >>> history = model.fit(inputs, np.array([1, 0]), epochs=2, verbose=0)
-        >>> model.predict(inputs, verbose=0).shape
+        >>> keras.ops.shape(model(inputs))
         (2, 2)
     """
+
+    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.text:BertTextPreprocessor"
 
     num_classes: int
     dropout: float
@@ -69,6 +73,30 @@ class BertTextClassifier(TaskModel):
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout, "pooling": pooling}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
+
+    def predict_labels(self, x: Any) -> list[Any]:
+        """Returns the most probable class of each text: its name if the preprocessor has `labels`, or its number.
+
+        Args:
+            x: texts as documented for `BertTextPreprocessor`, or token ids. For regression, the result has numbers.
+        """
+        outputs = self.predict(x, verbose=0)
+        if self.num_classes == 1:
+            return outputs[:, 0].tolist()
+        labels = None if self.preprocessor is None else self.preprocessor.labels
+        return [labels[number] if labels else number for number in outputs.argmax(axis=-1).tolist()]
+
+    def _objective(self) -> str:
+        return "regression" if self.num_classes == 1 else "classification"
+
+    @classmethod
+    def _adapted(cls, attention: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        # In left-to-right encoders, the first token sees no other.
+        return ({"pooling": "last"} if attention == "left_to_right" else {}) | dict(arguments)
+
+    @classmethod
+    def _needs_pooler(cls, arguments: Mapping[str, Any]) -> bool:
+        return arguments.get("pooling", "first") == "first"
 
 
 def _features(backbone: Encoder, pooling: str) -> Any:

@@ -5,17 +5,18 @@ Shape legend: B batch, S sequence, C classes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from bert_tf.models.base import TaskModel, check_at_least_one, logits
+from bert_tf.models.base import check_at_least_one, logits
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.task_model import TextTaskModel
 
 
 @register_model(
     signatures="bert_tf.export.kinds.entities:EntitySignatures", head=Head("token_classification", prefix="cls/token/")
 )
-class BertTokenClassifier(TaskModel):
+class BertTokenClassifier(TextTaskModel):
     """Classifies every token, for example for named entities (arXiv 1810.04805, section 5.3).
 
     Args:
@@ -23,7 +24,7 @@ class BertTokenClassifier(TaskModel):
         num_classes: C.
         dropout: dropout rate on the encoder's output.
         name: model name.
-        **kwargs: arguments of `keras.Model`, such as `trainable`.
+        **kwargs: arguments of `keras.Model`, such as `trainable`, and `preprocessor`.
 
     Call arguments:
         inputs: dictionary of the encoder's inputs.
@@ -42,6 +43,9 @@ class BertTokenClassifier(TaskModel):
         (1, 4, 9)
     """
 
+    preprocessor_class: ClassVar[str] = "bert_tf.preprocessing.words:BertWordPreprocessor"
+    objective: ClassVar[str] = "token_classification"
+
     num_classes: int
     dropout: float
 
@@ -58,3 +62,14 @@ class BertTokenClassifier(TaskModel):
         outputs = logits(backbone, features, num_classes, dropout)
         arguments = {"num_classes": num_classes, "dropout": dropout}
         super().__init__(backbone, backbone.input, outputs, arguments, name, **kwargs)
+
+    def predict_labels(self, x: Any) -> list[list[Any]]:
+        """Returns the most probable class of each word: its name if the preprocessor has `labels`, or its number.
+
+        Args:
+            x: sentences as documented for `BertWordPreprocessor`.
+
+        Raises:
+            ConfigError: if the model has no preprocessor.
+        """
+        return self.required_preprocessor().predict_labels(self, x)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h5py
 import keras
@@ -39,7 +40,7 @@ def copy_weights(
     Raises:
         RuntimeError: if `target` lacks weights of a layer that is not optional.
     """
-    source_weights = {weight.path: weight for weight in source.weights}
+    source_weights = stored_weights(source)
     for weight in target.weights:
         if weight.path in source_weights:
             values = source_weights.pop(weight.path)
@@ -50,6 +51,20 @@ def copy_weights(
     missing = [path for path in source_weights if not set(optional) & set(path.split("/"))]
     if missing:
         raise RuntimeError(f"the target model lacks the weights {sorted(missing)}")
+
+
+def stored_weights(model: keras.Model) -> dict[str, Any]:
+    """Returns the weights of a model by path; a kernel with LoRA is merged and stands for its matrices."""
+    merged: dict[str, Any] = {}
+    left_out: set[str] = set()
+    for layer in model._flatten_layers():
+        if getattr(layer, "lora_enabled", False):
+            kernel = layer.kernel if isinstance(layer.kernel, keras.Variable) else layer._kernel
+            value = layer.merged_kernel() if hasattr(layer, "merged_kernel") else layer.kernel
+            merged[kernel.path] = keras.ops.convert_to_tensor(value)
+            left_out |= {layer.lora_kernel_a.path, layer.lora_kernel_b.path}
+    weights = {weight.path: weight.value for weight in model.weights}
+    return {path: merged.get(path, value) for path, value in weights.items() if path not in left_out}
 
 
 def write_weights(model: keras.Model, path: Path) -> None:
@@ -69,10 +84,10 @@ def write_weights(model: keras.Model, path: Path) -> None:
         repeated = sorted({name for name in paths if paths.count(name) > 1})
         raise ConfigError(f"the weight paths of a model must be unique. Received twice: {repeated}")
     with h5py.File(path, "w") as file:
-        for weight in model.weights:
-            array = np.asarray(keras.ops.convert_to_numpy(weight.value), dtype=np.float32)
-            check_finite(array, weight.path, "the model")
-            file.create_dataset(weight.path, data=array, chunks=array.shape, fletcher32=True)
+        for weight_path, value in stored_weights(model).items():
+            array = np.asarray(keras.ops.convert_to_numpy(value), dtype=np.float32)
+            check_finite(array, weight_path, "the model")
+            file.create_dataset(weight_path, data=array, chunks=array.shape, fletcher32=True)
     _check_shapes(model, path)
 
 
@@ -183,7 +198,7 @@ def read_array(path: Path, name: str) -> np.ndarray:
 
 
 def _check_shapes(model: keras.Model, path: Path) -> None:
-    expected = {weight.path: tuple(weight.shape) for weight in model.weights}
+    expected = {name: tuple(value.shape) for name, value in stored_weights(model).items()}
     shapes = stored_shapes(path)
     for name, shape in expected.items():
         if name not in shapes:

@@ -121,6 +121,8 @@ class BertTokenizer:
     Example:
         >>> vocabulary = bert_tf.Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"))
         >>> tokenizer = bert_tf.BertTokenizer(vocabulary)
+        >>> tokenizer(["A film", "Films!"]).to_list()
+        [[5, 6], [6, 7, 1]]
         >>> ids = tokenizer.tokenize(["A film", "Films!"])
         >>> tokenizer.tokens(ids.values)
         ['a', 'film', 'film', '##s', '[UNK]']
@@ -136,6 +138,22 @@ class BertTokenizer:
         self._ids_graph = tf.function(self.ids, input_signature=signature, autograph=False)
         self._pieces_graph = tf.function(self.pieces, input_signature=signature, autograph=False)
         self._words_graph = tf.function(self._normalized, input_signature=signature, autograph=False)
+
+    def __call__(self, texts: Sequence[str] | tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes texts, eagerly or inside a graph.
+
+        Args:
+            texts: a list or array of strings, or a string tensor (n,).
+
+        Returns:
+            Ragged (n, None) int32 ids.
+
+        Raises:
+            ValueError: if `texts` is a single string or contains anything but strings.
+        """
+        if not tf.is_tensor(texts):
+            texts = string_tensor(texts)
+        return self._ids_graph(texts) if tf.executing_eagerly() else self.ids(texts)
 
     def ids(self, texts: tf.Tensor, keep_mask_token: bool = False) -> tf.RaggedTensor:
         """Tokenizes texts inside a graph.
@@ -270,11 +288,14 @@ class BertTokenizer:
             return tf.RaggedTensor.from_row_splits(words.strings, words.row_splits, validate=False)
 
 
+def string_tensor(texts: Sequence[str]) -> tf.Tensor:
+    """Returns texts as a UTF-8 string tensor, (n,). Raises ValueError for anything but a sequence of strings."""
+    return tf.constant(_all_encoded(texts), tf.string, [len(texts)])
+
+
 def _batches(texts: Sequence[str]) -> Iterator[tf.Tensor]:
     """Yields the texts as UTF-8 string tensors of bounded size."""
-    if isinstance(texts, str | bytes):
-        raise ValueError(f"`texts` must be a sequence of strings, not a single string. Received: {texts!r}")
-    encoded = [_encoded(text) for text in texts]
+    encoded = _all_encoded(texts)
     ends = np.cumsum([0] + [len(text) for text in encoded])
     first = 0
     while first < len(encoded):
@@ -282,6 +303,12 @@ def _batches(texts: Sequence[str]) -> Iterator[tf.Tensor]:
         last = max(first + 1, min(first + _BATCH_TEXTS, within))
         yield tf.constant(encoded[first:last], tf.string)
         first = last
+
+
+def _all_encoded(texts: Sequence[str]) -> list[bytes]:
+    if isinstance(texts, str | bytes):
+        raise ValueError(f"`texts` must be a sequence of strings, not a single string. Received: {texts!r}")
+    return [_encoded(text) for text in texts]
 
 
 def _encoded(text: str) -> bytes:

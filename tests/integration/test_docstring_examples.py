@@ -32,8 +32,9 @@ CLASSES = ("bert_tf.text.tokenizer", "bert_tf.text.vocabulary")
 FUNCTIONS = ("beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run")
 # Examples that train, export, serve, or read pre-training data.
 LONG = {
-    "beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run", "bert_tf.BertTextClassifier",
-    "bert_tf.Manifest", "bert_tf.TrainResult", "bert_tf.client.ModelClient", "bert_tf.client.PredictError",
+    "beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run", "bert_tf.BertMaskedLM",
+    "bert_tf.BertTextClassifier", "bert_tf.Manifest",
+    "bert_tf.TrainResult", "bert_tf.client.ModelClient", "bert_tf.client.PredictError",
     "bert_tf.client.connect", "bert_tf.client.predict", "bert_tf.convert", "bert_tf.evaluate_pretraining",
     "bert_tf.export_preset", "bert_tf.finetune_task", "bert_tf.fit", "bert_tf.TrainingData",
     "bert_tf.pretraining_dataset", "bert_tf.read_manifest", "bert_tf.serve",
@@ -244,4 +245,15 @@ def test_code_of_the_readme_runs(files: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
     names: dict[str, Any] = {}
     exec(code, names)
-    assert names["classifier"].predict(names["inputs"], verbose=0).shape == (2, 2)
+    assert names["loaded"].predict(["a good film"], verbose=0).shape == (1, 2)
+    assert names["outputs"]["pooled_output"].shape == (1, 128)
+
+
+def test_code_of_the_keras_guide_runs(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (REPOSITORY / "docs/keras.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 8
+    monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
+    names: dict[str, Any] = {}
+    exec("\n".join(blocks), names)
+    assert len(names["again"].predict_labels(["a good film"])) == 1

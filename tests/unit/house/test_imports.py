@@ -23,6 +23,7 @@ ALLOWED = {
     "beam_pipelines": {"entry", "config", "text", "data", "reports"},
     "pretraining": BELOW_TASKS | {"reports"},
     "tasks": BELOW_TASKS | {"reports"},
+    "preprocessing": BELOW_TASKS | {"tasks"},
     "export": BELOW_MODELS | {"models"},
     "client": {"export"},
     "serving": {"entry", "config", "export"},

@@ -12,12 +12,13 @@ import pytest
 import bert_tf
 
 PUBLIC_NAMES = """
-BertBackbone BertBiLSTMEncoder BertConfig BertEmbeddings BertFeatureTagger BertMultipleChoice BertPretrainer BertProbe
-BertSpanPredictor BertTextClassifier BertTokenClassifier BertTokenizer ConfigError DataConfig EvaluationSpec
-FinetuneInit LinearWarmupDecay Manifest MaskedLMHead NextSentenceHead Preset RunConfig RunSpec TaskFiles TaskPredictor
-TrainResult TrainingConfig TrainingData Vocabulary convert evaluate_pretraining export_preset finetune_task fit
-load_backbone load_preset load_vocabulary pack pretraining_dataset read_checkpoint read_manifest save_preset
-save_vocabulary serve task_class weights_sha256
+BertBackbone BertBiLSTMEncoder BertChoicePreprocessor BertConfig BertEmbeddings BertFeatureTagger BertMaskedLM
+BertMaskedLMPreprocessor BertMultipleChoice BertPretrainer BertProbe BertSpanPredictor BertSpanPreprocessor
+BertTextClassifier BertTextPreprocessor BertTokenClassifier BertTokenizer BertWordPreprocessor ConfigError DataConfig
+EvaluationSpec FinetuneInit LinearWarmupDecay Manifest MaskedLMHead MaskedLMLoss NextSentenceHead Preset RunConfig
+RunSpec TaskFiles TaskPredictor TrainResult TrainingConfig TrainingData Vocabulary convert evaluate_pretraining
+export_preset finetune_task fit load_backbone load_preset load_vocabulary pack pretraining_dataset read_checkpoint
+read_manifest save_preset save_vocabulary serve task_class weights_sha256
 """.split()  # noqa: SIM905
 
 

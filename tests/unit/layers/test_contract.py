@@ -27,6 +27,7 @@ from bert_tf.models import (
     BertBackbone,
     BertBiLSTMEncoder,
     BertFeatureTagger,
+    BertMaskedLM,
     BertMultipleChoice,
     BertPretrainer,
     BertProbe,
@@ -167,6 +168,14 @@ CONTRACTS = {
         weights=(BACKBONE[0] + TRANSFORM[0] + 2, BACKBONE[1] + TRANSFORM[1] + 2 * H + 2),
         still=("key/bias",),
         output_dtypes=("float32", "float32"),
+    ),
+    "BertMaskedLM": Contract(
+        lambda dtype: BertMaskedLM(bare(dtype)),
+        inputs=ENCODER | POSITIONS,
+        output_shape=(B, P, V),
+        weights=(BARE[0] + TRANSFORM[0], BARE[1] + TRANSFORM[1]),
+        still=("key/bias",),
+        output_dtypes=("float32",),
     ),
     "BertTextClassifier": Contract(
         lambda dtype: BertTextClassifier(backbone(dtype), num_classes=5, dropout=0.2),

@@ -1,0 +1,1 @@
+"""Preprocessors: from texts and labels to the inputs and targets of a model."""

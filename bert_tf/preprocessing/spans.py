@@ -1,0 +1,169 @@
+"""Preprocessor of questions about contexts.
+
+Shape legend: B batch, S sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from bert_tf.config import ConfigError
+from bert_tf.preprocessing import columns
+from bert_tf.preprocessing.base import PADDINGS, Preprocessor
+from bert_tf.tasks.rows import EncodedRows
+from bert_tf.tasks.squad.files import GoldSpan, SquadExample
+from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
+from bert_tf.text.tokenizer import BertTokenizer
+
+
+@keras.saving.register_keras_serializable(package="bert_tf")
+class BertSpanPreprocessor(Preprocessor):
+    """Turns questions and contexts into `[CLS] question [SEP] context [SEP]`, and answers into tokens.
+
+    A context that is too long becomes several windows, one row each. It runs eagerly on any Keras backend, and converts
+    a `tf.data.Dataset` in Python.
+
+    Args:
+        tokenizer: the tokenizer, or a mapping of its `vocabulary` (a list of pieces) and `lowercase`.
+        sequence_length: maximum tokens of a row, special tokens included.
+        doc_stride: tokens between the beginnings of consecutive windows.
+        max_query_length: maximum tokens of a question, limited to half of a row; longer ones are truncated.
+        no_answer: whether a context may have no answer. `fit` sets it if an answer is empty.
+        **kwargs: `padding`, and arguments of `keras.layers.Layer`.
+
+    Call arguments:
+        x: tuple, dictionary or data frame of two columns: questions and contexts, (B,).
+        y: texts of the answers, (B,), whose first occurrence in the context is the answer; or a tuple or dictionary of
+            two columns: texts, and the positions of their first characters in the contexts. An empty text, or None,
+            means no answer.
+        sample_weight: weights of the questions, (B,).
+
+    Returns:
+        Dictionary of `token_ids`, `segment_ids` and `padding_mask`, each (B, S) int32; with answers, a tuple of it, a
+        dictionary of the targets `start_logits` and `end_logits`, and their weights, if any.
+
+    Raises:
+        ConfigError: for an answer that is not in its context.
+
+    Example:
+        >>> preprocessor = bert_tf.BertSpanPreprocessor.from_preset("runs/small")
+        >>> x = ["the film was"], ["the film was very good and long"]
+        >>> inputs, targets = preprocessor(x, ["very good"])
+        >>> targets["start_logits"].tolist(), targets["end_logits"].tolist()
+        ([8], [9])
+    """
+
+    sequence_default: ClassVar[int] = 384
+    by_token: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        tokenizer: BertTokenizer | Mapping[str, Any],
+        sequence_length: int = 384,
+        doc_stride: int = 128,
+        max_query_length: int = 64,
+        no_answer: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(tokenizer, sequence_length, kwargs.pop("padding", PADDINGS[0]), **kwargs)
+        self.doc_stride = doc_stride
+        self.max_query_length = max_query_length
+        self.no_answer = no_answer
+
+    @property
+    def task(self) -> Squad1Task:
+        """The task of `tasks.squad` with the same windows."""
+        limit = min(self.max_query_length, max(1, (self.sequence_length - 4) // 2))
+        return (Squad2Task if self.no_answer else Squad1Task)(doc_stride=self.doc_stride, max_query_length=limit)
+
+    def encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> EncodedRows:
+        """Encodes the windows of questions; see `Preprocessor.encode`."""
+        rows = self.task.encode(self._examples(x, y), self.tokenizer, self.sequence_length, labelled=y is not None)
+        if sample_weight is None or y is None:
+            return rows
+        weights = columns.values_of(sample_weight).astype(np.float32)[rows.examples]
+        return replace(rows, weights={name: weights * rows.weights.get(name, 1.0) for name in rows.targets})
+
+    def predict_answers(self, model: keras.Model, x: Any) -> list[str]:
+        """Returns the best answer to each question; "" for no answer."""
+        examples, rows = self._examples(x, None), self.encode(x)
+        answers = self.task.answers(examples, rows, self.outputs(model, rows))
+        return [answer.text or "" for answer in answers]
+
+    def adapt_labels(self, y: Any, model: Any) -> None:
+        """Sets `no_answer` if an answer is empty."""
+        if y is not None and not all(text for text, _ in _answers(y)):
+            self.no_answer = True
+
+    def task_json(self, model: keras.Model) -> dict[str, Any] | None:
+        """Returns task.json of the task `squad1`, or of `squad2` with `no_answer`."""
+        task = self.task
+        return {"task": task.name, "max_sequence_length": self.sequence_length, **task.description()}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments, with the vocabulary."""
+        config = super().get_config()
+        del config["labels"]
+        names = ("doc_stride", "max_query_length", "no_answer")
+        return config | {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _arguments_of(cls, task: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
+        names = [name for name in ("doc_stride", "max_query_length") if name in task]
+        return {name: task[name] for name in names} | {"no_answer": task.get("task") == Squad2Task.name}
+
+    def _examples(self, x: Any, y: Any) -> list[SquadExample]:
+        found = columns.columns_of(x)
+        if len(found) != 2:
+            raise ConfigError(f"`x` must be a tuple or dictionary of questions and contexts. Received: {len(found)}")
+        questions, contexts = (columns.texts_of(column, name) for column, name in zip(found, _NAMES, strict=True))
+        answers = [("", -1)] * len(questions) if y is None else _answers(y)
+        if not len(questions) == len(contexts) == len(answers):
+            raise ConfigError(
+                "each question must have a context and an answer. "
+                f"Received: {len(questions)} questions, {len(contexts)} contexts and {len(answers)} answers"
+            )
+        return [
+            SquadExample(f"row {row}", str(row), question, context, _gold(text, start, context, row))
+            for row, (question, context, (text, start)) in enumerate(zip(questions, contexts, answers, strict=True))
+        ]
+
+
+_NAMES = ("questions", "contexts")
+
+
+def _answers(y: Any) -> list[tuple[str, int]]:
+    """Returns text and start of each answer; -1 for the first occurrence of the text."""
+    found: Sequence[Any] = columns.columns_of(y)
+    if len(found) == 1:
+        return [(_text(text), -1) for text in columns.items_of(found[0])]
+    # The starts are the column of numbers.
+    lists = sorted((list(columns.items_of(column)) for column in found), key=_are_numbers)
+    if len(lists) != 2 or not _are_numbers(lists[1]):
+        raise ConfigError("`y` must be texts, or a tuple or dictionary of texts and starts. Received: other columns")
+    return [(_text(text), int(start)) for text, start in zip(*lists, strict=True)]
+
+
+def _are_numbers(column: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | np.integer) for value in column)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _gold(text: str, start: int, context: str, row: int) -> tuple[GoldSpan, ...]:
+    if not text:
+        return ()
+    start = context.find(text) if start < 0 else start
+    if start < 0 or context[start : start + len(text)] != text:
+        raise ConfigError(
+            f"an answer must be in its context at its start. Received: {text!r} in row {row}, for the context "
+            f"{context[:60]!r}. Correct the text or its start, or pass an empty text for no answer."
+        )
+    return (GoldSpan(text, start, start + len(text)),)
