@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 
@@ -30,3 +31,21 @@ class Progress:
         rate = self._count / (now - self._began)
         of_all = f" of {self._total}, {(self._total - self._count) / rate:.0f} s left" if self._total else ""
         print(f"{self._count} {self._what}{of_all}, {rate:.0f} a second", file=sys.stderr, flush=True)
+
+
+def show_progress(name: str) -> None:
+    """Prints the messages of a logger and those below it to stderr, with the seconds since the process started.
+
+    Args:
+        name: name of the logger, for example `bert_tf.export`.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Elapsed())
+    logger = logging.getLogger(name)
+    logger.setLevel(logging.INFO)
+    logger.handlers = [handler]
+
+
+class _Elapsed(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"[{record.relativeCreated / 1000:4.0f} s] {record.getMessage()}"

@@ -30,7 +30,8 @@ from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
-from bert_tf.training.fit import TrainResult, check_output, fit, weights_sha256
+from bert_tf.training.fit import TrainResult, fit, weights_sha256
+from bert_tf.training.output import make_output
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 logger = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ def finetune_task(
     # Read before training, so that errors in these files do not waste a run.
     further = {name: _examples(task, local_path(path), input_errors) for name, path in sources.further.items()}
     if start.features:
-        check_output(output)
+        make_output(output)
         train, dev = _on_features(task, start.features, source, train, dev, output)
     best = _Best(task, dev, source, length, config.patience > 0, output / RUN_PRESET_NAME)
     result = _trained(best, task, source, start, train, config, output)

@@ -200,7 +200,7 @@ def test_the_classifier_learns(made: Path, run: Run) -> None:
     ("flags", "message"),
     [
         (["--set", "training.steps=5"], "`training.steps` has no effect here"),
-        (["--set", "model.dropout=0.5"], "unknown field `model`"),
+        (["--set", "model.dropout=0.5"], "unknown section `model`"),
         (["--max_seq_length", "65"], "must not exceed the model's 64 positions. Received: 65"),
         (["--text_columns", "a", "b", "c"], "takes one or two names"),
         (["--label_column", "topic"], "line 1: no column `topic`"),
