@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.commands.arguments import add_max_sequence_length, add_preset
 from bert_tf.commands.inputs import check_length, check_path, check_preset, has_task
 from bert_tf.config import ConfigError
-from bert_tf.entry.progress import show_progress
+from bert_tf.entry.progress import progress_shown
 from bert_tf.export.versions import check_model_dir, versions
 
 # The same as in `export.precision`, which takes seconds to import.
@@ -58,7 +58,6 @@ def check(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Exports the preset and verifies the export in a new process; returns the summary."""
-    show_progress("bert_tf.export")
     evaluate = None
     if args.evaluate is not None:
         from bert_tf.commands.export_evaluation import ExportEvaluation
@@ -67,15 +66,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     from bert_tf.export.metadata import MODEL_CARD
     from bert_tf.export.saved_model import export_preset
 
-    version = export_preset(
-        args.preset,
-        args.output,
-        version=args.version,
-        max_sequence_length=args.max_sequence_length,
-        top_k=args.top_k,
-        precision=args.precision,
-        evaluate=evaluate,
-    )
+    with progress_shown("bert_tf.export"):
+        version = export_preset(
+            args.preset,
+            args.output,
+            version=args.version,
+            max_sequence_length=args.max_sequence_length,
+            top_k=args.top_k,
+            precision=args.precision,
+            evaluate=evaluate,
+        )
     summary = {"output": str(version), "version": int(version.name), "precision": args.precision}
     if evaluate is not None:
         card = json.loads((version / MODEL_CARD).read_text(encoding="utf-8"))

@@ -173,7 +173,7 @@ def check_length(length: int | None, preset: Path) -> None:
     positions = _positions(preset)
     if positions is not None and length > positions:
         raise ConfigError(
-            f"`--max_sequence_length` must not exceed the {positions} positions of the model. Received: {length}. Use "
+            f"`--max_sequence_length` must not exceed the model's {positions} positions. Received: {length}. Use "
             f"a smaller value, or pre-train further with `bert-tf pretrain --init {preset} "
             f"--set model.max_sequence_length={length}`."
         )

@@ -111,7 +111,7 @@ BEFORE_TENSORFLOW = {
     ),
     "length": (
         "finetune classify --preset preset --data task --output new --max_sequence_length 512",
-        ["the 32 positions", "Use a smaller value", "--init preset --set model.max_sequence_length=512"],
+        ["the model's 32 positions", "Use a smaller value", "--init preset --set model.max_sequence_length=512"],
     ),
     "no task files": (
         "finetune classify --preset preset --data saved --output new",
