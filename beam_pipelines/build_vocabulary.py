@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import PipelineError
-from beam_pipelines.options import CorpusOptions, VocabularyOptions, cleaning_config, corpus_of, parse, read_settings
+from beam_pipelines.options import PROGRAMS, cleaning_config, corpus_of, parse, read_settings
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput, only_run
 from beam_pipelines.program import run_as_program
@@ -56,7 +56,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         (60, 80)
     """
     started = time.monotonic()
-    args, beam_args = parse(argv, "build_vocabulary", (CorpusOptions, VocabularyOptions))
+    args, beam_args = parse(argv, *PROGRAMS["build_vocabulary"])
     _check_args(args)
     corpus = corpus_of(args)
     paths = [args.output, *(file.path for file in corpus.files)]
@@ -108,6 +108,8 @@ def _make_vocabulary(
 
 
 def _check_args(args: argparse.Namespace) -> None:
+    if not args.vocabulary_size:
+        raise ConfigError("--vocabulary_size is required, for example `--vocabulary_size 30522`, BERT's own size.")
     if args.vocabulary_size <= len(SPECIAL_TOKENS):
         raise ConfigError(
             f"--vocabulary_size must be more than {len(SPECIAL_TOKENS)}. Received: {args.vocabulary_size}"

@@ -16,14 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import PipelineError
 from beam_pipelines.estimate.estimate import estimate, workers_of
-from beam_pipelines.options import (
-    CorpusOptions,
-    PretrainingDataOptions,
-    corpus_of,
-    data_configs,
-    parse,
-    read_settings,
-)
+from beam_pipelines.options import PROGRAMS, corpus_of, data_configs, parse, read_settings
 from beam_pipelines.output import storage
 from beam_pipelines.output.directory import DEAD_LETTERS, DataDirectory
 from beam_pipelines.output.run_output import only_run
@@ -84,9 +77,12 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         (60, True)
     """
     started = time.monotonic()
-    args, beam_args = parse(argv, "create_pretraining_data", (CorpusOptions, PretrainingDataOptions))
+    args, beam_args = parse(argv, *PROGRAMS["create_pretraining_data"])
     if not args.vocabulary:
-        raise ConfigError("--vocabulary is required.")
+        raise ConfigError(
+            "--vocabulary is required. Learn a vocabulary with `bert-tf vocab --input CORPUS --vocabulary_size 30522 "
+            "--output vocab.txt`, or use the vocab.txt of a model."
+        )
     run = _plan_run(args)
     paths = [args.output, *(file.path for file in run.plan.corpus.files)]
     flags = runner_flags(beam_args, run.plan.corpus.work_bytes, paths)

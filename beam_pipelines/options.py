@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
 
@@ -19,6 +18,7 @@ from beam_pipelines.cleaning.languages import check_languages
 from beam_pipelines.sources.corpus import FORMATS, Corpus, find_corpus
 from beam_pipelines.sources.documents import ReadSettings
 from bert_tf.config import CleaningConfig, ConfigError, DataConfig
+from bert_tf.config.errors import did_you_mean
 
 # Help of the DataConfig flags. As in every command, `lowercase` is spelt `--cased` and `next_sentence` `--no_nsp`.
 _DATA_FLAGS = {
@@ -80,9 +80,9 @@ class CorpusOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        inputs = "comma-separated globs (plain, .gz, .bz2); python_docs: package names, by default all"
+        inputs = "required: comma-separated globs (plain, .gz, .bz2); python_docs: package names, by default all"
         parser.add_argument("--input", default="", help=inputs)
-        parser.add_argument("--output", default="", help="output path: a data directory or a vocabulary file")
+        parser.add_argument("--output", default="", help="required: output path, a data directory or a vocabulary file")
         cased = "keep case and accents; default for data with a cased vocabulary"
         parser.add_argument("--cased", action="store_true", help=cased)
         languages = "drop documents in another language than their input"
@@ -96,7 +96,8 @@ class PretrainingDataOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--vocabulary", default="", help="vocabulary file (vocab.txt), one piece per line")
+        vocabulary = "required: vocabulary file (vocab.txt), one piece per line"
+        parser.add_argument("--vocabulary", default="", help=vocabulary)
         parser.add_argument(
             "--max_sequence_length",
             "--max_seq_length",
@@ -118,8 +119,28 @@ class VocabularyOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--vocabulary_size", type=int, default=0, help="number of pieces, special tokens included")
+        size = "required: number of pieces, special tokens included; BERT's own vocabulary has 30522"
+        parser.add_argument("--vocabulary_size", type=int, default=0, help=size)
         _add_flags(parser, _VOCABULARY_FLAGS)
+
+
+class Program(NamedTuple):
+    """Command line of a pipeline.
+
+    Args:
+        name: name shown in `--help`.
+        classes: option classes.
+    """
+
+    name: str
+    classes: tuple[type[PipelineOptions], ...]
+
+
+# By the name of the pipeline's module.
+PROGRAMS = {
+    "build_vocabulary": Program("bert-tf vocab", (CorpusOptions, VocabularyOptions)),
+    "create_pretraining_data": Program("bert-tf data", (CorpusOptions, PretrainingDataOptions)),
+}
 
 
 class _StrictParser(_BeamArgumentParser):
@@ -141,13 +162,14 @@ def parse(
     if unknown:
         flag = unknown[0].split("=", 1)[0]
         known = [option for parser in (program_parser, beam_parser) for option in parser._option_string_actions]
-        suggestions = difflib.get_close_matches(flag, known, n=1)
-        suggestion = f" (did you mean {suggestions[0]}?)" if suggestions else ""
-        raise ConfigError(f"unknown argument {flag}{suggestion}; flags cannot be abbreviated.")
+        raise ConfigError(
+            f"unknown argument {flag}{did_you_mean(flag, known)}; flags cannot be abbreviated. Run `{program} --help` "
+            "for all flags."
+        )
     for name in ("input", "output"):
         needless = (name == "input" and args.format == "python_docs") or (name == "output" and _only_estimates(args))
         if not getattr(args, name) and not needless:
-            raise ConfigError(f"--{name} is required.")
+            raise ConfigError(f"--{name} is required. Run `{program} --help` for all flags.")
     if args.max_document_bytes < 1:
         raise ConfigError(f"--max_document_bytes must be at least 1. Received: {args.max_document_bytes}")
     if not 0.0 <= args.max_rejected_fraction <= 1.0:

@@ -6,6 +6,7 @@ Commands log progress to stderr and print a one-line JSON summary to stdout. The
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
@@ -14,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bert_tf import __version__
 from bert_tf.commands.arguments import Parser
-from bert_tf.commands.pipelines import run_pipeline
-from bert_tf.commands.quiet import import_tensorflow
+from bert_tf.commands.completion import SHELLS, completion_script
+from bert_tf.commands.pipelines import add_pipeline_arguments, run_pipeline
+from bert_tf.commands.quiet import check_keras_backend, import_tensorflow
 from bert_tf.entry.errors import is_expected, one_line
 from bert_tf.entry.packages import missing_package
 
@@ -28,7 +31,8 @@ class Command:
     """A command implemented in Python.
 
     Args:
-        module: module path; the module defines `add_arguments(parser)` and `run(args) -> summary`.
+        module: module path; the module defines `add_arguments(parser)`, `check(args)`, which raises an error for
+            settings, paths and flags that cannot work, without importing TensorFlow, and `run(args) -> summary`.
         help: one-line help text.
         extra: optional extra of the package that installs the command's dependencies.
         keras: whether the command needs Keras.
@@ -77,24 +81,40 @@ COMMANDS: dict[str, Command | Pipeline] = {
 }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Builds the parser for all commands; pipelines parse their own flags."""
+def build_parser(*, pipelines: bool = False) -> argparse.ArgumentParser:
+    """Builds the parser for all commands.
+
+    Args:
+        pipelines: True to add the flags of the pipelines if Beam is installed; otherwise pipelines parse their own.
+    """
     parser = Parser(
-        prog="bert-tf",
-        description="BERT, from raw text to a served model.",
-        allow_abbrev=False,
+        prog="bert-tf", description="BERT, from raw text to a served model.",
+        epilog="`bert-tf COMMAND --help` lists the flags of a command.",
+    )  # fmt: skip
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error; before COMMAND")
+    parser.add_argument("--version", action="version", version=f"bert-tf {__version__}", help="show the version")
+    parser.add_argument(
+        "--completion", choices=SHELLS, action=_PrintCompletion, help="print the completion script of a shell"
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     for name, command in COMMANDS.items():
-        if isinstance(command, Pipeline):
-            commands.add_parser(name, help=command.help, add_help=False, allow_abbrev=False)
-            continue
-        subparser = commands.add_parser(name, help=command.help, description=command.help, allow_abbrev=False)
-        module = importlib.import_module(command.module)
-        module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run)
+        subparser = commands.add_parser(name, help=command.help, description=command.help)
+        if isinstance(command, Command):
+            module = importlib.import_module(command.module)
+            module.add_arguments(subparser)
+            subparser.set_defaults(check=module.check, run=module.run)
+        elif pipelines:
+            with contextlib.suppress(ModuleNotFoundError):
+                add_pipeline_arguments(subparser, command.module)
     return parser
+
+
+class _PrintCompletion(argparse.Action):
+    """Prints the completion script of a shell and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, shell: Any, option: str | None = None) -> None:
+        print(completion_script(build_parser(pipelines=True), shell))
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,8 +129,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == ["--debug"]
     started = time.monotonic()
+    if not arguments[debug:]:
+        build_parser().print_help()
+        return 0
     try:
-        summary = _run(arguments[1:] if debug else arguments)
+        summary = _run(arguments[debug:])
     except KeyboardInterrupt:
         print("bert-tf: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -135,7 +158,11 @@ def _run(arguments: list[str]) -> dict[str, Any]:
     if isinstance(command, Pipeline):
         return run_pipeline(command.module, arguments[1:])
     args = build_parser().parse_args(arguments)
-    import_tensorflow(keras=command is None or command.keras)
+    keras = command is None or command.keras
+    if keras:
+        check_keras_backend()
+    args.check(args)
+    import_tensorflow(keras=keras)
     return args.run(args)
 
 

@@ -1,76 +1,129 @@
-"""Writes the tables of settings in docs/training.md: `python docs/settings.py [--check]`.
+"""Writes the tables of settings in docs/training.md and the list of flags in docs/cli.md.
 
-Names, types and defaults come from the dataclasses of `bert_tf.config`, descriptions from their docstrings.
+Run `python docs/settings.py`; with `--check` it only compares. Names, types and defaults of settings come from the
+dataclasses of `bert_tf.config`, their descriptions from the docstrings, the flags from the parsers.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import re
+import argparse
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[1]
-DOCUMENT = REPOSITORY / "docs" / "training.md"
-BEGIN, END = "<!-- settings: begin, written by docs/settings.py -->", "<!-- settings: end -->"
-
-
-def descriptions(docstring: str) -> dict[str, str]:
-    """Returns the entries of a docstring's Args section, on one line each.
-
-    Args:
-        docstring: in Google style; an entry may describe several names, separated by commas.
-    """
-    section = re.search(r"^Args:\n((?:[ ]{4,}.*\n|\n)*)", docstring + "\n", re.MULTILINE)
-    entries: dict[str, str] = {}
-    for entry in re.split(r"\n(?=[ ]{4}\w)", section[1].rstrip() if section else ""):
-        names, _, text = entry.strip().partition(": ")
-        for name in re.sub(r"\s*\(.*\)", "", names).split(", "):
-            entries[name] = " ".join(text.split())
-    return entries
+BEGIN, END = "<!-- {}: begin, written by docs/settings.py -->", "<!-- {}: end -->"
+# Of argparse: the parameter has no default.
+_WITHOUT_DEFAULT = (None, False, [], "", argparse.SUPPRESS)
 
 
 def table(config: Any) -> str:
     """Returns the Markdown table of a dataclass. Raises ValueError if its docstring lacks a field."""
-    entries = descriptions(inspect.getdoc(config) or "")
+    from bert_tf.config.describe import describe_fields
+
     rows = ["| field | type | default | description |", "|---|---|---|---|"]
-    for field in dataclasses.fields(config):
-        text = entries.get(field.name)
-        if not text:
+    for field in describe_fields(config):
+        if not field.text:
             raise ValueError(f"The Args section of `{config.__name__}` must describe `{field.name}`.")
-        factory = field.default_factory
-        default = factory.__name__ if isinstance(factory, type) else repr(field.default)
-        cells = (f"`{field.name}`", f"`{field.type}`", f"`{default}`", text)
+        cells = (f"`{field.name}`", f"`{field.type}`", f"`{field.default}`", field.text)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows)
 
 
-def updated(text: str) -> str:
-    """Returns a document with new tables between its two markers."""
-    sys.path.insert(0, str(REPOSITORY))
+def settings() -> str:
+    """Returns the tables of all configurations."""
     from bert_tf.config import BertConfig, CleaningConfig, DataConfig, TrainingConfig
 
     configs = (TrainingConfig, BertConfig, DataConfig, CleaningConfig)
-    tables = "\n\n".join(f"### {config.__name__}\n\n{table(config)}" for config in configs)
-    before, separator, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not separator or not end:
-        raise ValueError(f"The document must contain {BEGIN!r} and {END!r}, in this order.")
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+    return "\n\n".join(f"### {config.__name__}\n\n{table(config)}" for config in configs)
+
+
+def flags() -> str:
+    """Returns the flags of all commands, one line for each."""
+    from bert_tf.cli import build_parser
+
+    return "\n\n".join(_sections(build_parser(pipelines=True)))
+
+
+def _sections(parser: argparse.ArgumentParser, name: str = "bert-tf") -> Iterator[str]:
+    """Yields the section of the program, then those of its commands."""
+    commands = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    yield _section(f"## {name}", parser, _lines(parser))
+    for command, subparser in commands.choices.items():
+        tasks = next((a for a in subparser._actions if isinstance(a, argparse._SubParsersAction)), None)
+        if tasks is None:
+            yield _section(f"## {name} {command}", subparser, _lines(subparser))
+        else:
+            yield from _task_sections(subparser, tasks, f"{name} {command}")
+
+
+def _task_sections(parser: argparse.ArgumentParser, tasks: argparse.Action, name: str) -> Iterator[str]:
+    """Yields the flags that all tasks of a command have, then the others, once for all tasks with the same ones."""
+    lines = {task: _lines(subparser) for task, subparser in dict(tasks.choices or {}).items()}
+    shared = [line for line in next(iter(lines.values())) if all(line in others for others in lines.values())]
+    yield _section(f"## {name} {tasks.metavar}", parser, shared)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for task, of_task in lines.items():
+        groups.setdefault(tuple(line for line in of_task if line not in shared), []).append(task)
+    for own, names in groups.items():
+        if own:
+            yield "\n".join([f"### {name} {', '.join(names)}", "", *own])
+
+
+def _section(heading: str, parser: argparse.ArgumentParser, lines: list[str]) -> str:
+    text = parser.description or ""
+    return "\n".join([heading, "", f"{text[:1].upper()}{text[1:].removesuffix('.')}.", "", *lines])
+
+
+def _lines(parser: argparse.ArgumentParser) -> list[str]:
+    """Returns the list items of the arguments of a parser, without `--help` and subcommands."""
+    return [_line(a) for a in parser._actions if not isinstance(a, argparse._HelpAction | argparse._SubParsersAction)]
+
+
+def _line(action: argparse.Action) -> str:
+    """Returns the list item of an argument: names, choices, whether it is required, and its help with the default."""
+    names = ", ".join(f"`{name}`" for name in action.option_strings or [action.metavar or action.dest])
+    text = (action.help or "").replace("%(default)s", str(action.default)).replace("<", "&lt;")
+    if action.required and "required" not in text:
+        text = f"required: {text}"
+    if action.choices and not all(str(choice) in text for choice in action.choices):
+        text += f"; one of {', '.join(map(str, action.choices))}"
+    if "default" not in text and action.default not in _WITHOUT_DEFAULT:
+        text += f"; default: {action.default}"
+    return f"- {names}: {text}"
+
+
+# Document -> name of its markers, and the function that writes the text between them.
+DOCUMENTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "docs/training.md": ("settings", settings),
+    "docs/cli.md": ("flags", flags),
+}
+
+
+def updated(text: str, name: str, content: str) -> str:
+    """Returns a document with new content between its two markers."""
+    begin, end = BEGIN.format(name), END.format(name)
+    before, separator, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not separator or not found:
+        raise ValueError(f"The document must contain {begin!r} and {end!r}, in this order.")
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrites the document, or with `--check` compares it and returns 1 if it is not up to date."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    new = updated(text)
-    if arguments == ["--check"]:
-        if new != text:
-            print("docs/training.md is not up to date. Run `python docs/settings.py`.", file=sys.stderr)
-        return int(new != text)
-    DOCUMENT.write_text(new, encoding="utf-8")
-    return 0
+    """Rewrites the documents, or with `--check` compares them and returns 1 if one is not up to date."""
+    sys.path.insert(0, str(REPOSITORY))
+    status = 0
+    for path, (name, content) in DOCUMENTS.items():
+        text = (REPOSITORY / path).read_text(encoding="utf-8")
+        new = updated(text, name, content())
+        if arguments != ["--check"]:
+            (REPOSITORY / path).write_text(new, encoding="utf-8")
+        elif new != text:
+            print(f"{path} is not up to date. Run `python docs/settings.py`.", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

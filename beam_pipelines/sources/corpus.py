@@ -186,7 +186,8 @@ def _matches(pattern: str) -> list[InputFile]:
     try:
         matches = FileSystems.match([pattern])[0].metadata_list
     except (BeamIOError, ValueError) as error:
-        raise ConfigError(f"--input {pattern}: {error}") from error
+        hint = ". Run `pip install 'bert-tf[gcp]'`." if pattern.startswith("gs://") else ""
+        raise ConfigError(f"--input {pattern}: {error}{hint}") from error
     if not matches:
         raise ConfigError(f"--input {pattern}: matches no file. Check the path or the glob.")
     files = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import add_max_sequence_length, add_preset
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_length, check_preset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_max_sequence_length(parser, "128, or the model's maximum if smaller")
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_preset(args.preset)
+    check_length(args.max_sequence_length, args.preset)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Writes the page; returns the summary."""
-    existing(args.preset, "--preset")
     from bert_tf.reports.tasks.attention import attention_view, write_attention_page
 
     texts = [args.text] if args.text_pair is None else [args.text, args.text_pair]

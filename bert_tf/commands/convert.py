@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.config import existing, local_path
+from bert_tf.commands.inputs import check_path
+from bert_tf.config import ConfigError, local_path
+from bert_tf.config.errors import did_you_mean
 from bert_tf.tasks.registry import TASKS, command_line_tasks, task_json_for_head
 
 if TYPE_CHECKING:
@@ -66,10 +68,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--original", type=Path, help="checkout of google-research/bert, to verify google_tf1")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Converts the checkpoint; returns the summary."""
-    source, target = local_path(args.source[1]), local_path(args.target[1])
-    existing(source.parent, "the parent directory of --source")
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    for flag, form in (("--source", args.source[0]), ("--target", args.target[0])):
+        if form not in FORMS:
+            raise ConfigError(
+                f"{flag}: the format must be one of {', '.join(FORMS)}. Received: {form!r}{did_you_mean(form, FORMS)}"
+            )
+    source, _ = local_path(args.source[1]), local_path(args.target[1])
+    # A TensorFlow checkpoint is the common prefix of several files.
+    if not any(source.parent.glob(f"{source.name}*")):
+        check_path(source, "--source")
     if args.task and args.target[0] != "preset":
         raise ValueError(f"`--task` needs a target of the format preset. Received: {args.target[0]}")
     if args.labels and not args.task:
@@ -78,13 +87,19 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(f"`--regression` needs `--task classify`. Received: {args.task or 'no task'}")
     if len(args.text_columns) > 2:
         raise ValueError(f"`--text_columns` takes one or two names. Received: {args.text_columns}")
+    if args.vocabulary:
+        check_path(args.vocabulary, "--vocabulary")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Converts the checkpoint; returns the summary."""
     from bert_tf.conversion import Options, convert
     from bert_tf.conversion.verify.outputs import Peers
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     conversion = convert(
-        source,
-        target,
+        Path(args.source[1]),
+        Path(args.target[1]),
         args.target[0],
         source_form=args.source[0],
         options=Options(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import add_preset, add_verify
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_batch_size, check_data, check_preset, check_same_vocabulary
+from bert_tf.data.manifest import data_directories, read_manifest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,12 +22,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verify(parser)
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_preset(args.preset)
+    check_data(args.data)
+    check_same_vocabulary(args.preset, args.data)
+    check_batch_size(args.batch_size)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluates the preset; returns the summary."""
-    existing(args.preset, "--preset")
-    existing(args.data, "--data")
+    """Evaluates the preset and prints a table of metrics and baselines to stdout; returns the summary."""
     from bert_tf.data.verification import verified_data
     from bert_tf.pretraining.run import run_evaluation
 
     with verified_data(args.data, args.verify):
-        return {"output": str(args.preset), **run_evaluation(args.preset, args.data, args.batch_size)}
+        metrics = run_evaluation(args.preset, args.data, args.batch_size)
+        folders = data_directories(args.data)
+        for folder in folders:
+            print(_table(args, folder, metrics if len(folders) == 1 else metrics[folder.name]), end="\n\n")
+    return {"output": str(args.preset), **metrics}
+
+
+def _table(args: argparse.Namespace, folder: Path, metrics: Mapping[str, Any]) -> str:
+    """Returns the metrics of a data directory next to those of a constant guess, and published ones."""
+    from bert_tf.models.presets import preset_directory, read_header
+    from bert_tf.pretraining.run import held_out
+    from bert_tf.training.evaluation.baselines import chance_figures, published_figures
+
+    manifest, split = read_manifest(folder), metrics["split"]
+    chance = chance_figures(held_out(folder, split, args.batch_size))
+    header, *_ = read_header(preset_directory(args.preset))
+    published, source = published_figures(header.config, manifest.config.mask_unit)
+    of_training = " (no examples are held out)" if split == "train" else ""
+    lines = [
+        f"{folder}: {manifest.examples(split):,} examples of the {split} split{of_training}, "
+        f"up to {manifest.config.max_seq_length} tokens",
+        f"{'metric':<16}{'preset':>12}{'constant guess':>16}{'published':>12}",
+    ]
+    for name, value in metrics.items():
+        if name != "split":
+            columns = (_number(name, row.get(name)) for row in (chance, published))
+            lines.append(f"{name:<16}{_number(name, value):>12}{next(columns):>16}{next(columns):>12}")
+    return "\n".join(lines + ([f"published, after full training: {source}"] if source else []))
+
+
+def _number(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2%}" if name.endswith("accuracy") else f"{value:,.4g}"

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.commands.arguments import add_max_sequence_length, add_preset
-from bert_tf.config import existing
+from bert_tf.commands.arguments import Parser, add_max_sequence_length, add_preset
+from bert_tf.commands.inputs import check_length, check_path, check_preset
+from bert_tf.config.errors import did_you_mean
 from bert_tf.config.features import COMBINATIONS
 from bert_tf.tasks.registry import command_line_tasks
 
@@ -44,10 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_preset(args.preset)
+    check_path(args.input, "--input")
+    check_length(args.max_sequence_length, args.preset)
+    if args.task is not None:
+        _task_arguments(args.task)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Writes the features; returns the summary."""
-    existing(args.preset, "--preset")
-    existing(args.input, "--input")
     task = None if args.task is None else make_task(args.task)
     from bert_tf.training.malloc import tune_allocator
 
@@ -86,10 +94,16 @@ def make_task(arguments: list[str]) -> Task:
     Raises:
         ValueError: if the name is unknown.
     """
+    parsed = _task_arguments(arguments)
+    return command_line_tasks()[arguments[0]].make_task(parsed)
+
+
+def _task_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Parses the flags of a task after its name. Raises ValueError for an unknown name."""
     name, *flags = arguments or [""]
     tasks = command_line_tasks()
     if name not in tasks:
-        raise ValueError(f"`--task` must be one of {', '.join(tasks)}. Received: {name!r}")
-    parser = argparse.ArgumentParser(prog=f"bert-tf features ... --task {name}", allow_abbrev=False)
+        raise ValueError(f"`--task` must be one of {', '.join(tasks)}. Received: {name!r}{did_you_mean(name, tasks)}")
+    parser = Parser(prog=f"bert-tf features ... --task {name}")
     tasks[name].add_arguments(parser)
-    return tasks[name].make_task(parser.parse_args(flags))
+    return parser.parse_args(flags)

@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.commands.arguments import add_max_sequence_length, add_overrides, add_preset, refuse_overrides
-from bert_tf.config import TrainingConfig, existing, with_overrides
+from bert_tf.commands.arguments import (
+    add_max_sequence_length,
+    add_overrides,
+    add_preset,
+    definitions,
+    refuse_overrides,
+    settings_of,
+)
+from bert_tf.commands.inputs import check_length, check_preset
+from bert_tf.config import TrainingConfig, with_overrides
 from bert_tf.config.features import COMBINATIONS
 from bert_tf.tasks.registry import command_line_tasks
+from bert_tf.training.output import check_output
 
 if TYPE_CHECKING:
     from bert_tf.tasks.features.config import Features
@@ -34,13 +43,16 @@ class FinetuningConfig:
 _FINETUNING = FinetuningConfig(TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3))
 # For a BiLSTM on features: the rates of untrained LSTMs, as the paper describes none.
 _ON_FEATURES = FinetuningConfig(TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10))
+_NO_EFFECT = ("training.steps", "training.evaluate_every")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
+    settings = settings_of(_FINETUNING, without=_NO_EFFECT)
+    parser.epilog = definitions("settings of --set, with their defaults", settings)
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
     for name, entry in command_line_tasks().items():
-        task = tasks.add_parser(name, help=entry.help, description=entry.help, allow_abbrev=False)
+        task = tasks.add_parser(name, help=entry.help, description=entry.help, epilog=parser.epilog)
         add_preset(task)
         entry.add_files(task)
         entry.add_arguments(task)
@@ -66,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="K",
             help="number of runs with different seeds; keeps the best; default: 1",
         )
-        add_overrides(task)
+        add_overrides(task, settings)
 
 
 def _add_features(parser: argparse.ArgumentParser) -> None:
@@ -118,11 +130,25 @@ def features_of(args: argparse.Namespace) -> Features | None:
     return Features(args.features or "last", args.probe, args.bilstm_dim or _BILSTM_DIM, args.feature_cache)
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_preset(args.preset)
+    check_length(args.max_sequence_length, args.preset)
+    refuse_overrides(args.overrides, _NO_EFFECT, "fine-tuning counts in epochs")
+    configuration(args)
+    command_line_tasks()[args.task].make_files(args)
+    if args.grid is None and args.restarts == 1:
+        check_output(args.output)
+
+
+def configuration(args: argparse.Namespace) -> TrainingConfig:
+    """Returns the training configuration of the arguments."""
+    return with_overrides(_FINETUNING if args.features is None else _ON_FEATURES, args.overrides).training
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Fine-tunes the preset; returns the summary."""
-    existing(args.preset, "--preset")
-    refuse_overrides(args.overrides, ("training.steps", "training.evaluate_every"), "fine-tuning counts in epochs")
-    config = with_overrides(_FINETUNING if args.features is None else _ON_FEATURES, args.overrides).training
+    config = configuration(args)
     from bert_tf.training.malloc import tune_allocator
 
     tune_allocator()

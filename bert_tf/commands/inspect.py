@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_path
 from bert_tf.data.manifest import data_directories
 from bert_tf.export.versions import version_folders
 
@@ -26,9 +26,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, help=kinds)
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    if not _is_prefix(args.path):
+        check_path(args.path, "PATH")
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Prints the description to stdout; returns the summary."""
-    path = args.path if _is_prefix(args.path) else existing(args.path, "PATH")
+    path = args.path
     folders = data_directories(path)
     if folders:
         return {"output": str(path), **_data(folders)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Sequence
 from typing import Any
@@ -10,3 +11,10 @@ from typing import Any
 def run_pipeline(module: str, argv: Sequence[str]) -> dict[str, Any]:
     """Runs `beam_pipelines.<module>` with `argv` and returns its summary."""
     return importlib.import_module(f"beam_pipelines.{module}").run(list(argv))
+
+
+def add_pipeline_arguments(parser: argparse.ArgumentParser, module: str) -> None:
+    """Adds the flags of `beam_pipelines.<module>` to a parser, without those of Beam itself."""
+    programs = importlib.import_module("beam_pipelines.options").PROGRAMS
+    for options in programs[module].classes:
+        options._add_argparse_args(parser)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.commands.arguments import add_preset
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_batch_size, check_path, check_preset
 from bert_tf.tasks.registry import TASKS
 
 # A file of this suffix holds one text per line, unless the task's own files have it (`TaskEntry.reads_txt`).
@@ -37,14 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top_k", type=int, default=5, help="fill-mask: candidates per [MASK]; default: 5")
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_preset(args.preset)
+    check_path(args.input, "--input")
+    for preset in args.ensemble:
+        check_preset(preset, "--ensemble")
+    check_batch_size(args.batch_size)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Predicts the file; returns the summary."""
-    existing(args.preset, "--preset")
-    existing(args.input, "--input")
-    for preset in args.ensemble:
-        existing(preset, "--ensemble")
-    if args.batch_size < 1:
-        raise ValueError(f"`--batch_size` must be at least 1. Received: {args.batch_size}")
     if _is_of_task(args.input, args.preset):
         return _of_task(args)
     if args.ensemble:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, add_verify, refuse_overrides
-from bert_tf.config import BertConfig, ConfigError, RunConfig, existing, with_overrides
+from bert_tf.commands.arguments import add_overrides, add_verify, definitions, refuse_overrides, settings_of
+from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabulary
+from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.pretraining.recipes import RECIPES, recipe
+from bert_tf.training.output import check_output
+
+_NO_EFFECT, _REASON = ("training.epochs",), "pre-training counts in steps"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,21 +33,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
     parser.add_argument("--steps", type=int, help="total optimizer steps; default: the recipe's")
-    parser.add_argument("--recipe", default="default", help=f"recipe, one of {', '.join(RECIPES)}; default: default")
+    parser.add_argument(
+        "--recipe", choices=RECIPES, default="default", help=f"recipe: {', '.join(RECIPES)}; default: default"
+    )
     parser.add_argument(
         "--strategy",
         choices=STRATEGIES,
         help="distribution strategy: none, mirrored (all local devices), multi_worker, tpu; default: none",
     )
     add_verify(parser)
-    add_overrides(parser)
+    settings = settings_of(RunConfig(), without=_NO_EFFECT)
+    add_overrides(parser, settings)
+    parser.epilog = "\n\n".join(
+        [
+            definitions("recipes", {name: recipe_summary(name) for name in RECIPES}),
+            definitions("settings of --set, with the defaults of the recipe `default`", settings),
+        ]
+    )
+
+
+def recipe_summary(name: str) -> str:
+    """Returns the purpose of a recipe, and the hardware and time that its docstring states.
+
+    Example:
+        >>> from bert_tf.commands.pretrain import recipe_summary
+        >>> recipe_summary("default")
+        "BERT's own hyperparameters at batch size 32; the default recipe."
+    """
+    docstring = inspect.getdoc(RECIPES[name]) or ""
+    hardware = re.search(r"^Hardware: (.*(?:\n[ ].*)*)", docstring, re.MULTILINE)
+    return " ".join([docstring.partition("\n")[0], *(hardware[0].split() if hardware else ())])
+
+
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_data(args.data)
+    check_output(args.output)
+    if not args.init:
+        configuration(args)
+        return
+    check_preset(args.init, "--init")
+    check_same_vocabulary(args.init, args.data)
+    if args.model:
+        raise ConfigError(f"--model has no effect with --init, which uses the preset's. Received: {args.model}")
+    refuse_overrides(args.overrides, _NO_EFFECT, _REASON)
+    # The architecture is that of the preset, which is read later.
+    with_overrides(RunConfig(training=_training(args)), [item for item in args.overrides if item[:6] != "model."])
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Trains the model, or resumes a run; returns the summary."""
-    existing(args.data, "--data")
-    if args.init:
-        existing(args.init, "--init")
     config = configuration(args)
     from bert_tf.training.malloc import tune_allocator
 
@@ -67,19 +108,21 @@ def configuration(args: argparse.Namespace) -> RunConfig:
     """Returns the recipe's configuration with the data's vocabulary, the model, the steps and the overrides."""
     from bert_tf.data.manifest import data_directories, read_manifest
 
-    refuse_overrides(args.overrides, ("training.epochs",), "pre-training counts in steps")
+    refuse_overrides(args.overrides, _NO_EFFECT, _REASON)
     config = recipe(args.recipe)
     size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
     if args.init:
         from bert_tf.pretraining.warm_start import InitialWeights
 
-        if args.model:
-            raise ConfigError(f"--model has no effect with --init, which uses the preset's. Received: {args.model}")
         model = InitialWeights.of(args.init).config
     elif args.model:
         model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
+    return with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+
+
+def _training(args: argparse.Namespace) -> TrainingConfig:
+    """Returns the recipe's training configuration with the flags."""
     flags = {"steps": args.steps, "strategy": args.strategy}
-    training = replace(config.training, **{name: value for name, value in flags.items() if value is not None})
-    return with_overrides(RunConfig(model=model, training=training), args.overrides)
+    return replace(recipe(args.recipe).training, **{name: value for name, value in flags.items() if value is not None})

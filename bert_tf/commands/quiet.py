@@ -1,7 +1,10 @@
-"""Import of TensorFlow without its start-up messages."""
+"""Import of TensorFlow without its start-up messages, and the check of the Keras backend."""
 
 from __future__ import annotations
 
+import os
+
+from bert_tf.config import ConfigError
 from bert_tf.entry import quiet
 from bert_tf.export.runtime import prefer_onednn, without_keras
 
@@ -17,3 +20,13 @@ def import_tensorflow(*, keras: bool = True) -> None:
     else:
         prefer_onednn()
         quiet.import_tensorflow(without_keras())
+
+
+def check_keras_backend() -> None:
+    """Raises ConfigError if the environment selects a Keras backend that is not supported."""
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if backend not in ("tensorflow", "jax"):
+        raise ConfigError(
+            f"KERAS_BACKEND must be tensorflow or jax. Received: {backend!r}. Run `unset KERAS_BACKEND`, or "
+            "`export KERAS_BACKEND=jax` after `pip install 'bert-tf[jax]'`."
+        )

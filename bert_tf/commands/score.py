@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_path
 from bert_tf.tasks.registry import command_line_tasks
 
 
@@ -14,17 +14,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
     for name, entry in command_line_tasks().items():
-        task = tasks.add_parser(name, help=entry.help, description=entry.help, allow_abbrev=False)
+        task = tasks.add_parser(name, help=entry.help, description=entry.help)
         task.add_argument("--data", type=Path, required=True, help="file with the labels")
         task.add_argument("--predictions", type=Path, required=True, help="predictions in the task's format")
         entry.add_arguments(task)
         entry.add_score_arguments(task)
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_path(args.data, "--data")
+    check_path(args.predictions, "--predictions")
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Scores the predictions; returns the summary."""
-    existing(args.data, "--data")
-    existing(args.predictions, "--predictions")
     from bert_tf.tasks.input_errors import InputErrors
 
     entry = command_line_tasks()[args.task]

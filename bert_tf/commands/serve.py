@@ -7,11 +7,17 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import ConfigError, existing
+from bert_tf.commands.inputs import check_model_directory, check_path
+from bert_tf.config import ConfigError
 
 _DEFAULT_PORT = 8501
 # TF Serving's default model name.
 _DEFAULT_NAME = "default"
+# Flags of files.
+_FILES = (
+    "batching_parameters_file", "model_config_file", "monitoring_config_file",
+    "tls_certificate", "tls_key", "token_file",
+)  # fmt: skip
 # Minimum value of each numeric flag.
 _LOWEST = {
     **dict.fromkeys(("--port", "--rest_api_port", "--drain_seconds"), 0),
@@ -111,6 +117,17 @@ def _add_tf_serving_names(group: argparse._ArgumentGroup) -> None:
         group.add_argument(flag, type=_boolean, nargs="?", const=True, metavar="BOOLEAN", help=text)
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    _check(args)
+    if args.model_name and not args.model_base_path:
+        raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
+    for path in args.model or ():
+        check_model_directory(path, "--model")
+    if args.model_base_path:
+        check_model_directory(args.model_base_path, "--model_base_path")
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Serves until stopped; returns the summary."""
     from bert_tf.export.runtime import keep_packed_weights
@@ -128,14 +145,11 @@ def _models(args: argparse.Namespace) -> list[Any]:
     from bert_tf.serving.configuration import read_model_config
     from bert_tf.serving.models.versions import ServedModel
 
-    if args.model_name and not args.model_base_path:
-        raise ConfigError("--model_name needs --model_base_path. Add --model_base_path DIRECTORY.")
     if args.model_base_path:
-        folder = existing(args.model_base_path, "--model_base_path").resolve()
-        return [ServedModel(args.model_name or _DEFAULT_NAME, folder)]
+        return [ServedModel(args.model_name or _DEFAULT_NAME, args.model_base_path.resolve())]
     if args.model_config_file:
-        return read_model_config(existing(args.model_config_file, "--model_config_file"))
-    folders = [existing(path, "--model").resolve() for path in args.model]
+        return read_model_config(args.model_config_file)
+    folders = [path.resolve() for path in args.model]
     models = [ServedModel(folder.name, folder) for folder in folders]
     if len({model.name for model in models}) < len(models):
         raise ConfigError(f"--model: names must differ. Received: {', '.join(model.name for model in models)}")
@@ -150,9 +164,7 @@ def _options(args: argparse.Namespace) -> Any:
     from bert_tf.serving.http.request_body import BodyLimits
     from bert_tf.serving.server import ServerOptions
 
-    _check(args)
-    token_file = existing(args.token_file, "--token_file") if args.token_file else None
-    access = AccessOptions(tuple(args.allowed_hosts), read_token(token_file))
+    access = AccessOptions(tuple(args.allowed_hosts), read_token(args.token_file))
     port = args.port if args.rest_api_port is None else args.rest_api_port
     return ServerOptions(
         host=args.host,
@@ -186,7 +198,7 @@ def _options(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raises ConfigError for values out of range and conflicting flags."""
+    """Raises ConfigError for values out of range and conflicting flags, FileNotFoundError for missing files."""
     for flag, least in _LOWEST.items():
         value = getattr(args, flag.removeprefix("--"))
         if value is not None and value < least:
@@ -201,6 +213,12 @@ def _check(args: argparse.Namespace) -> None:
             "--allow_reload_config needs --workers 1, because a request reaches only one worker. Use "
             f"--model_config_file_poll_wait_seconds instead. Received: --workers {args.workers}"
         )
+    for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
+        if getattr(args, name) and not getattr(args, other):
+            raise ConfigError(f"--{name} needs --{other}. Set both, or neither for plain HTTP.")
+    for name in _FILES:
+        if path := getattr(args, name):
+            check_path(path, f"--{name}")
 
 
 def _batching(args: argparse.Namespace) -> Any:
@@ -211,7 +229,7 @@ def _batching(args: argparse.Namespace) -> Any:
 
     batching = ONE_BY_ONE if args.no_batching or args.enable_batching is False else BatchingOptions()
     if args.batching_parameters_file:
-        batching = read_batching_parameters(existing(args.batching_parameters_file, "--batching_parameters_file"))
+        batching = read_batching_parameters(args.batching_parameters_file)
     if args.max_waiting:
         batching = dataclasses.replace(batching, max_enqueued_rows=args.max_waiting)
     return batching
@@ -220,12 +238,7 @@ def _batching(args: argparse.Namespace) -> Any:
 def _tls(args: argparse.Namespace) -> Any:
     from bert_tf.serving.access import TlsFiles
 
-    files = {"--tls_certificate": args.tls_certificate, "--tls_key": args.tls_key}
-    paths = {flag: existing(path, flag) for flag, path in files.items() if path is not None}
-    if len(paths) == 1:
-        (missing,) = files.keys() - paths.keys()
-        raise ConfigError(f"{next(iter(paths))} needs {missing}. Set both, or neither for plain HTTP.")
-    return TlsFiles(paths["--tls_certificate"], paths["--tls_key"]) if paths else None
+    return TlsFiles(args.tls_certificate, args.tls_key) if args.tls_key else None
 
 
 def _check_tf_serving_names(args: argparse.Namespace) -> None:
@@ -252,7 +265,7 @@ def _metrics_path(args: argparse.Namespace) -> str | None:
     from bert_tf.serving.configuration import read_monitoring_config
 
     if args.monitoring_config_file:
-        return read_monitoring_config(existing(args.monitoring_config_file, "--monitoring_config_file"))
+        return read_monitoring_config(args.monitoring_config_file)
     return metrics.PATH
 
 

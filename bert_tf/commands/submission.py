@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="output zip file")
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    check_path(args.predictions, "--predictions")
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Checks and packs the predictions; returns the summary."""
-    existing(args.predictions, "--predictions")
     from bert_tf.tasks.glue.submission import bundle
 
     return {"output": str(args.output), "rows": bundle(args.predictions, args.output)}

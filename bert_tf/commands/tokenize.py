@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from bert_tf.config import existing
+from bert_tf.commands.inputs import check_path
 from bert_tf.config.files import staged_file
 
 _LINES_A_BATCH = 4096
@@ -23,13 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="output file, one line of ids per line of text")
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    from bert_tf.text.casing import resolve_lowercase
+    from bert_tf.text.vocabulary import load_vocabulary
+
+    check_path(args.input, "--input")
+    resolve_lowercase(load_vocabulary(args.vocabulary), args.cased, args.vocabulary)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Writes the ids of every line; returns the summary."""
     from bert_tf.text.casing import resolve_lowercase
     from bert_tf.text.tokenizer import BertTokenizer
     from bert_tf.text.vocabulary import load_vocabulary
 
-    existing(args.input, "--input")
     vocabulary = load_vocabulary(args.vocabulary)
     tokenizer = BertTokenizer(vocabulary, resolve_lowercase(vocabulary, args.cased, args.vocabulary))
     rows = _graph_rows(tokenizer) if args.graph else _python_rows(tokenizer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import types
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bert_tf.config.errors import ConfigError
+from bert_tf.config.errors import ConfigError, did_you_mean
 from bert_tf.config.files import write_file
 
 T = TypeVar("T")
@@ -131,7 +130,7 @@ def read_json_object(path: str | Path) -> dict[str, Any]:
     try:
         mapping = parse_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: not a readable JSON file: {error}") from error
+        raise ConfigError(f"{path}: not a readable JSON file: {error}. Correct or restore the file.") from error
     if not isinstance(mapping, dict):
         raise ConfigError(f"{path}: expected a JSON object. Received: {type(mapping).__name__}")
     return mapping
@@ -176,8 +175,21 @@ def with_overrides(config: T, overrides: Iterable[str]) -> T:
         path, separator, text = override.partition("=")
         if not separator or not path:
             raise ConfigError(f"--set {override}: expected `section.field=value`. Received: {override!r}")
-        config = _replace(config, path.split("."), text, f"--set {override}")
+        names = path.split(".")
+        sections = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+        if names[0] not in sections and all(map(dataclasses.is_dataclass, sections.values())):
+            raise ConfigError(f"--set {override}: {_unknown_section(names, sections)}")
+        config = _replace(config, names, text, f"--set {override}")
     return config
+
+
+def _unknown_section(names: list[str], sections: Mapping[str, Any]) -> str:
+    """Returns the error for a setting outside of all sections; suggests the settings of the same name."""
+    settings = [f"{section}.{field.name}" for section, value in sections.items() for field in dataclasses.fields(value)]
+    same = [setting for setting in settings if setting.partition(".")[2] == names[-1]]
+    hint = f" (did you mean {' or '.join(f'`{name}`' for name in same)}?)" if same else ""
+    hint = hint or did_you_mean(names[0], sections) or did_you_mean(f"training.{names[-1]}", settings)
+    return f"unknown section `{names[0]}`{hint}. Sections: {', '.join(sections)}; `--help` lists their settings."
 
 
 def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
@@ -193,7 +205,11 @@ def _replace(config: Any, path: list[str], text: str, source: str) -> Any:
         return dataclasses.replace(config, **{name: _replace(current, path[1:], text, source)})
     if dataclasses.is_dataclass(current):
         raise ConfigError(f"{source}: `{name}` is a section. Set one of its fields instead.")
-    return dataclasses.replace(config, **{name: checked_value(_parse(text), fields[name], f"{source}: `{name}`")})
+    try:
+        value = checked_value(_parse(text), fields[name], f"{source}: `{name}`")
+    except ConfigError as error:
+        raise ConfigError(f"{error}. The default is {current!r}.") from error
+    return dataclasses.replace(config, **{name: value})
 
 
 def _parse(text: str) -> Any:
@@ -253,5 +269,4 @@ def _finite(value: float, where: str) -> float:
 
 def _suggest(key: str, known: Iterable[str]) -> str:
     known = sorted(known)
-    near = difflib.get_close_matches(key, known, n=1)
-    return f" (did you mean `{near[0]}`?)" if near else f" (known: {', '.join(known)})"
+    return did_you_mean(key, known) or f" (known: {', '.join(known)})"

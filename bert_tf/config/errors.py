@@ -1,7 +1,8 @@
-"""The error of an invalid configuration, and checks of its fields."""
+"""The error of an invalid configuration, checks of its fields, and suggestions for misspelled names."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -37,3 +38,24 @@ def check_fields(
         value = getattr(config, name)
         if not allowed(value):
             raise ConfigError(f"`{section}{name}` {rule}. Received: {value!r}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns a suggestion for a misspelled name, to append to an error message.
+
+    Args:
+        name: the name received.
+        known: known names.
+
+    Returns:
+        ` (did you mean `NAME`?)` with the closest known name; empty if none is close.
+
+    Example:
+        >>> from bert_tf.config.errors import did_you_mean
+        >>> did_you_mean("smal", ["tiny", "small"])
+        ' (did you mean `small`?)'
+        >>> did_you_mean("x", ["tiny", "small"])
+        ''
+    """
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" (did you mean `{near[0]}`?)" if near else ""

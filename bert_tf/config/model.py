@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import from_dict, read_json_object
-from bert_tf.config.errors import ConfigError, check_fields
+from bert_tf.config.errors import ConfigError, check_fields, did_you_mean
 
 # (num_layers, hidden_dim) of the named sizes: base and large from arXiv 1810.04805, section 3, the smaller ones
 # from arXiv 1908.08962. The grid L{2..12} x H{128..768} has names such as `L4_H256`.
@@ -161,7 +161,8 @@ class BertConfig:
             ConfigError: for an unknown size.
         """
         if size not in SIZES:
-            raise ConfigError(f"unknown model size {size!r}. Known sizes: {', '.join(SIZES)}")
+            hint = did_you_mean(size, SIZES)
+            raise ConfigError(f"unknown model size {size!r}{hint}. Known sizes: {', '.join(SIZES)}")
         layers, hidden = SIZES[size]
         shape: dict[str, Any] = {
             "num_layers": layers,
@@ -216,7 +217,9 @@ class BertConfig:
         if name in SIZES:
             return cls.from_size(name, **fields)
         if not Path(name).is_file():
-            raise ConfigError(f"{name!r} is neither a JSON file nor a known model size: {', '.join(SIZES)}")
+            raise ConfigError(
+                f"{name!r} is neither a JSON file nor a known model size{did_you_mean(name, SIZES)}: {', '.join(SIZES)}"
+            )
         mapping = read_json_object(name)
         names = {_ORIGINAL_NAMES.get(key, key) for key in mapping}
         absent = {field: value for field, value in fields.items() if field not in names}

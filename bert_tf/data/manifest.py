@@ -167,7 +167,8 @@ def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
     if (len(vocabulary), vocabulary.fingerprint) != (manifest.vocabulary_size, manifest.vocabulary_sha256):
         raise ValueError(
             f"the data was made with a vocabulary of {manifest.vocabulary_size} pieces and SHA-256 "
-            f"{manifest.vocabulary_sha256}. Received: {len(vocabulary)} pieces and {vocabulary.fingerprint}"
+            f"{manifest.vocabulary_sha256}. Received: {len(vocabulary)} pieces and {vocabulary.fingerprint}. Use the "
+            "data that the model was trained on, or run `bert-tf data --vocabulary` with the vocab.txt of the model."
         )
 
 

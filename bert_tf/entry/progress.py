@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import time
+from collections.abc import Iterator
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -30,3 +33,31 @@ class Progress:
         rate = self._count / (now - self._began)
         of_all = f" of {self._total}, {(self._total - self._count) / rate:.0f} s left" if self._total else ""
         print(f"{self._count} {self._what}{of_all}, {rate:.0f} a second", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def progress_shown(name: str) -> Iterator[None]:
+    """Prints the messages of a logger, and of those below it, to stderr within the block.
+
+    Args:
+        name: name of the logger, for example `bert_tf.export`. A line begins with the age of the process in seconds.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Elapsed())
+    logger = logging.getLogger(name)
+    level, propagate = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    # Libraries may add handlers to the root logger, which would print the messages again.
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+class _Elapsed(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"[{record.relativeCreated / 1000:4.0f} s] {record.getMessage()}"

@@ -88,13 +88,17 @@ def export_preset(
     if version is not None and version < 1:
         raise ValueError(f"`version` must be at least 1. Received: {version}")
     signatures_in = functools.partial(_signatures_in, preset_dir, max_sequence_length, top_k)
+    logger.info("1 of 4: load %s in %s and arrange its layers for inference", preset_dir, precision)
     signatures = signatures_in(precision, arranged=True)
     model_dir.mkdir(parents=True, exist_ok=True)
     with only_writer(model_dir, "writing an export to"):
         number = _next_version(model_dir, version)
+        kind, names = signatures.preset.kind, ", ".join(signatures.endpoints)
+        logger.info("2 of 4: compute sample outputs of the %s (%s) and of the model as trained", kind, names)
         cases, comparison = _record_and_compare(signatures, signatures_in, precision)
         card = {"source_preset": str(preset_dir), "precision": precision} | _model_card(signatures) | comparison
         with _staged(model_dir, number) as staging:
+            logger.info("3 of 4: write the SavedModel")
             _fill(staging, signatures, cases, card, evaluate)
     logger.info("exported %s as version %d of %s", preset_dir, number, model_dir)
     return model_dir / str(number)
@@ -149,8 +153,10 @@ def _fill(
     relative = relative_tolerance(card["precision"], signatures.preset.config)
     write_recording(staging / RECORDING, cases, relative)
     card |= {"signatures": signature_shapes(staging), "text_operations": text_operations(staging)}
+    logger.info("4 of 4: load the SavedModel in a new process and compare its outputs")
     card |= _verified(staging)
     if evaluate is not None:
+        logger.info("evaluate the preset and the SavedModel")
         card["evaluation"] = evaluate(staging)
     save_json(card, staging / MODEL_CARD)
 

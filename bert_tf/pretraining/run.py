@@ -237,7 +237,10 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
     """
     loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":
-        raise ValueError(f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}")
+        raise ValueError(
+            f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}. The metrics of a fine-tuned "
+            "preset are in the report.html of its run; `bert-tf score` computes those of predictions."
+        )
     folders = data_directories(data) or [data]
     manifests = {folder: open_data(folder, loaded.vocabulary)[0] for folder in folders}
     for folder, manifest in manifests.items():

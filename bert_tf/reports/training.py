@@ -12,7 +12,8 @@ from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import flattened, piece
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
-from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, read_history
+from bert_tf.training.logging.run_log import read_history
+from bert_tf.training.output import HISTORY_NAME, REPORT_NAME
 
 _HISTORY_LIMIT = 400  # maximum points per curve, about the width in pixels
 _TRAIN, _HELD_OUT = "train", "validation"

@@ -257,7 +257,8 @@ def _bound_socket(host: str, port: int, *, shared: bool = False) -> Iterator[soc
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             bound.bind((host, port))
         except OSError as error:
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+            hint = "Choose another with --port or --grpc_port (0: a free one), or stop the program that uses this one."
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. {hint}") from error
         yield bound
 
 

@@ -51,7 +51,8 @@ class Vocabulary:
         if missing:
             raise ValueError(
                 f"a vocabulary must hold {', '.join(SPECIAL_TOKENS)}. "
-                f"Received: {len(self.tokens)} word pieces without {', '.join(missing)}"
+                f"Received: {len(self.tokens)} word pieces without {', '.join(missing)}. Use the model's vocab.txt, or "
+                "learn a vocabulary with `bert-tf vocab`."
             )
 
     def __len__(self) -> int:
@@ -136,6 +137,11 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     path = Path(path)
     try:
         content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{path}: the vocabulary file does not exist. Learn a vocabulary with `bert-tf vocab --output {path}`, or "
+            "use the vocab.txt of a model or a data directory."
+        ) from error
     except OSError as error:
         raise ValueError(f"{path}: a vocabulary file must be readable. Received: {error}") from error
     try:
@@ -144,7 +150,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{path}: line {line}: must be UTF-8. Received: {error}") from error
     if not text:
-        raise ValueError(f"{path}: a vocabulary must not be empty. Received: 0 bytes")
+        raise ValueError(f"{path}: a vocabulary must not be empty. Received: 0 bytes. Run `bert-tf vocab` again.")
     # str.splitlines would split at U+2028 and similar characters, which may be pieces.
     lines = text.removesuffix("\n").split("\n")
     try:

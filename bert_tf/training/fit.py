@@ -13,28 +13,22 @@ from pathlib import Path
 
 import keras
 
-from bert_tf.config import ConfigError, TrainingConfig, local_path, to_dict
+from bert_tf.config import TrainingConfig, local_path, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
-from bert_tf.training.logging.run_log import HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, RunLog
+from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.callback import Events, Intervals, TrainingCallback
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
-from bert_tf.training.loop.nan_recovery import RECOVERY_NAME, NanRecovery
+from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
 from bert_tf.training.optim.build import averaged_weights, keep_averages, make_optimizer, set_halved
+from bert_tf.training.output import CHECKPOINTS_NAME, TENSORBOARD_NAME, make_output
 from bert_tf.training.run_spec import RunSpec, TrainingData
 from bert_tf.training.validation import validate_config
-
-CHECKPOINTS_NAME = "checkpoints"
-# All names that a run's output directory may hold: files of this module and of the commands.
-OUTPUT_NAMES = frozenset(
-    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
-    | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
-)
 
 
 @dataclass(frozen=True)
@@ -125,7 +119,7 @@ class _Trainer:
         self.steps = config.steps if run.steps is None else run.steps
         validate_config(config)
         check_profiled_steps(config, self.steps)
-        check_output(output)
+        make_output(output)
         self.backend = backend = current_backend()
         with backend.build_scope(config):
             with precision_scope(config):
@@ -259,16 +253,3 @@ def weights_sha256(model: keras.Model) -> str:
     for variable in model.trainable_weights:
         digest.update(keras.ops.convert_to_numpy(variable).astype("<f4").tobytes())
     return digest.hexdigest()
-
-
-def check_output(output: Path) -> None:
-    """Creates the output directory of a run. Raises ConfigError for a file, or files that no run has written."""
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"`output` must be a directory. Received: {output}")
-    output.mkdir(parents=True, exist_ok=True)
-    other_files = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
-    if other_files:
-        raise ConfigError(
-            f"{output}: the output directory must be new, empty or of this run, but it holds "
-            f"{', '.join(other_files[:5])}. Choose another output directory."
-        )

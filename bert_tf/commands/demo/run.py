@@ -46,11 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="output directory; default: runs/demo")
 
 
+def check(args: argparse.Namespace) -> None:
+    """Checks the arguments; see `Command`."""
+    require_all()
+    if args.input:
+        _matching_files(args.input)
+
+
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Runs all steps; returns the summary."""
     from bert_tf.training.malloc import tune_allocator
 
-    require_all()
     tune_allocator()
     steps = Steps(total=9)
     output: Path = args.output

@@ -87,7 +87,7 @@ def _only(folder: Path, name: str) -> Path:
     if len(files) != 1:
         raise ValueError(
             f"{folder}: must hold exactly one of {', '.join(f'{name}{suffix}' for suffix in SUFFIXES)}. "
-            f"Received: {', '.join(path.name for path in files) or 'none'}"
+            f"Received: {', '.join(path.name for path in files) or 'none'}. Name other files with --train and --dev."
         )
     return files[0]
 

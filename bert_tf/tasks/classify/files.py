@@ -74,7 +74,9 @@ def _cells(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Ite
 def _index(path: Path, header: Sequence[str], name: str) -> int:
     if header.count(name) != 1:
         fault = f"no column `{name}`" if name not in header else f"column `{name}` occurs {header.count(name)} times"
-        raise ValueError(f"{path}: line 1: {fault}. Received: {header}")
+        raise ValueError(
+            f"{path}: line 1: {fault}. Received: {header}. Name the columns with --text_columns and --label_column."
+        )
     return header.index(name)
 
 

@@ -49,7 +49,8 @@ class ClassifyTask(TextTask):
         for example in _read(path, self.text_names, self.label_column, input_errors, labelled):
             if labelled and self.labels and example.label not in self.labels:
                 known = ", ".join(self.labels)
-                input_errors.add(example.place, f"label {example.label!r} never occurs in training; known: {known}")
+                fault = f"label {example.label!r} never occurs in training; known: {known}"
+                input_errors.add(example.place, f"{fault}. Correct it, or add training examples of this label")
                 continue
             yield example
 

@@ -29,7 +29,8 @@ from bert_tf.tasks.predictor import TaskPredictor
 from bert_tf.tasks.rows import EncodedRows, batches_in_epoch, training_batches
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
-from bert_tf.training.fit import TrainResult, check_output, fit, weights_sha256
+from bert_tf.training.fit import TrainResult, fit, weights_sha256
+from bert_tf.training.output import make_output
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 
 logger = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def finetune_task(
     most_widths = current_backend().most_widths
     rows = [replace(task.encode(part, tokenizer, length), most_widths=most_widths) for part in (examples, dev)]
     if start.features:
-        check_output(output)
+        make_output(output)
         start.features.check(task)
         rows = [start.features.rows(part, encoder_of(source.model), output) for part in rows]
     train, dev_rows = rows

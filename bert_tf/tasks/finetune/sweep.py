@@ -23,8 +23,8 @@ from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
 from bert_tf.tasks.finetune.run import Finetuned, finetune_task
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.training.fit import CHECKPOINTS_NAME
 from bert_tf.training.loop.checkpoints import TrainingError
+from bert_tf.training.output import CHECKPOINTS_NAME
 
 RUNS_NAME = "runs"
 # Settings and result of a finished run.

@@ -12,10 +12,8 @@ from bert_tf.config.files import write_file
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
 from bert_tf.training.logging.tensorboard import EVENT_FILES, EventFile, session_end, session_start
+from bert_tf.training.output import HISTORY_NAME, TENSORBOARD_NAME
 
-HISTORY_NAME = "history.jsonl"
-REPORT_NAME = "report.html"
-TENSORBOARD_NAME = "tensorboard"
 # TensorBoard's HParams tab shows the metrics of the folder that holds the settings of the run.
 _HELD_OUT = "validation"
 # Recorded, but not shown in the progress line.

@@ -11,8 +11,8 @@ from pathlib import Path
 from bert_tf.config import ConfigError
 from bert_tf.config.files import write_file
 from bert_tf.training.loop.checkpoints import NotFiniteError
+from bert_tf.training.output import RECOVERY_NAME
 
-RECOVERY_NAME = "detours.json"
 # Most recoveries of a run; more indicate another problem.
 MOST = 10
 

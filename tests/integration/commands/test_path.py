@@ -15,6 +15,8 @@ import pytest
 
 from bert_tf.cli import main
 from bert_tf.data.input import pretraining_data
+from bert_tf.data.manifest import read_manifest
+from bert_tf.pretraining.run import constant_guess_accuracy
 
 pytestmark = pytest.mark.smoke
 
@@ -177,6 +179,19 @@ def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
     assert 0 < figures[0]["mlm_loss"] < 10
 
 
+def test_evaluate_prints_a_table_before_the_summary(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["evaluate", "--preset", str(made / "run"), "--data", str(made / "data")]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    summary, rows = json.loads(last), {line.split()[0]: line.split()[1:] for line in lines if line}
+    examples = read_manifest(made / "data").examples("validation")
+    assert lines[0].startswith(f"{made / 'data'}: {examples} examples of the validation split")
+    accuracy, chance, published = rows["mlm_accuracy"]
+    assert accuracy == f"{summary['mlm_accuracy']:.2%}"
+    assert chance == f"{constant_guess_accuracy(made / 'data', 'validation'):.2%}"
+    assert (published, rows["nsp_accuracy"][-1]) == ("-", "97.00%")
+
+
 def test_evaluate_refuses_another_vocabulary(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = ["--input", made / "corpus.txt", "--format", "text"]
     assert main([str(a) for a in ["vocab", *corpus, "--vocabulary_size", 60, "--output", tmp_path / "v.txt"]]) == 0
@@ -200,7 +215,7 @@ def test_the_classifier_learns(made: Path, run: Run) -> None:
     ("flags", "message"),
     [
         (["--set", "training.steps=5"], "`training.steps` has no effect here"),
-        (["--set", "model.dropout=0.5"], "unknown field `model`"),
+        (["--set", "model.dropout=0.5"], "unknown section `model`"),
         (["--max_seq_length", "65"], "must not exceed the model's 64 positions. Received: 65"),
         (["--text_columns", "a", "b", "c"], "takes one or two names"),
         (["--label_column", "topic"], "line 1: no column `topic`"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -85,7 +86,10 @@ def test_the_command_shows_what_the_card_holds(
 ) -> None:
     arguments = ["--preset", str(preset), "--output", str(tmp_path / "m"), "--precision", "int8"]
     assert main(["export", *arguments, "--evaluate", str(dev)]) == 0
-    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out.splitlines()[-1])
+    stages = re.findall(r"^\[ *\d+ s\] (\d of 4|evaluate|exported)", captured.err, re.MULTILINE)
+    assert stages == ["1 of 4", "2 of 4", "3 of 4", "4 of 4", "evaluate", "exported"]
     card = json.loads((tmp_path / "m" / "1" / MODEL_CARD).read_text(encoding="utf-8"))
     assert summary["precision"] == card["precision"] == "int8"
     assert summary["evaluation"] == card["evaluation"]

@@ -16,7 +16,9 @@ def options(*flags: str) -> Any:
     """Returns the options that a server would be started with."""
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
-    return serve._options(parser.parse_args(["--model", "m", *flags]))
+    args = parser.parse_args(["--model", "m", *flags])
+    serve._check(args)
+    return serve._options(args)
 
 
 def test_flags_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,11 +133,16 @@ def test_every_flag_has_help(name: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "required: COMMAND"),
-        (["pretrian"], "invalid choice: 'pretrian'"),
-        (["pretrain", "--dat", "x", "--output", "y"], "required: --data"),
-        (["pretrain", "--data", "x", "--output", "y", "--stepps", "3"], "unrecognized arguments: --stepps 3"),
-        (["finetune", "colla", "--preset", "p", "--data", "d", "--output", "o"], "invalid choice: 'colla'"),
+        (["--debug", "pretrain"], "required: --data, --output. See `bert-tf pretrain --help`."),
+        (["pretrian", "--data", "x"], "COMMAND: invalid choice: 'pretrian' (did you mean `pretrain`?)"),
+        (["--data", "x", "pretrain"], "COMMAND must come before --data"),
+        (["finetune", "--preset", "x"], "TASK must come before --preset"),
+        (["pretrain", "--dat", "x", "--output", "y"], "--data; unknown flag --dat (did you mean `--data`?)"),
+        (["pretrain", "--data", "x", "--output", "y", "--stepps", "3"], "--stepps (did you mean `--steps`?)"),
+        (["pretrain", "--data", "x", "--output", "y", "--stepps=3"], "--stepps (did you mean `--steps`?)"),
+        (["inspect", "x", "y"], "unexpected value: y"),
+        (["finetune", "colla", "--preset", "p", "--data", "d", "--output", "o"], "TASK: invalid choice: 'colla' (did"),
+        (["features", "--preset", "p", "--leyers", "last", "--task", "ner", "--own"], "flag --leyers (did you mean"),
         (["serve", "--model", "m", "--port", "http"], "invalid int value: 'http'"),
     ],
 )
@@ -154,7 +159,7 @@ def test_a_wrong_command_line_is_refused(argv: list[str], message: str, capsys: 
         (["pretrain", "--data", "nowhere", "--output", "y"], "--data 'nowhere' does not exist"),
         (["evaluate", "--preset", "nowhere", "--data", "y"], "--preset 'nowhere' does not exist"),
         (["inspect", "nowhere"], "PATH 'nowhere' does not exist"),
-        (["data", "--max_seq_len", "128"], "unknown argument --max_seq_len (did you mean --max_seq_length?)"),
+        (["data", "--max_seq_len", "128"], "--max_seq_len (did you mean `--max_seq_length`?)"),
         (["vocab", "--vocab_size", "128"], "unknown argument --vocab_size"),
     ],
 )

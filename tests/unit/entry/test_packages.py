@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -15,7 +16,7 @@ from tests.support.entry.only_extra import PROJECT, closure, normalized
 from tests.support.paths import REPOSITORY, SUPPORT
 
 EXTRAS = PROJECT["optional-dependencies"]
-BASE = {"google_crc32c", "numpy"}
+BASE = {"google_crc32c", "numpy", "shtab"}
 # Third-party programs that `bert-tf convert` compares with if they are installed.
 PEERS = {"official", "torch", "transformers"}
 
@@ -28,7 +29,8 @@ from tests.support.entry.only_extra import hide_others
 hide_others(None)
 import bert_tf.client
 from bert_tf.cli import main
-for arguments in (["data"], ["demo"], ["serve", "--model", "."], ["evaluate", "--preset", ".", "--data", "."]):
+attention = ["attention", "--text", "a", "--output", "a.html", "--preset", sys.argv[2]]
+for arguments in (["data"], ["demo"], ["serve", "--model", "."], attention):
     assert main(arguments) == 1
 main(["--help"])
 """
@@ -43,22 +45,22 @@ def test_serving_installs_neither_beam_nor_training() -> None:
     assert not closure("serve") & heavy
     assert heavy - {"jax"} <= closure("all")
     assert closure("all") == closure("data") | closure("serve") | closure("train")
-    assert closure(None) == {"google-crc32c", "numpy"}
+    assert closure(None) == {"google-crc32c", "numpy", "shtab"}
 
 
 def test_every_command_names_an_extra() -> None:
     assert {command.extra for command in COMMANDS.values()} == {"all", "data", "serve", "train"} <= set(EXTRAS)
 
 
-def test_without_extras_the_command_line_names_what_is_missing() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE, str(SUPPORT / "entry")], capture_output=True, text=True, check=False
-    )
+def test_without_extras_the_command_line_names_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    command = [sys.executable, "-c", ALONE, str(SUPPORT / "entry"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = done.stderr.splitlines()
     assert said[0] == "bert-tf: error: `bert-tf data` needs apache-beam. Run `pip install 'bert-tf[data]'`."
     assert said[1] == "bert-tf: error: `bert-tf demo` needs apache-beam. Run `pip install 'bert-tf[all]'`."
     assert said[2].startswith("bert-tf: error: `bert-tf serve` needs ") and "bert-tf[serve]" in said[2]
-    assert said[3].startswith("bert-tf: error: `bert-tf evaluate` needs ") and "bert-tf[train]" in said[3]
+    assert said[3].startswith("bert-tf: error: `bert-tf attention` needs ") and "bert-tf[train]" in said[3]
     assert len(said) == 4 and "usage: bert-tf" in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Rules of the Markdown documents: links, the tables of settings, the length of the README."""
+"""Rules of the Markdown documents: links, settings, flags, the length of the README."""
 
 from __future__ import annotations
 
@@ -61,27 +61,18 @@ def test_readme_fits_on_150_lines() -> None:
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_tables_of_settings_are_up_to_date() -> None:
+def test_tables_of_settings_and_lists_of_flags_are_up_to_date() -> None:
     result = subprocess.run([sys.executable, SETTINGS, "--check"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_settings_are_written_between_the_markers() -> None:
+def test_content_is_written_between_the_markers() -> None:
     script = runpy.run_path(str(SETTINGS))
-    text = (REPOSITORY / "docs" / "training.md").read_text(encoding="utf-8")
-    changed = text.replace("| `batch_size` |", "| `size` |")
-    assert changed != text
-    assert script["updated"](changed) == text
+    text = "# Page\n\n<!-- flags: begin, written by docs/settings.py -->\nold\n<!-- flags: end -->\nafter\n"
+    changed = script["updated"](text, "flags", "new")
+    assert changed == text.replace("\nold\n", "\n\nnew\n\n")
     with pytest.raises(ValueError, match="settings: begin"):
-        script["updated"]("no markers")
-
-
-def test_descriptions_come_from_the_args_section() -> None:
-    descriptions = runpy.run_path(str(SETTINGS))["descriptions"]
-    docstring = (
-        "Title.\n\nArgs:\n    a, b: two\n        lines: of text.\n    c (int, optional): one.\n\nRaises:\n    E: d.\n"
-    )
-    assert descriptions(docstring) == {"a": "two lines: of text.", "b": "two lines: of text.", "c": "one."}
+        script["updated"](text, "settings", "new")
 
 
 def missing_names(document: Path, section: str) -> list[str]:

@@ -29,7 +29,7 @@ ALLOWED = {
     "serving": {"entry", "config", "export"},
     "conversion": BELOW_MODELS | {"models"},
     "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
-    "cli": {"commands", "entry"},
+    "cli": {"commands", "entry", "root"},
     "root": {"cli"},
 }
 # Modules that a package may import from a package that is otherwise forbidden.
@@ -54,6 +54,8 @@ MODULES = {
         "bert_tf.export.warmup",
     },
     ("client", "export"): {"bert_tf.export.json_values"},
+    # The version.
+    ("cli", "root"): {"bert_tf"},
 }
 # Rooms of the server; none imports a later one, and neither protocol imports the other.
 SERVING_ROOMS = {"requests": 0, "models": 1, "service": 2, "http": 3, "grpc": 3}

@@ -1,0 +1,45 @@
+"""The output directory of a run. Without Keras, so that the command line checks it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bert_tf.config import ConfigError
+
+HISTORY_NAME = "history.jsonl"
+REPORT_NAME = "report.html"
+TENSORBOARD_NAME = "tensorboard"
+CHECKPOINTS_NAME = "checkpoints"
+RECOVERY_NAME = "detours.json"
+# All names that a run's output directory may hold, those of the commands included.
+OUTPUT_NAMES = frozenset(
+    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+    | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
+)
+
+
+def check_output(output: Path) -> None:
+    """Checks the output directory of a run.
+
+    Args:
+        output: the output directory, which may be missing.
+
+    Raises:
+        ConfigError: if `output` is not a directory, or holds files that no run has written.
+    """
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise ConfigError(f"`output` must be a directory. Received: {output}, a file. Choose another output directory.")
+    other_files = sorted(p.name for p in output.iterdir() if p.name not in OUTPUT_NAMES and p.name[0] != ".")
+    if other_files:
+        raise ConfigError(
+            f"{output}: the output directory must be new, empty or of this run, but it holds "
+            f"{', '.join(other_files[:5])}. Choose another output directory."
+        )
+
+
+def make_output(output: Path) -> None:
+    """Creates the output directory of a run. Raises ConfigError as `check_output` does."""
+    check_output(output)
+    output.mkdir(parents=True, exist_ok=True)
