@@ -21,8 +21,8 @@ from beam_pipelines.program import run_as_program
 from beam_pipelines.runners.progress import ProgressReporter
 from beam_pipelines.runners.select import is_dry_run, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
-from beam_pipelines.transforms.count_words import CountWords, MergeCounts, partition_count, whole_weights
-from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.count_words import CountWords, merge_counts, partition_count, whole_weights
+from beam_pipelines.transforms.filter_documents import filter_documents
 from beam_pipelines.transforms.rejections import DEAD_LETTERS, TALLY, FaultLimit, Tally, write_accounts
 from beam_pipelines.vocabulary.train_wordpiece import Alphabet, VocabularyReport, choose_alphabet, describe, learn
 from beam_pipelines.vocabulary.word_counts import WordCounts
@@ -60,7 +60,7 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     _check_args(args)
     corpus = corpus_of(args)
     paths = [args.output, *(file.path for file in corpus.files)]
-    options = PipelineOptions([*argv, *runner_flags(beam_args, corpus.work_bytes, paths)])
+    options = PipelineOptions([*beam_args, *runner_flags(beam_args, corpus.work_bytes, paths)], **vars(args))
     letters, staging = f"{args.output}.dead_letters.jsonl", f"{args.output}.counts"
     if is_dry_run(options):
         _run_pipeline(options, args, corpus, RunOutput(staging), letters)
@@ -99,12 +99,6 @@ def _make_vocabulary(
         "vocabulary_size": len(vocabulary),
         "documents_read": tally.read(),
         "documents_rejected": sum(tally.left_out().values()),
-        **_metrics(word_counts, alphabet, report),
-    }
-
-
-def _metrics(word_counts: WordCounts, alphabet: Alphabet, report: VocabularyReport) -> dict[str, Any]:
-    return {
         "words": word_counts.occurrences,
         "distinct_words": word_counts.distinct,
         "alphabet": alphabet.characters,
@@ -140,7 +134,7 @@ def _run_pipeline(
     ):
         documents = pipeline | "ReadCorpus" >> ReadCorpus(corpus, read_settings(args), progress.log)
         if cleaning.filters:
-            documents |= "Filter" >> beam.ParDo(FilterDocuments(cleaning, corpus.languages))
+            documents |= "Filter" >> beam.Map(filter_documents, cleaning, corpus.languages)
         count = CountWords(not args.cased, partition_count(corpus.text_bytes), weights)
         outputs = documents | "CountWords" >> beam.ParDo(count).with_outputs(TALLY, DEAD_LETTERS, main="tables")
         limit = FaultLimit(args.max_rejected_fraction, corpus.most_documents)
@@ -149,7 +143,7 @@ def _run_pipeline(
             outputs.tables
             | "GatherTables" >> beam.GroupByKey()
             | "UntilAccounted" >> beam.WaitOn(accounts)
-            | "MergeCounts" >> beam.ParDo(MergeCounts(output, args.min_count * unit))
+            | "MergeCounts" >> beam.Map(merge_counts, output, args.min_count * unit)
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +28,11 @@ from beam_pipelines.runners.select import gathers_in_memory, is_dry_run, is_temp
 from beam_pipelines.sources.corpus import ReadCorpus
 from beam_pipelines.sources.documents import FAULTS, RawDocument
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard
-from beam_pipelines.transforms.filter_documents import FilterDocuments
-from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
-from beam_pipelines.transforms.packed_documents import mark_unwanted
+from beam_pipelines.transforms.filter_documents import filter_documents
+from beam_pipelines.transforms.near_duplicates import near_duplicate_ids
+from beam_pipelines.transforms.packed_documents import SpillToDisk, mark_unwanted
 from beam_pipelines.transforms.rejections import DEAD_LETTERS as DEAD_LETTER_OUTPUT
 from beam_pipelines.transforms.rejections import TALLY, TALLY_NAME, FaultLimit, Tally, write_accounts
-from beam_pipelines.transforms.spill import SpillToDisk
 from beam_pipelines.transforms.tokenize import TokenizeDocuments
 from bert_tf.config import ConfigError
 from bert_tf.data.examples.sample_examples import read_examples
@@ -42,7 +42,7 @@ from bert_tf.data.tfrecord.shards import read_records
 from bert_tf.reports.data.facts import describe
 from bert_tf.reports.data.page import page
 from bert_tf.text.casing import casing_notice, resolve_lowercase
-from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
+from bert_tf.text.vocabulary import load_vocabulary, save_vocabulary
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,11 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     run = _plan_run(args)
     paths = [args.output, *(file.path for file in run.plan.corpus.files)]
     flags = runner_flags(beam_args, run.plan.corpus.work_bytes, paths)
-    options = PipelineOptions([*argv, *flags])
+    options = PipelineOptions([*beam_args, *flags], **vars(args))
     if args.estimate:
-        result = _estimate(run, [*beam_args, *flags])
+        estimated = estimate(run.plan, workers_of(options))
+        print(estimated.table(), file=sys.stderr)
+        result = dataclasses.asdict(estimated)
     elif is_dry_run(options):
         _run_pipeline(options, run, frozenset())
         print("data: the runner accepts this pipeline; nothing was read or written", file=sys.stderr)
@@ -102,29 +104,19 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     else:
         with only_run(args.output, "writing data to"):
             manifests = _build_data(options, run)
-        return _summary(args.output, manifests, time.monotonic() - started)
+        result = _counts(manifests)
+        print(f"data: {args.output} has {result['examples']} examples", file=sys.stderr)
     return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **result}
 
 
 def _plan_run(args: argparse.Namespace) -> _Run:
     vocabulary, settings = storage.read_file(args.vocabulary, load_vocabulary), read_settings(args)
-    args.cased = _is_cased(vocabulary, args)
-    plan = plan_run(corpus_of(args), settings, data_configs(args), vocabulary)
-    return _Run(plan, DataDirectory(args.output, plan), args.max_rejected_fraction)
-
-
-def _is_cased(vocabulary: Vocabulary, args: argparse.Namespace) -> bool:
-    """Returns True if case is kept, derived from the vocabulary; prints a notice if `--cased` is not set."""
     lowercase = resolve_lowercase(vocabulary, args.cased, args.vocabulary)
     if notice := casing_notice(vocabulary, args.cased):
         print(f"data: {notice}", file=sys.stderr)
-    return not lowercase
-
-
-def _estimate(run: _Run, flags: Sequence[str]) -> dict[str, Any]:
-    estimated = estimate(run.plan, workers_of(flags))
-    print(estimated.table(), file=sys.stderr)
-    return estimated.summary()
+    args.cased = not lowercase
+    plan = plan_run(corpus_of(args), settings, data_configs(args), vocabulary)
+    return _Run(plan, DataDirectory(args.output, plan), args.max_rejected_fraction)
 
 
 def _build_data(options: PipelineOptions, run: _Run) -> list[Manifest]:
@@ -143,15 +135,11 @@ def _build_data(options: PipelineOptions, run: _Run) -> list[Manifest]:
     return manifests
 
 
-def _summary(output: str, manifests: Sequence[Manifest], seconds: float) -> dict[str, Any]:
-    examples = sum(manifest.counts["examples"] for manifest in manifests)
-    print(f"data: {output} has {examples} examples", file=sys.stderr)
+def _counts(manifests: Sequence[Manifest]) -> dict[str, int]:
     return {
-        "output": output,
-        "seconds": round(seconds, 3),
         "documents_read": manifests[0].counts["documents_read"],
         "documents_rejected": sum(manifests[0].rejected.values()),
-        "examples": examples,
+        "examples": sum(manifest.counts["examples"] for manifest in manifests),
         "shards": sum(len(shards) for manifest in manifests for shards in manifest.shards.values()),
         "tokens": manifests[0].counts["tokens"],
     }
@@ -176,7 +164,7 @@ def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int])
     ):
         documents = pipeline | "ReadCorpus" >> ReadCorpus(plan.corpus, plan.settings, progress.log)
         if plan.config.cleaning.filters:
-            documents |= "Filter" >> beam.ParDo(FilterDocuments(plan.config.cleaning, plan.corpus.languages))
+            documents |= "Filter" >> beam.Map(filter_documents, plan.config.cleaning, plan.corpus.languages)
         tokenize = TokenizeDocuments(plan.config, plan.corpus.languages, plan.vocabulary, plan.buckets, finished)
         outputs = documents | "Tokenize" >> beam.ParDo(tokenize).with_outputs(
             TALLY, DEAD_LETTER_OUTPUT, main="documents"
@@ -201,18 +189,14 @@ def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int])
 def _find_unwanted(
     documents: beam.PCollection[list[RawDocument]], run: _Run, finished: frozenset[int]
 ) -> beam.PCollection[tuple[int, bytes]]:
-    find = FindNearDuplicates(run.plan.config.cleaning.near_duplicates, run.plan.config.seed, run.plan.buckets)
-    return documents | "FindNearDuplicates" >> find | "MarkUnwanted" >> beam.ParDo(_MarkUnwanted(finished))
+    find = near_duplicate_ids(run.plan.config.cleaning.near_duplicates, run.plan.config.seed, run.plan.buckets)
+    return documents | "FindNearDuplicates" >> find | "MarkUnwanted" >> beam.FlatMap(_mark_unwanted, finished)
 
 
-class _MarkUnwanted(beam.DoFn):
-    def __init__(self, finished: frozenset[int]) -> None:
-        self._finished = finished
-
-    def process(self, element: tuple[int, bytes]) -> Iterable[tuple[int, bytes]]:
-        bucket, packed_ids = element
-        if bucket not in self._finished:
-            yield bucket, mark_unwanted(packed_ids)
+def _mark_unwanted(element: tuple[int, bytes], finished: frozenset[int]) -> Iterator[tuple[int, bytes]]:
+    bucket, packed_ids = element
+    if bucket not in finished:
+        yield bucket, mark_unwanted(packed_ids)
 
 
 def _nothing_missing(run: _Run) -> bool:

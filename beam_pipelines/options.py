@@ -151,18 +151,9 @@ class _StrictParser(_BeamArgumentParser):
 def parse(
     argv: Sequence[str], program: str, classes: Sequence[type[PipelineOptions]]
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Splits a command line into flags of this program and flags of Beam.
+    """Splits a command line into the parsed flags of `program`, defined by `classes`, and the arguments for Beam.
 
-    Args:
-        argv: arguments after the program's name.
-        program: name shown in `--help`.
-        classes: option classes of this program.
-
-    Returns:
-        The parsed flags of this program, and the arguments for Beam.
-
-    Raises:
-        ConfigError: if a flag is unknown or abbreviated, a value is invalid, or `--input` or `--output` is missing.
+    Raises ConfigError if a flag is unknown or abbreviated, a value is invalid, or `--input` or `--output` is missing.
     """
     program_parser = _parser(classes, program)
     args, beam_args = program_parser.parse_known_args(list(argv))
@@ -220,16 +211,9 @@ def cleaning_config(args: argparse.Namespace) -> CleaningConfig:
 
 
 def data_configs(args: argparse.Namespace) -> list[DataConfig]:
-    """Builds one DataConfig for each length of the flags.
+    """Builds one DataConfig for each length of the flags, in their order.
 
-    Args:
-        args: flags of `CorpusOptions` and `PretrainingDataOptions`.
-
-    Returns:
-        The configs, in the order of the lengths.
-
-    Raises:
-        ConfigError: if a flag is invalid, a length is repeated, or the numbers of lengths and predictions differ.
+    Raises ConfigError if a flag is invalid, a length is repeated, or the numbers of lengths and predictions differ.
     """
     lengths = _numbers("max_seq_length", args.max_seq_length)
     predictions = _numbers("max_predictions_per_seq", args.max_predictions_per_seq) or [

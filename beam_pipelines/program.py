@@ -16,11 +16,7 @@ _FAILED, _INTERRUPTED = 1, 130
 def run_as_program(run: Callable[[Sequence[str]], dict[str, Any]]) -> int:
     """Calls `run` with the command line and prints its summary as the last line of stdout.
 
-    Args:
-        run: entry point of a pipeline.
-
-    Returns:
-        Exit status: 0, or another one after a one-line error on stderr.
+    Returns the exit status: 0, or another one after a one-line error on stderr.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR)
     try:

@@ -23,20 +23,15 @@ _BUCKET_BYTES = 32 << 20
 class RunPlan:
     """Input and settings of a run.
 
-    Args:
-        corpus: input of the run.
-        settings: settings of the formats.
-        configs: settings of the examples by shard folder, with `num_shards` resolved. There is one for each length; a
-            single length uses the data directory itself.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run; they name the shards.
+    `configs` has the settings of the examples by shard folder, with `num_shards` resolved. There is one for each
+    length; a single length uses the data directory itself.
     """
 
     corpus: Corpus
     settings: ReadSettings
     configs: dict[str, DataConfig]
-    vocabulary: Vocabulary
-    buckets: Buckets
+    vocabulary: Vocabulary  # vocabulary of the token ids
+    buckets: Buckets  # they name the shards
 
     @property
     def config(self) -> DataConfig:
@@ -45,19 +40,10 @@ class RunPlan:
 
 
 def plan_run(corpus: Corpus, settings: ReadSettings, configs: Sequence[DataConfig], vocabulary: Vocabulary) -> RunPlan:
-    """Plans a run and resolves the number of shards.
+    """Plans a run with one config for each length.
 
-    Validation shards are as large as training shards; there is at least one if documents are held out.
-
-    Args:
-        corpus: input of the run.
-        settings: settings of the formats.
-        configs: settings of the examples, one for each length; `num_shards` 0 is replaced so that a bucket has about
-            32 MB of text.
-        vocabulary: vocabulary of the token ids.
-
-    Returns:
-        The plan.
+    A `num_shards` of 0 is replaced so that a bucket has about 32 MB of text. Validation shards are as large as training
+    shards; there is at least one if documents are held out.
     """
     first = configs[0]
     train = first.num_shards or max(1, math.ceil(corpus.text_bytes / _BUCKET_BYTES))

@@ -42,29 +42,18 @@ _UNSPACED_BLOCKS = (
 
 
 class Characters(NamedTuple):
-    """The C characters of n concatenated texts, each text followed by a line break.
+    """The C characters of n concatenated texts, each text followed by a line break."""
 
-    Args:
-        code_points: uint32 [C].
-        classes: uint8 [C], character classes.
-        starts: int64 [n], start of each text.
-    """
-
-    code_points: np.ndarray
-    classes: np.ndarray
-    starts: np.ndarray
+    code_points: np.ndarray  # uint32 [C]
+    classes: np.ndarray  # uint8 [C], character classes
+    starts: np.ndarray  # int64 [n], start of each text
 
 
 class WordCharacters(NamedTuple):
-    """Positions of the K word characters and the starts of the W words.
+    """The K word characters of a text and the starts of its W words."""
 
-    Args:
-        positions: int64 [K], indices into all characters.
-        begins: int64 [W], index into `positions` of the first character of each word.
-    """
-
-    positions: np.ndarray
-    begins: np.ndarray
+    positions: np.ndarray  # int64 [K], indices into all characters
+    begins: np.ndarray  # int64 [W], index into `positions` of the first character of each word
 
 
 def read_characters(texts: Sequence[str]) -> Characters:
@@ -91,15 +80,9 @@ def find_words(classes: np.ndarray) -> WordCharacters:
 
 
 def in_slices(documents: Iterable[Sequence[str]]) -> Iterator[tuple[list[int], list[str]]]:
-    """Yields the paragraphs of `documents` in slices of at most `SLICE_CHARACTERS`, in order.
+    """Yields the paragraphs of `documents` in slices of at most `SLICE_CHARACTERS`, in order, with their documents.
 
-    A longer paragraph is split, possibly inside a word.
-
-    Args:
-        documents: paragraphs of each document.
-
-    Yields:
-        The document index of each text, and the texts.
+    A longer paragraph is split, possibly inside a word. A slice has the document index of each text, and the texts.
     """
     owners: list[int] = []
     texts: list[str] = []

@@ -24,14 +24,7 @@ _PIECE_CHARACTERS = 200
 
 
 def check_languages(codes: Iterable[str]) -> None:
-    """Checks that all languages can be identified.
-
-    Args:
-        codes: ISO 639-1 codes.
-
-    Raises:
-        ConfigError: if a code (such as `none`) is unknown; the message lists the known codes.
-    """
+    """Raises ConfigError if an ISO 639-1 code (or `none`) cannot be identified; the message lists the known codes."""
     known = known_languages()
     unknown = [code for code in dict.fromkeys(codes) if code not in known]
     if unknown:

@@ -11,29 +11,18 @@ from beam_pipelines.cleaning.characters import SPACE, SYMBOL, find_words, in_sli
 
 
 class Measures(NamedTuple):
-    """Quality metrics of n documents.
+    """Quality metrics of n documents."""
 
-    Args:
-        words: int64 [n], number of words, see `characters`.
-        symbol_ratio: float64 [n], share of symbols among non-space characters; 0 if there are no such characters.
-    """
-
-    words: np.ndarray
-    symbol_ratio: np.ndarray
+    words: np.ndarray  # int64 [n], see `characters`
+    symbol_ratio: np.ndarray  # float64 [n], share of symbols among non-space characters; 0 without such characters
 
 
 def measure(documents: Sequence[Sequence[str]]) -> Measures:
-    r"""Counts words and symbols.
+    r"""Counts words and symbols of n documents, given as paragraphs.
 
     Symbols are mathematical, currency and all other signs, emoji, control characters, U+FFFD, private and unassigned
-    code points, and ``# * @ \ _ { } •``. Letters, marks, numbers, spaces and format characters (Unicode categories
-    L, M, N, Z and Cf, and white space) and the punctuation (P) of ordinary prose are not symbols.
-
-    Args:
-        documents: paragraphs of each of the n documents.
-
-    Returns:
-        The metrics of the documents.
+    code points, and ``# * @ \ _ { } •``. Letters, marks, numbers, spaces and format characters (Unicode categories L,
+    M, N, Z and Cf, and white space) and the punctuation (P) of ordinary prose are not symbols.
     """
     totals = np.zeros((3, len(documents)), np.int64)
     for owners, texts in in_slices(documents):

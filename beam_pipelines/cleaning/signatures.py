@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from beam_pipelines.cleaning.characters import find_words, in_slices, read_characters
-from bert_tf.data.examples.assemble import ranges
-from bert_tf.data.examples.build import document_id
+from bert_tf.data.examples.build import document_id, ranges
 from bert_tf.data.randomness import mix64, random_bits, stream_keys
 
 if TYPE_CHECKING:
@@ -55,16 +54,9 @@ def band_shape(threshold: float) -> tuple[int, int]:
 
 
 def sign_documents(documents: Sequence[Sequence[str]], seed: int, bands: int, rows: int) -> np.ndarray:
-    """Returns the rows of `documents`, one per band; documents without words have no rows.
+    """Returns the rows of `documents`, given as paragraphs: ROW [bands * documents with words], one row per band.
 
-    Args:
-        documents: paragraphs of each document.
-        seed: seed of the permutations.
-        bands: number of bands of a signature.
-        rows: number of hashes in a band.
-
-    Returns:
-        ROW [bands * documents with words].
+    `seed` determines the permutations; a band has `rows` minimum hashes.
     """
     ids = np.array([document_id("\n".join(paragraphs)) for paragraphs in documents], np.int64)
     shingles, splits = hash_shingles(*hash_words(documents))
@@ -80,14 +72,7 @@ def sign_documents(documents: Sequence[Sequence[str]], seed: int, bands: int, ro
 
 
 def hash_words(documents: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the hashes of the lower-cased words of n documents.
-
-    Args:
-        documents: paragraphs of each document.
-
-    Returns:
-        Hashes, uint64 [W], and the row splits of the documents, int64 [n+1].
-    """
+    """Returns the hashes of the W lower-cased words of n documents: uint64 [W], and the row splits, int64 [n+1]."""
     hashes = [np.zeros(0, np.uint64)]
     counts = np.zeros(len(documents), np.int64)
     for owners, texts in in_slices(documents):
@@ -107,12 +92,8 @@ def hash_words(documents: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarr
 def hash_shingles(words: np.ndarray, splits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the hashes of runs of `SHINGLE_WORDS` words; a document with fewer words is one run.
 
-    Args:
-        words: uint64 [W], word hashes.
-        splits: int64 [n+1], row splits of the documents in `words`.
-
-    Returns:
-        Shingle hashes, uint32 [S], and the row splits of the documents, int64 [n+1].
+    `words` are word hashes, uint64 [W], `splits` the row splits of the documents, int64 [n+1]. Returns shingle hashes,
+    uint32 [S], and the row splits of the documents, int64 [n+1].
     """
     counts = np.diff(splits)
     runs = np.where(counts > 0, np.maximum(counts - SHINGLE_WORDS + 1, 1), 0)
@@ -127,15 +108,10 @@ def hash_shingles(words: np.ndarray, splits: np.ndarray) -> tuple[np.ndarray, np
 
 
 def minimum_hashes(shingles: np.ndarray, splits: np.ndarray, seed: int) -> np.ndarray:
-    """Returns the minimum hash of each document under every permutation.
+    """Returns the minimum hash of each document under every permutation: uint32 [n, PERMUTATIONS].
 
-    Args:
-        shingles: uint32 [S], shingle hashes.
-        splits: int64 [n+1], row splits of the documents; each has at least one shingle.
-        seed: seed of the permutations.
-
-    Returns:
-        uint32 [n, PERMUTATIONS].
+    `shingles` are hashes, uint32 [S], `splits` the row splits, int64 [n+1], of documents with at least one shingle
+    each.
     """
     minhash = _minhash(seed)
     hashes = np.empty((len(splits) - 1, PERMUTATIONS), np.uint32)
@@ -156,16 +132,9 @@ def low_bits(hashes: np.ndarray) -> np.ndarray:
 
 
 def estimated_similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Estimates the Jaccard similarity of n pairs of documents.
+    """Estimates the Jaccard similarity, float64 [n], of n pairs of documents from their packed bits, uint64 [n, words].
 
     The share of equal slots is corrected for equality by chance, one slot in `2 ** BITS`.
-
-    Args:
-        one: uint64 [n, words], packed bits of the first documents.
-        other: uint64 [n, words], packed bits of the second documents.
-
-    Returns:
-        float64 [n].
     """
     differ = one ^ other
     differ = (differ | differ >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -175,17 +144,11 @@ def estimated_similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def find_near_duplicates(table: np.ndarray, threshold: float) -> np.ndarray:
-    """Returns the documents to drop from complete bands.
+    """Returns the ids of the documents to drop, sorted and unique int64 [m], from complete bands.
 
     In each of its bands a document is compared with the `REPRESENTATIVES` documents of smallest ids. It is dropped if
     one of these has a smaller id and a similarity of at least `threshold`, even if that document is dropped as well.
-
-    Args:
-        table: ROW [n], all rows of some bands, in any order; rows may be repeated.
-        threshold: Jaccard similarity.
-
-    Returns:
-        int64 [m], sorted unique ids.
+    `table` has all rows of some bands, in any order; rows may be repeated.
     """
     _, group, sizes = np.unique(table["band"], return_inverse=True, return_counts=True)
     shared = sizes[group] > 1

@@ -6,14 +6,13 @@ are far apart and other load on the machine.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.options.pipeline_options import (
     DirectOptions,
@@ -56,42 +55,25 @@ _LONGEST_IMPORT = 10.0
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated cost and output of a run.
+    """Estimated cost and output of a run; counts are those of the summary of the run.
 
-    Args:
-        estimated_seconds: wall time of the run on an otherwise idle machine.
-        estimated_memory_bytes: peak memory of all processes together.
-        estimated_disk_bytes: size of the shards.
-        temporary_disk_bytes: size of packed documents on disk until their shards are built.
-        shards: number of shards, as in the summary of the run.
-        documents: number of documents used for examples.
-        tokens: number of tokens, as in the summary of the run.
-        examples: number of examples, as in the summary of the run.
-        sample_bytes: size of the sample.
-        input_bytes: size of the input on disk.
-        workers: number of worker processes; 0 if everything runs in one process.
-        spread: relative half-widths of 95 % intervals by name, from the variance within the sample; that of `seconds`
-            includes the error of the model.
-        cpu_seconds: CPU time by step.
+    `spread` has the relative half-widths of 95 % intervals by name, from the variance within the sample; that of
+    `seconds` includes the error of the model.
     """
 
-    estimated_seconds: float
-    estimated_memory_bytes: int
-    estimated_disk_bytes: int
-    temporary_disk_bytes: int
+    estimated_seconds: float  # wall time on an otherwise idle machine
+    estimated_memory_bytes: int  # peak of all processes together
+    estimated_disk_bytes: int  # size of the shards
+    temporary_disk_bytes: int  # packed documents on disk until their shards are built
     shards: int
-    documents: int
+    documents: int  # used for examples
     tokens: int
     examples: int
     sample_bytes: int
-    input_bytes: int
-    workers: int
+    input_bytes: int  # on disk
+    workers: int  # number of worker processes; 0 if everything runs in one process
     spread: dict[str, float]
-    cpu_seconds: dict[str, float]
-
-    def summary(self) -> dict[str, Any]:
-        """Returns the estimate as plain values."""
-        return dataclasses.asdict(self)
+    cpu_seconds: dict[str, float]  # CPU time by step
 
     def _interval(self, name: str, value: float, shown: Callable[[float], str]) -> str:
         low, high = (shown(value * (1 + sign * self.spread[name])) for sign in (-1, 1))
@@ -139,9 +121,8 @@ class Workers(NamedTuple):
         return longest * (_TOGETHER if self.here and self.processes > 1 else 1.0)
 
 
-def workers_of(flags: Sequence[str]) -> Workers:
-    """Returns the workers requested by `flags`: Beam's flags and those of `runners.runner_flags`."""
-    options = PipelineOptions(list(flags))
+def workers_of(options: PipelineOptions) -> Workers:
+    """Returns the workers requested by `options`, which include the flags of `runners.runner_flags`."""
     direct, runner = options.view_as(DirectOptions), options.view_as(StandardOptions).runner
     if runner == "DataflowRunner":
         scaling = options.view_as(WorkerOptions)
@@ -155,19 +136,7 @@ def workers_of(flags: Sequence[str]) -> Workers:
 
 
 def estimate(plan: RunPlan, workers: Workers, sample_bytes: int = SAMPLE_BYTES) -> Estimate:
-    """Estimates the cost of a run.
-
-    Args:
-        plan: plan of the run.
-        workers: see `workers_of`.
-        sample_bytes: approximate bytes of text in the sample.
-
-    Returns:
-        The estimate.
-
-    Raises:
-        InputError: if an input cannot be read.
-    """
+    """Estimates the cost of a run from about `sample_bytes` of text. Raises InputError if an input cannot be read."""
     # Up to here this process has done the same work as a worker before it loads TensorFlow.
     imported, driver = min(time.process_time(), _LONGEST_IMPORT), _resident().own
     begun = time.process_time()
@@ -200,12 +169,7 @@ def estimate(plan: RunPlan, workers: Workers, sample_bytes: int = SAMPLE_BYTES) 
 
 
 class _Whole:
-    """Extrapolates the samples of all inputs to the whole corpus.
-
-    Args:
-        corpus: the inputs.
-        measured: measured sample of each input.
-    """
+    """Extrapolates the samples of all inputs, one for each input, to the whole corpus."""
 
     def __init__(self, corpus: Corpus, measured: Sequence[Measured]) -> None:
         self._corpus = corpus

@@ -12,25 +12,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO
 
-import pyarrow.parquet
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.sources.corpus import Corpus, reader_of
 from beam_pipelines.sources.documents import Format, InputFile, Part, RawDocument, ReadSettings
-from beam_pipelines.sources.jsonl import Jsonl
-from beam_pipelines.sources.lines import COMPRESSED
-from beam_pipelines.sources.parquet import Parquet
-from beam_pipelines.sources.text import Text
-from beam_pipelines.sources.wikipedia.source import Wikipedia
+from beam_pipelines.sources.lines import COMPRESSED, RangeFormat
+from beam_pipelines.sources.parquet import Parquet, column_bytes, opened_parquet
 
 # Total text to read, and maximum bytes on disk: a few thousand documents and some seconds of work.
 SAMPLE_BYTES = 8_000_000
 _MOST_BYTES = 12_000_000
 # Places of the corpus to read at, limited by the number of parts.
 _PLACES = 16
-# Formats whose plain files can be read from any byte offset.
-_SEEKABLE = (Text, Jsonl, Wikipedia)
 # Bytes passed to a format at a time; small, because read-ahead blurs the count of bytes read.
 _STEP = 32 << 10
 
@@ -39,36 +32,19 @@ Place = tuple[int, int]  # index of a file and of one of its parts
 
 @dataclass(frozen=True)
 class Unit:
-    """A run of consecutive documents.
+    """A run of consecutive documents of one input."""
 
-    Args:
-        source: index of the input.
-        documents: the documents in order, including those left out.
-        bytes: size on disk, compressed if the file is.
-        seconds: CPU time to read the documents.
-    """
-
-    source: int
-    documents: list[RawDocument]
-    bytes: float
-    seconds: float
+    source: int  # index of the input
+    documents: list[RawDocument]  # in order, including those left out
+    bytes: float  # on disk, compressed if the file is
+    seconds: float  # CPU time to read the documents
 
 
 def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE_BYTES) -> list[Unit]:
-    """Reads a sample of every input, at places spread evenly over its bytes.
+    """Reads a sample of every input, about `text_bytes` of text in all, at places spread evenly over its bytes.
 
-    A compressed file with one part is read from its beginning only.
-
-    Args:
-        corpus: the corpus to sample.
-        settings: settings of the formats.
-        text_bytes: approximate total bytes of text to read.
-
-    Returns:
-        The units; a small input is read completely.
-
-    Raises:
-        InputError: if a file cannot be read.
+    A compressed file with one part is read from its beginning only, and a small input completely. Raises InputError if
+    a file cannot be read.
     """
     units: list[Unit] = []
     part = min(1.0, text_bytes / max(corpus.text_bytes, 1), _MOST_BYTES / max(corpus.bytes, 1))
@@ -86,19 +62,12 @@ def read_sample(corpus: Corpus, settings: ReadSettings, text_bytes: int = SAMPLE
 
 @dataclass(frozen=True)
 class _SourceReader:
-    """Reads one input.
-
-    Args:
-        format: reader of the input.
-        source: index of the input.
-        files: files of the input.
-        quota: bytes on disk to read at each place.
-    """
+    """Reads one input."""
 
     format: Format
-    source: int
+    source: int  # index of the input
     files: list[InputFile]
-    quota: float
+    quota: float  # bytes on disk to read at each place
 
     def read(self, places: int) -> Iterator[Unit]:
         """Yields the units of all places, continuing into the next parts if one is too small."""
@@ -142,7 +111,7 @@ class _SourceReader:
                     break
 
     def _parts(self, file: InputFile) -> list[Part]:
-        if not isinstance(self.format, _SEEKABLE) or file.path.endswith(COMPRESSED):
+        if not isinstance(self.format, RangeFormat) or file.path.endswith(COMPRESSED):
             return list(self.format.split(file))
         count = max(1, round(file.size / max(self.quota, 1)))
         edges = [file.size * number // count for number in range(count + 1)]
@@ -197,12 +166,9 @@ def _column_bytes(part: Part, name: str) -> Iterator[Callable[[int], float]]:
 
     Only one column of the file is read, with seeks, so the size is derived from the metadata instead of bytes read.
     """
-    with FileSystems.open(part.path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
-        metadata = pyarrow.parquet.ParquetFile(file).metadata
-        groups = [metadata.row_group(group) for group in range(part.begin, part.end or metadata.num_row_groups)]
-    columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-    text_columns = [column for column in columns if f"{column.path_in_schema}.".startswith(f"{name}.")]
-    text = sum(column.total_uncompressed_size for column in text_columns)
+    with opened_parquet(part.path) as parquet:
+        groups = range(part.begin, part.end or parquet.metadata.num_row_groups)
+        text = sum(column_bytes(parquet.metadata.row_group(group), name, "uncompressed") for group in groups)
     yield lambda text_bytes: part.size * min(1.0, text_bytes / max(text, 1))
 
 

@@ -19,7 +19,7 @@ from beam_pipelines.run_plan import RunPlan
 from beam_pipelines.runners.progress import ProgressLog
 from beam_pipelines.sources.documents import RawDocument, in_batches
 from beam_pipelines.transforms.build_shards import REPORTS, BuildShard, ShardReport
-from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.filter_documents import filter_documents
 from beam_pipelines.transforms.near_duplicates import SignDocuments
 from beam_pipelines.transforms.packed_documents import unpack
 from beam_pipelines.transforms.tokenize import TokenizeDocuments
@@ -40,33 +40,24 @@ class MeasuredUnit(NamedTuple):
 class Measured:
     """Measurements of a sample.
 
-    Args:
-        bytes: size on disk.
-        counts: `documents`, `tokens`, `examples`, and bytes of shards (`disk`), of packed documents (`packed`) and of
-            near-duplicate rows (`shuffled`).
-        seconds: CPU time by step.
-        units: bytes on disk, documents and tokens of each unit, without duplicates within a unit.
+    `counts` has `documents`, `tokens`, `examples`, and bytes of shards (`disk`), of packed documents (`packed`) and of
+    near-duplicate rows (`shuffled`).
     """
 
-    bytes: float
+    bytes: float  # on disk
     counts: dict[str, int]
-    seconds: dict[str, float]
-    units: list[MeasuredUnit]
+    seconds: dict[str, float]  # CPU time by step
+    units: list[MeasuredUnit]  # without duplicates within a unit
 
 
 class SampleRun:
-    """The steps of a run, set up to process samples.
-
-    Args:
-        plan: plan of the run.
-    """
+    """The steps of a run, set up to process samples."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._cleaning = plan.config.cleaning
-        languages = plan.corpus.languages
-        self._filter = FilterDocuments(self._cleaning, languages)
-        self._tokenize = TokenizeDocuments(plan.config, languages, plan.vocabulary, plan.buckets, frozenset())
+        self._languages = plan.corpus.languages
+        self._tokenize = TokenizeDocuments(plan.config, self._languages, plan.vocabulary, plan.buckets, frozenset())
         self._tokenize.setup()
         # One-time work of the first call (TensorFlow's graph takes as long as a megabyte of text) must not be scaled,
         # so it is done here.
@@ -74,7 +65,7 @@ class SampleRun:
         self._tokenize.start_bundle()
         list(self._tokenize.process(once))
         if self._cleaning.filters:
-            list(self._filter.process(once))
+            filter_documents(once, self._cleaning, self._languages)
 
     def measure(self, units: Sequence[Unit]) -> Measured:
         """Runs the units of one input through all steps and returns the measurements."""
@@ -87,7 +78,7 @@ class SampleRun:
             batches = list(in_batches(unit.documents))
             if self._cleaning.filters:
                 with _timed(seconds, FILTER):
-                    batches = [kept for batch in batches for kept in self._filter.process(batch)]
+                    batches = [filter_documents(batch, self._cleaning, self._languages) for batch in batches]
             with _timed(seconds, TOKENIZE):
                 packed = list(_main_output(element for batch in batches for element in self._tokenize.process(batch)))
             documents = unpack(packed).documents

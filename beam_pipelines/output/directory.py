@@ -40,14 +40,8 @@ _SOFTWARE_OF_RUN = "software"
 def describe_run(plan: RunPlan) -> dict[str, Any]:
     """Returns everything that determines the bytes of a data directory, as plain values.
 
-    The bytes do not depend on the versions of Beam and Python, except for Python's Unicode database. They depend on
-    the version of bert_tf only through `DATA_ALGORITHM_VERSION`.
-
-    Args:
-        plan: plan of the run.
-
-    Returns:
-        The description of the run, serialisable as JSON.
+    The bytes do not depend on the versions of Beam and Python, except for Python's Unicode database. They depend on the
+    version of bert_tf only through `DATA_ALGORITHM_VERSION`.
     """
     corpus, configs = plan.corpus, list(plan.configs.values())
     inputs = [to_dict(source) | {"pattern": ""} for source in corpus.inputs]
@@ -81,12 +75,7 @@ def installed_software() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class DataDirectory:
-    """A directory that belongs to one run.
-
-    Args:
-        path: path on any file system supported by Beam.
-        plan: plan of the run.
-    """
+    """A directory, on any file system supported by Beam, that belongs to one run."""
 
     path: str
     plan: RunPlan
@@ -118,11 +107,8 @@ class DataDirectory:
     def claim(self) -> bool:
         """Claims the directory for this run and deletes partial files of a killed run.
 
-        Returns:
-            True if the run is already finished.
-
-        Raises:
-            ConfigError: if the directory belongs to another run, has other files, or cannot be written.
+        Returns True if the run is already finished. Raises ConfigError if the directory belongs to another run, has
+        other files, or cannot be written.
         """
         entries = storage.names_in(self.path)
         expected = {
@@ -161,11 +147,7 @@ class DataDirectory:
         return shards | {MANIFEST_NAME, VOCABULARY_NAME, REPORT_NAME, VERIFIED_NAME}
 
     def _check_same_run(self, entries: Mapping[str, int]) -> list[dict[str, str]]:
-        """Compares the recorded run description with the description of this run.
-
-        Returns:
-            The software versions recorded so far.
-        """
+        """Compares the recorded run description with this run, and returns the software versions recorded so far."""
         content = storage.read(self.file(RUN_NAME))
         if content is None:
             if any(name != TOKEN_NAME and not name.startswith(STAGING_PREFIX) for name in entries):
@@ -194,14 +176,10 @@ class DataDirectory:
         )
 
     def reports(self, verify: bool) -> list[ShardReport]:
-        """Returns the reports of the finished buckets, sorted by bucket.
+        """Returns the reports of the finished buckets of this run, sorted by bucket.
 
-        Args:
-            verify: check the size and checksum of every shard and skip buckets that do not match. On an object store
-                the checksum of the store is used, so no shard is downloaded.
-
-        Returns:
-            The reports of this run.
+        With `verify`, buckets are skipped if the size or checksum of a shard does not match. On an object store the
+        checksum of the store is used, so no shard is downloaded.
         """
         sizes = {folder: storage.names_in(self.file(folder)) for folder in self.folders} if verify else {}
         reports = []

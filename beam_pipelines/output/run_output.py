@@ -23,18 +23,13 @@ STAGING_PREFIX, TOKEN_NAME = ".staging-", ".run_token"
 
 @contextlib.contextmanager
 def only_run(directory: str, doing: str) -> Iterator[None]:
-    """Locks a local directory against other drivers on this machine inside the block.
+    """Locks a local directory, created if missing, against other drivers on this machine inside the block.
 
-    The lock is released when the process ends for any reason. Beam's file systems have no locks: on an object store a
-    second run is not refused, but takes over the directory (see `RunOutput`).
+    Other processes show `another process is DOING DIRECTORY`. The lock is released when the process ends for any
+    reason. Beam's file systems have no locks: on an object store a second run is not refused, but takes over the
+    directory (see `RunOutput`).
 
-    Args:
-        directory: output directory, created if missing.
-        doing: activity of this run, shown to other processes: `another process is DOING DIRECTORY`.
-
-    Raises:
-        ConfigError: if the directory cannot be created or opened.
-        PipelineError: if another process has locked the directory.
+    Raises ConfigError if the directory cannot be created or opened, and PipelineError if another process has locked it.
     """
     with contextlib.ExitStack() as stack:
         if storage.is_local(directory):
@@ -52,19 +47,15 @@ def only_run(directory: str, doing: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RunOutput:
-    """Writes the files of one run.
+    """Writes the files of one run, identified by its token.
 
     Workers may outlive a killed driver, on this machine for moments, on a cluster for hours. Once the next run has
     begun, they can no longer change its files:
 
-    - On a local path every file is written to the staging folder of its run and then renamed. The next run removes
-      the folder, so the rename fails.
+    - On a local path every file is written to the staging folder of its run and then renamed. The next run removes the
+      folder, so the rename fails.
     - On an object store `.run_token` contains the token of the newest run. Workers read it before each write and stop
       if it is not the token of their run.
-
-    Args:
-        directory: output directory.
-        token: identifier of the run.
     """
 
     directory: str
@@ -80,10 +71,9 @@ class RunOutput:
         return name in (STAGING_PREFIX + self.token, TOKEN_NAME)
 
     def begin(self) -> None:
-        """Takes over the directory from earlier runs. The driver calls it before the pipeline starts.
+        """Takes over the directory from earlier runs; the driver calls it before the pipeline starts.
 
-        Raises:
-            ConfigError: if the directory cannot be written.
+        Raises ConfigError if the directory cannot be written.
         """
         try:
             if storage.is_local(self.directory):
@@ -128,30 +118,14 @@ class RunOutput:
             )
 
     def write(self, path: str, content: bytes) -> None:
-        """Writes the file at `path` atomically; an existing file is replaced.
-
-        Args:
-            path: path of the file.
-            content: bytes of the file.
-
-        Raises:
-            PipelineError: if another run has taken over the directory.
-        """
+        """Writes the file at `path` atomically; an existing file is replaced. Raises PipelineError like `write_in`."""
         folder, name = storage.split(path)
         self.write_in(folder, lambda local: storage.write(str(local / name), content))
 
     def write_in(self, directory: str, writer: Callable[[Path], T]) -> T:
-        """Calls `writer` with a local folder and moves the files it writes to `directory`.
+        """Calls `writer` with a local folder, moves the files it writes to `directory`, and returns its result.
 
-        Args:
-            directory: target directory, created if missing.
-            writer: function that writes files into a local folder.
-
-        Returns:
-            The value that `writer` returns.
-
-        Raises:
-            PipelineError: if another run has taken over the directory.
+        The directory is created if missing. Raises PipelineError if another run has taken over the output directory.
         """
         local = storage.is_local(self.directory)
         try:

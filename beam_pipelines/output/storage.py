@@ -101,14 +101,14 @@ def read(path: str) -> bytes | None:
     try:
         if not FileSystems.exists(path):
             return None
-        with FileSystems.open(path, compression_type=_PLAIN) as file:
+        with opened(path) as file:
             return file.read()
     except FileNotFoundError:  # deleted in between
         return None
 
 
 def opened(path: str) -> BinaryIO:
-    """Opens the file at `path` for reading."""
+    """Opens the file at `path` for reading, without decompression."""
     return FileSystems.open(path, compression_type=_PLAIN)
 
 
@@ -137,14 +137,9 @@ def delete(paths: Iterable[str]) -> None:
 
 
 def write_in(directory: str, writer: Callable[[Path], T]) -> T:
-    """Calls `writer` with a local directory and copies its files to `directory`.
+    """Calls `writer` with a local directory, copies its files to `directory`, and returns its result.
 
-    Args:
-        directory: target directory, created if missing.
-        writer: function that writes files into a local directory, each atomically.
-
-    Returns:
-        The value that `writer` returns.
+    The directory is created if missing; `writer` must write each file atomically.
     """
     if is_local(directory):
         Path(directory).mkdir(parents=True, exist_ok=True)

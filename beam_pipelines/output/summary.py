@@ -19,28 +19,14 @@ from bert_tf.text.build_table import UNICODE_VERSION
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Sums the bucket reports of a run.
-
-    Args:
-        plan: plan of the run.
-        tally: tally of the documents read.
-        reports: one report for each non-empty bucket.
-    """
+    """Sums the reports of a run, one for each non-empty bucket, and the tally of the documents read."""
 
     plan: RunPlan
     tally: Tally
     reports: Sequence[ShardReport]
 
     def manifest(self, number: int, config: DataConfig) -> Manifest:
-        """Returns the manifest of the examples of one length.
-
-        Args:
-            number: index of the length, in the order of the reports.
-            config: settings of these examples, with `num_shards` resolved.
-
-        Returns:
-            The manifest.
-        """
+        """Returns the manifest of the examples of one length, the one at index `number` of the reports."""
         lengths = [report.lengths[number] for report in self.reports]
         counts: Counter[str] = Counter(documents_read=self.tally.read(), documents=0, tokens=0, examples=0)
         shards: dict[str, list[ShardInfo]] = {split: [] for split in SPLITS}

@@ -38,18 +38,10 @@ def cached_job_server(runner: str) -> Path:
 
 
 def portable_flags(runner: str, beam_args: Sequence[str], cores: int) -> list[str]:
-    """Returns additional flags of `runner`: its job server and, on this machine, one worker per core.
+    """Returns additional flags of a portable runner: its job server, and one worker per core on this machine.
 
-    Args:
-        runner: one of `PORTABLE_RUNNERS`.
-        beam_args: Beam's flags of the command line; they take precedence.
-        cores: number of workers if everything runs on this machine.
-
-    Returns:
-        The flags to add to `beam_args`.
-
-    Raises:
-        ConfigError: if the job server or Java is missing.
+    Beam's flags of the command line, `beam_args`, take precedence. Raises ConfigError if the job server or Java is
+    missing.
     """
     options = PipelineOptions(list(beam_args))
     flags = [] if options.view_as(PortableOptions).job_endpoint else _job_server_flags(runner, options)
@@ -104,11 +96,9 @@ def _job_server_flags(runner: str, options: PipelineOptions) -> list[str]:
 
 @contextlib.contextmanager
 def job_server_of(runner: Any, log: TextIO) -> Iterator[None]:
-    """Stops the job server of `runner` when the block ends; Beam would stop it only when Python exits.
+    """Stops the job server of a runner when the block ends; Beam would stop it only when Python exits.
 
-    Args:
-        runner: Beam's runner for Flink or Spark.
-        log: file for the job server's output.
+    The output of the job server is written to `log`.
     """
     make = runner.default_job_server
     with contextlib.ExitStack() as stack:

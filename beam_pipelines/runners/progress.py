@@ -28,12 +28,7 @@ class ProgressLog:
     directory: str = ""
 
     def note(self, what: str, amount: int) -> None:
-        """Adds `amount` to the counter `what`.
-
-        Args:
-            what: `files`, `parts`, `parts_read`, `documents`, `text` (in bytes) or `shards`.
-            amount: number to add.
-        """
+        """Adds to a counter: `files`, `parts`, `parts_read`, `documents`, `text` (in bytes) or `shards`."""
         if self.directory:
             # Progress must not fail a run: the directory is missing on other machines, and its disk may be full.
             with contextlib.suppress(OSError), Path(self.directory, f"{os.getpid()}.log").open("a") as file:
@@ -52,11 +47,8 @@ class ProgressLog:
 class ProgressReporter:
     """Context manager that prints a progress line every few seconds.
 
-    Args:
-        what: prefix of the lines, for example `data`.
-        files: number of files to read.
-        text_bytes: estimated bytes of text in the files.
-        shards: number of shards to write; 0 if there are none.
+    The lines begin with `what`, for example `data`. The other arguments are the files to read, an estimate of their
+    bytes of text, and the shards to write (0 if there are none).
     """
 
     def __init__(self, what: str, files: int, text_bytes: int, shards: int = 0) -> None:
@@ -87,11 +79,7 @@ class ProgressReporter:
             print(self.line(), file=sys.stderr)
 
     def line(self, finished: bool = False) -> str:
-        """Returns the progress in one line.
-
-        Args:
-            finished: True if the work is done; empty buckets have no shards, so counts may stay below the total.
-        """
+        """Returns the progress in one line; empty buckets have no shards, so counts may stay below the total."""
         totals = self.log.totals()
         elapsed = max(time.monotonic() - self._started, 1e-3)
         if not totals:

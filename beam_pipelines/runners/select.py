@@ -49,19 +49,10 @@ class _UnexplainedError(PipelineError):
 
 
 def runner_flags(beam_args: Sequence[str], work_bytes: int, paths: Sequence[str] = ()) -> list[str]:
-    """Returns additional flags that select and complete the runner for the size of the input.
+    """Returns additional flags that select and complete the runner for an input of `work_bytes`.
 
-    Args:
-        beam_args: Beam's flags of the command line; they take precedence.
-        work_bytes: size of the input.
-        paths: paths that the workers read and write.
-
-    Returns:
-        The flags to add to `beam_args`.
-
-    Raises:
-        ConfigError: if `--direct_running_mode` is `multi_threading`, the job server is missing, or workers cannot
-            access a path.
+    Beam's flags of the command line, `beam_args`, take precedence. Raises ConfigError if `--direct_running_mode` is
+    `multi_threading`, the job server is missing, or workers cannot access one of the `paths` that they read and write.
     """
     options = PipelineOptions(list(beam_args))
     direct = options.view_as(DirectOptions)
@@ -122,15 +113,9 @@ def is_template(options: PipelineOptions) -> bool:
 def running_pipeline(options: PipelineOptions) -> Iterator[beam.Pipeline]:
     """Yields an empty pipeline and runs it when the block ends.
 
-    With `--dry_run=true` Dataflow's runner builds the job without sending it, and other runners do nothing.
-
-    Args:
-        options: options of the pipeline.
-
-    Raises:
-        InputError: if the pipeline fails because of its input.
-        OSError: if it fails because of the system, for example a full disk.
-        PipelineError: if it fails for another reason.
+    With `--dry_run=true` Dataflow's runner builds the job without sending it, and other runners do nothing. Raises
+    InputError if the pipeline fails because of its input, OSError because of the system, for example a full disk, and
+    PipelineError for another reason.
     """
     pipeline = beam.Pipeline(options=options)
     yield pipeline
@@ -227,9 +212,6 @@ def _redirected_output() -> Iterator[TextIO]:
     Workers inherit the descriptor of stderr, which points to the file inside the block. The last lines of the file are
     printed if the error does not explain why the run failed. Errors in Beam's threads go to the file too, except for
     lost connections.
-
-    Yields:
-        The file.
     """
     stderr, hook = sys.stderr, threading.excepthook
 

@@ -9,12 +9,7 @@ from collections.abc import Callable
 
 
 def watch_input(descriptor: int, end: Callable[[], object]) -> None:
-    """Calls `end` from a thread when the other end of a pipe is closed.
-
-    Args:
-        descriptor: file descriptor of the read end; nothing is ever written to the pipe.
-        end: function that ends this process.
-    """
+    """Calls `end` from a thread when the other end of a pipe, to which nothing is ever written, is closed."""
 
     def wait() -> None:
         while os.read(descriptor, 1):

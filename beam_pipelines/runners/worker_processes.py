@@ -27,14 +27,7 @@ _RUNNING: list[WatchedWorker] = []
 # Replaces Beam's handler of `--direct_running_mode=multi_processing`.
 @WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
 class WatchedWorker(GrpcWorkerHandler):
-    """One worker process. If it ends too early, all workers of the run are killed and the run fails.
-
-    Args:
-        payload: Beam's command for a worker; not used.
-        state: argument of `GrpcWorkerHandler`.
-        provision_info: argument of `GrpcWorkerHandler`.
-        grpc_server: argument of `GrpcWorkerHandler`, shared by the workers of one run.
-    """
+    """One worker process. If it ends too early, all workers of the run are killed and the run fails."""
 
     def __init__(self, payload: bytes, state: Any, provision_info: Any, grpc_server: Any) -> None:
         super().__init__(state, provision_info, grpc_server)

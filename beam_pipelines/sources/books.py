@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
 
 from beam_pipelines.sources import lines
 from beam_pipelines.sources.documents import OVER_LONG, UNDECODABLE, Format, Part, RawDocument, excerpt, raw_document
@@ -73,17 +72,8 @@ class Books(Format):
     that fails, with the encoding stated in its header; if both fail, the reason is `undecodable`.
     """
 
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
-
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the single document of a file.
-
-        Args:
-            part: the whole file.
-
-        Raises:
-            InputError: if the file cannot be read to its end.
-        """
+        """Yields the single document of a file. Raises InputError if the file cannot be read to its end."""
         limit = self.settings.max_document_bytes
         max_bytes = 2 * limit + _AROUND_BYTES
         content = lines.read_bytes(part.path, max_bytes + 1)
@@ -105,14 +95,7 @@ class Books(Format):
 def decoded_book(content: bytes) -> str:
     """Decodes a file and normalises its line ends to newlines.
 
-    Args:
-        content: bytes of the file.
-
-    Returns:
-        The text.
-
-    Raises:
-        UnicodeDecodeError: if the file is neither UTF-8 nor in the encoding stated in its header.
+    Raises UnicodeDecodeError if the file is neither UTF-8 nor in the encoding stated in its header.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -143,14 +126,7 @@ def _decode_as_stated(content: bytes) -> str | None:
 
 
 def paragraphs_of_book(text: str) -> list[str]:
-    """Returns the paragraphs of a book.
-
-    Args:
-        text: the whole file, with newlines as line ends.
-
-    Returns:
-        Paragraphs with at least one letter or digit.
-    """
+    """Returns the paragraphs with at least one letter or digit of a whole file, with newlines as line ends."""
     body = without_licence(text)
     body = "\n".join(line.strip() for line in body.split("\n"))
     body = _PAGE_MARK.sub("", _ILLUSTRATION.sub("", body))
@@ -191,16 +167,11 @@ def _without_credits(body: str) -> str:
 
 
 def joined_words(body: str) -> str:
-    """Removes line breaks within words and at dashes from a hard-wrapped text.
+    """Removes line breaks within words and at dashes from a hard-wrapped text of stripped lines.
 
     A hyphen at the end of a line is either part of the word (`to-day`) or a hyphenation. The spelling elsewhere in the
-    book decides; if the word does not occur elsewhere, the more frequent case in the book decides.
-
-    Args:
-        body: text with stripped lines; a blank line ends a paragraph.
-
-    Returns:
-        The text.
+    book decides; if the word does not occur elsewhere, the more frequent case in the book decides. A blank line ends a
+    paragraph.
     """
     body = body.replace("\u00ad\n", "")
     hyphens = list(_LINE_HYPHEN.finditer(body))

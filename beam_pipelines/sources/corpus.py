@@ -50,19 +50,12 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|none")
 
 @dataclass(frozen=True)
 class Input:
-    """One of the inputs of a corpus.
+    """One of the inputs of a corpus."""
 
-    Args:
-        pattern: glob, or package name (python_docs; empty for all packages).
-        format: key of `FORMATS`.
-        language: ISO 639-1 code for sentence splitting, or `none`.
-        weight: number of uses of the documents, as a multiple of `dupe_factor`.
-    """
-
-    pattern: str
-    format: str
-    language: str = "en"
-    weight: float = 1.0
+    pattern: str  # glob, or package name (python_docs; empty for all packages)
+    format: str  # key of `FORMATS`
+    language: str = "en"  # ISO 639-1 code for sentence splitting, or `none`
+    weight: float = 1.0  # number of uses of the documents, as a multiple of `dupe_factor`
 
 
 @dataclass(frozen=True)
@@ -125,18 +118,9 @@ class Corpus:
 def find_corpus(pattern: str, formats: str = "text", languages: str = "en", weights: str = "1") -> Corpus:
     """Finds the files of a corpus. A file matched by several inputs belongs to the first of them.
 
-    Args:
-        pattern: comma-separated inputs: globs, or package names for `python_docs` (empty: all).
-        formats: comma-separated formats, one for each input or one for all.
-        languages: comma-separated languages, one for each input or one for all.
-        weights: comma-separated weights, one for each input or one for all.
-
-    Returns:
-        The corpus.
-
-    Raises:
-        ConfigError: if a list has the wrong length, a value is invalid, a glob matches nothing, a directory or an
-            empty file, or a package is not installed.
+    All arguments are comma-separated lists: of globs, or package names for `python_docs` (empty: all), and of formats,
+    languages and weights, one for each input or one for all. Raises ConfigError if a list has the wrong length, a value
+    is invalid, a glob matches nothing, a directory or an empty file, or a package is not installed.
     """
     patterns = _split_list(pattern) or [""]
     lists = {"format": formats, "language": languages, "weights": weights}
@@ -217,27 +201,12 @@ def _matches(pattern: str) -> list[InputFile]:
 
 
 def reader_of(format: str, language: str, settings: ReadSettings) -> Format:
-    """Builds the reader of an input.
-
-    Args:
-        format: key of `FORMATS`.
-        language: language of the input, or `none`.
-        settings: settings of the formats.
-
-    Returns:
-        The reader.
-    """
+    """Builds the reader of a format (a key of `FORMATS`) and a language, or `none`."""
     return FORMATS[format](settings, "" if language == "none" else language)
 
 
 class ReadCorpus(beam.PTransform):
-    """Reads all documents of a corpus in batches of RawDocument.
-
-    Args:
-        corpus: inputs and files.
-        settings: settings of the formats.
-        progress: log of parts and bytes read.
-    """
+    """Reads all documents of a corpus in batches of RawDocument, and logs parts and bytes read."""
 
     def __init__(self, corpus: Corpus, settings: ReadSettings, progress: ProgressLog) -> None:
         super().__init__()
@@ -247,7 +216,11 @@ class ReadCorpus(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[list[RawDocument]]:
         """Splits files into parts and reads parts to batches of documents, by format and language."""
-        batches = [self._read(pipeline, *kind, files) for kind, files in self._by_kind()]
+        kinds: dict[tuple[str, str], list[InputFile]] = {}
+        for file in self._corpus.files:
+            source = self._corpus.inputs[file.source]
+            kinds.setdefault((source.format, source.language), []).append(file)
+        batches = [self._read(pipeline, *kind, files) for kind, files in sorted(kinds.items())]
         return batches[0] if len(batches) == 1 else batches | "AllFormats" >> beam.Flatten()
 
     def _read(
@@ -258,32 +231,18 @@ class ReadCorpus(beam.PTransform):
             pipeline
             | f"Files_{name}" >> beam.Create(files)
             | f"SpreadFiles_{name}" >> beam.Reshuffle()
-            | f"Split_{name}" >> beam.ParDo(SplitFile(reader, self._progress))
+            | f"Split_{name}" >> beam.FlatMap(_split, reader, self._progress)
             | f"SpreadParts_{name}" >> beam.Reshuffle()
             | f"Read_{name}" >> beam.ParDo(ReadPart(reader, self._progress))
         )
 
-    def _by_kind(self) -> Sequence[tuple[tuple[str, str], list[InputFile]]]:
-        kinds: dict[tuple[str, str], list[InputFile]] = {}
-        for file in self._corpus.files:
-            source = self._corpus.inputs[file.source]
-            kinds.setdefault((source.format, source.language), []).append(file)
-        return sorted(kinds.items())
 
-
-class SplitFile(beam.DoFn):
-    """Splits files of one format into parts."""
-
-    def __init__(self, format: Format, progress: ProgressLog) -> None:
-        self._format = format
-        self._progress = progress
-
-    def process(self, file: InputFile) -> Iterable[Part]:
-        """Yields the parts of `file`."""
-        parts = [part._replace(source=file.source) for part in self._format.split(file)]
-        self._progress.note("parts", len(parts))
-        self._progress.note("files", 1)
-        yield from parts
+def _split(file: InputFile, format: Format, progress: ProgressLog) -> list[Part]:
+    """Returns the parts of a file, and logs their number."""
+    parts = [part._replace(source=file.source) for part in format.split(file)]
+    progress.note("parts", len(parts))
+    progress.note("files", 1)
+    return parts
 
 
 class ReadPart(beam.DoFn):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources import lines
@@ -13,8 +13,6 @@ from beam_pipelines.sources.documents import (
     MALFORMED,
     OVER_LONG,
     UNDECODABLE,
-    Format,
-    InputFile,
     Part,
     RawDocument,
     excerpt,
@@ -31,7 +29,7 @@ LINE_MARGIN = 1 << 20
 _FIELDS_SHOWN = 100
 
 
-class Jsonl(Format):
+class Jsonl(lines.RangeFormat):
     """One document per line; a line belongs to the part in which it begins, and blank lines are skipped.
 
     The field is `settings.text_field`: a key, or a dotted path (`meta.text`) into nested objects. Newlines in the text
@@ -40,21 +38,11 @@ class Jsonl(Format):
     NaN and Infinity are accepted.
     """
 
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
-
-    def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields byte ranges; a compressed file is one part."""
-        return lines.byte_ranges(file)
-
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
-        Args:
-            part: range of a file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or none of its first lines has the field, because the
-                field name or the format is wrong.
+        Raises InputError if the file cannot be read to its end, or none of its first lines has the field, because the
+        field name or the format is wrong.
         """
         longest = LINE_FACTOR * self.settings.max_document_bytes + LINE_MARGIN
         first: RawDocument | None = None
@@ -79,57 +67,35 @@ class Jsonl(Format):
             yield document
 
     def _document(self, path: str, place: str, line: bytes, longest: int) -> RawDocument:
-        record, reason, shown = parsed(line, longest)
-        if not reason:
-            try:
-                value = field_of(record, self.settings.text_field)
-            except ValueError as error:
-                reason, shown = malformed(error, line)
+        texts, reason, shown = text_fields(line, [self.settings.text_field], longest)
         if reason:
             return RawDocument(path, place, shown, reason)
-        return raw_document(path, place, paragraphs_of(value or ""), self.settings.max_document_bytes)
+        return raw_document(path, place, paragraphs_of(texts[0]), self.settings.max_document_bytes)
 
 
-def malformed(error: ValueError, line: bytes) -> tuple[str, tuple[str, ...]]:
-    """Returns the reason and the excerpt of a line without text."""
-    shown = line[:EXCERPT_CHARACTERS].decode(errors="replace")
-    return MALFORMED, excerpt([f"{without_surrogates(str(error))}:", shown])
+def text_fields(line: bytes, names: Sequence[str], longest: int) -> tuple[list[str], str, tuple[str, ...]]:
+    """Reads text fields of a line of JSON. A line of `longest` bytes is over-long, because it was cut there.
 
-
-def parsed(line: bytes, longest: int) -> tuple[Any, str, tuple[str, ...]]:
-    """Parses one line of JSON.
-
-    Args:
-        line: bytes of the line.
-        longest: length in bytes at which lines are cut.
-
-    Returns:
-        The value, "" and (); or None, the reason for leaving out the document, and an excerpt.
+    Returns the texts (empty for null), "" and (); or no texts, the reason for leaving out the document, and an excerpt.
     """
     if len(line) == longest:
-        return None, OVER_LONG, excerpt([line[: 4 * EXCERPT_CHARACTERS].decode(errors="replace")])
+        return [], OVER_LONG, excerpt([line[: 4 * EXCERPT_CHARACTERS].decode(errors="replace")])
     text, fault = lines.decoded(line)
     if fault >= 0:
-        return None, UNDECODABLE, (lines.around(line, fault),)
+        return [], UNDECODABLE, (lines.around(line, fault),)
     try:
-        return json.loads(text), "", ()
+        record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return None, MALFORMED, excerpt([f"no JSON: {error}:", text])
+        return [], MALFORMED, excerpt([f"no JSON: {error}:", text])
+    try:
+        return [_field(record, name) or "" for name in names], "", ()
+    except ValueError as error:
+        shown = line[:EXCERPT_CHARACTERS].decode(errors="replace")
+        return [], MALFORMED, excerpt([f"{without_surrogates(str(error))}:", shown])
 
 
-def field_of(record: Any, name: str) -> str | None:
-    """Returns the text of a field.
-
-    Args:
-        record: decoded line.
-        name: key, or dotted path into nested objects.
-
-    Returns:
-        The text, or None if the field is null.
-
-    Raises:
-        ValueError: if the field is missing or is not text.
-    """
+def _field(record: Any, name: str) -> str | None:
+    """Returns the text at a key or a dotted path; None for null. Raises ValueError if it is missing or not text."""
     if isinstance(record, dict) and name in record:
         value = record[name]
     else:

@@ -12,17 +12,15 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
-from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.filesystem import BeamIOError
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, InputFile, Part
+from beam_pipelines.output import storage
+from beam_pipelines.sources.documents import EXCERPT_CHARACTERS, Format, InputFile, Part
 
 # Size of a part of a plain file: some seconds of work, so that all workers finish at about the same time.
 PART_BYTES = 32 << 20
 COMPRESSED = (".bz2", ".gz", ".zst")
-# Bytes of prose per byte on disk, rounded up (measured on Wikipedia: 3.3 for bz2, 2.6 for gzip, 2.7 for zstd).
-TEXT_PER_BYTE = {"": 1.0, ".bz2": 4.0, ".gz": 4.0, ".zst": 4.0}
 READ_ERRORS = (EOFError, OSError, zlib.error, pyarrow.lib.ArrowException, BeamIOError)
 
 _BUFFER = 1 << 20
@@ -40,15 +38,18 @@ _SIGNATURES = (
 )
 
 
-def byte_ranges(file: InputFile) -> Iterator[Part]:
-    """Yields the parts of a text file: ranges of about `PART_BYTES`, or the whole file if it is compressed."""
-    count = 1 if file.path.endswith(COMPRESSED) else max(1, round(file.size / PART_BYTES))
-    if count == 1:
-        yield Part(file.path, size=file.size, label=file.label)
-        return
-    edges = [file.size * number // count for number in range(count + 1)]
-    for begin, end in itertools.pairwise(edges):
-        yield Part(file.path, begin, end, end - begin, file.label)
+class RangeFormat(Format):
+    """Base class of the formats whose plain files can be read from any byte on."""
+
+    def split(self, file: InputFile) -> Iterator[Part]:
+        """Yields ranges of about `PART_BYTES` at equal distances, or the whole file if it is small or compressed."""
+        count = 1 if file.path.endswith(COMPRESSED) else round(file.size / PART_BYTES)
+        if count <= 1:
+            yield from super().split(file)
+            return
+        edges = [file.size * number // count for number in range(count + 1)]
+        for begin, end in itertools.pairwise(edges):
+            yield Part(file.path, begin, end, end - begin, file.label)
 
 
 def place(part: Part, number: int, offset: int) -> str:
@@ -59,18 +60,10 @@ def place(part: Part, number: int, offset: int) -> str:
 def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
     """Yields the lines from the beginning of `part` to the end of the file; the caller stops the iteration.
 
-    Only a newline ends a line. A byte order mark at the start of the file is dropped.
-
-    Args:
-        part: byte range, or a whole file, decompressed according to its suffix.
-        longest: maximum number of bytes kept of a line; the rest is skipped in bounded memory.
-
-    Yields:
-        The line number from 1, counted from the start of the part; the offset of the first byte in the (decompressed)
-        file; the bytes with the newline. A line that was cut has `longest` bytes.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, shorter than the part, or of another kind.
+    A line is its number from 1, counted from the start of the part; the offset of its first byte in the (decompressed)
+    file; and its bytes with the newline. Only a newline ends a line. Of a line over `longest` bytes, `longest` bytes
+    are kept, and the rest is skipped in bounded memory. A byte order mark at the start of the file is dropped. Raises
+    InputError if the file is missing, damaged, truncated, shorter than the part, or of another kind.
     """
     number = offset = 0
     try:
@@ -91,17 +84,9 @@ def read_lines(part: Part, longest: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def read_bytes(path: str, at_most: int) -> bytes:
-    """Reads the beginning of a file, decompressed according to its suffix.
+    """Reads at most `at_most` bytes from the beginning of a file, decompressed according to its suffix.
 
-    Args:
-        path: path of the file.
-        at_most: maximum number of bytes.
-
-    Returns:
-        The bytes.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, or of another kind.
+    Raises InputError if the file is missing, damaged, truncated, or of another kind.
     """
     try:
         with opened(path) as stream:
@@ -129,7 +114,7 @@ def around(line: bytes, fault: int) -> str:
 def opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens the file at `path` for buffered binary reading, decompressed according to its suffix."""
     with (
-        FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw,
+        storage.opened(path) as raw,
         contextlib.closing(_decompress(path, raw)) as stream,
     ):
         yield stream
@@ -186,15 +171,19 @@ def _check_signature(path: str, head: bytes) -> None:
 
 def _seek_line(stream: io.BufferedReader, part: Part) -> int:
     """Seeks to the first line that begins in or after `part`; returns its offset."""
-    size = stream.seek(0, io.SEEK_END)
-    if size < part.end:
-        raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
+    check_size(part, stream.seek(0, io.SEEK_END))
     if not part.begin:
         stream.seek(0)
         _check_signature(part.path, stream.peek(16))
         return 0
     # Starts one byte earlier, at the position of a possible newline.
     return stream.seek(part.begin - 1) + _skip_line(stream, part.end - part.begin + 1)
+
+
+def check_size(part: Part, size: int) -> None:
+    """Raises InputError if a file of `size` bytes ends before `part` does."""
+    if size < part.end:
+        raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
 
 
 def _skip_line(stream: io.BufferedReader, at_most: int | None = None) -> int:

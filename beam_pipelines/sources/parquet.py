@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
+from beam_pipelines.output import storage
 from beam_pipelines.sources.documents import (
     EMPTY,
     UNDECODABLE,
@@ -44,11 +43,10 @@ class Parquet(Format):
 
     def split(self, file: InputFile) -> Iterator[Part]:
         """Yields row group ranges."""
-        with _opened(file.path) as parquet:
+        with opened_parquet(file.path) as parquet:
             groups = parquet.metadata.num_row_groups
-            sizes = [_column_bytes(parquet.metadata.row_group(group), "", "compressed") for group in range(groups)]
-        begin = size = rest = 0
-        rest = file.size
+            sizes = [column_bytes(parquet.metadata.row_group(group), "", "compressed") for group in range(groups)]
+        begin, size, rest = 0, 0, file.size
         for group in range(groups - 1):
             size += sizes[group]
             if size >= PART_BYTES:
@@ -57,21 +55,14 @@ class Parquet(Format):
         yield Part(file.path, begin, groups, rest, file.label)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the documents of `part`.
-
-        Args:
-            part: range of row groups.
-
-        Raises:
-            InputError: if the file is damaged, lacks the column, or the column is not text.
-        """
-        with _opened(part.path) as parquet:
+        """Yields the documents of `part`. Raises InputError if the file is damaged, or has no such column of text."""
+        with opened_parquet(part.path) as parquet:
             name, path = self._column(part.path, parquet.schema_arrow)
             groups = range(parquet.metadata.num_row_groups)
             row = sum(parquet.metadata.row_group(group).num_rows for group in groups[: part.begin])
             for group in groups[part.begin : part.end or None]:
                 metadata = parquet.metadata.row_group(group)
-                bytes_a_row = _column_bytes(metadata, name, "uncompressed") / max(1, metadata.num_rows)
+                bytes_a_row = column_bytes(metadata, name, "uncompressed") / max(1, metadata.num_rows)
                 rows = max(1, int(_BATCH_BYTES / max(1.0, bytes_a_row)))
                 for batch in parquet.iter_batches(rows, row_groups=[group], columns=[name], use_threads=False):
                     for value in _values(batch.column(0), path):
@@ -106,9 +97,10 @@ class Parquet(Format):
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[pyarrow.parquet.ParquetFile]:
+def opened_parquet(path: str) -> Iterator[pyarrow.parquet.ParquetFile]:
+    """Opens a Parquet file; errors inside the block become an InputError."""
     try:
-        with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as raw:
+        with storage.opened(path) as raw:
             # With `pre_buffer` a whole row group would be kept in memory.
             yield pyarrow.parquet.ParquetFile(
                 raw, buffer_size=_READ_BYTES, pre_buffer=False, page_checksum_verification=True
@@ -117,7 +109,7 @@ def _opened(path: str) -> Iterator[pyarrow.parquet.ParquetFile]:
         raise InputError(f"{path}: missing, damaged or not a Parquet file: {error}") from error
 
 
-def _column_bytes(group: Any, name: str, form: str) -> int:
+def column_bytes(group: Any, name: str, form: str) -> int:
     """Returns the size of a column and its nested columns in a row group; of all columns if `name` is empty."""
     columns = [group.column(number) for number in range(group.num_columns)]
     named = [c for c in columns if not name or c.path_in_schema == name or c.path_in_schema.startswith(f"{name}.")]

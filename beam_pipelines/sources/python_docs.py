@@ -18,14 +18,7 @@ class PythonDocs(Format):
     text_per_byte: ClassVar[dict[str, float]] = {"": 0.1}
 
     def read(self, part: Part) -> Iterator[RawDocument]:
-        """Yields the documents of one source file; none if it is not Python or has no docstrings.
-
-        Args:
-            part: the whole file.
-
-        Raises:
-            InputError: if the file cannot be read.
-        """
+        """Yields the documents of a source file, if any. Raises InputError if the file cannot be read."""
         try:
             documents = file_documents(part.label, Path(part.path))
         except OSError as error:

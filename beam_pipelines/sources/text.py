@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterator
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.sources import lines
@@ -11,8 +10,6 @@ from beam_pipelines.sources.documents import (
     EXCERPT_CHARACTERS,
     OVER_LONG,
     UNDECODABLE,
-    Format,
-    InputFile,
     Part,
     RawDocument,
     excerpt,
@@ -22,30 +19,19 @@ from beam_pipelines.sources.documents import (
 _MARGIN = 1 << 16
 
 
-class Text(Format):
+class Text(lines.RangeFormat):
     """Documents are runs of non-blank lines; a blank line may contain Unicode white space.
 
     A document belongs to the part in which the last blank line before it begins, and the first document to the first
     part. Every document is therefore read once and completely, however the file is split.
     """
 
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
-
-    def split(self, file: InputFile) -> Iterable[Part]:
-        """Yields byte ranges; a compressed file is one part."""
-        return lines.byte_ranges(file)
-
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the documents of `part`.
 
         The size of a document is the size of its stripped lines. A document with a line that is not UTF-8 has the
-        reason `undecodable` and the place of that line.
-
-        Args:
-            part: range of a file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or is a single part without text.
+        reason `undecodable` and the place of that line. Raises InputError if the file cannot be read to its end, or is
+        a single part without text.
         """
         limit = self.settings.max_document_bytes
         longest = limit + _MARGIN
@@ -86,15 +72,7 @@ class _Document:
         self._bad_line = ""
 
     def add(self, number: int, offset: int, line: bytes, text: str, fault: int) -> None:
-        """Adds a non-blank line.
-
-        Args:
-            number: line number.
-            offset: byte offset of the line.
-            line: stripped bytes.
-            text: stripped text.
-            fault: index of the first byte that is not UTF-8, or -1.
-        """
+        """Adds the stripped bytes and text of a non-blank line; `fault` is its first byte that is not UTF-8, or -1."""
         if not self.size:
             self._place = lines.place(self._part, number, offset)
         self.size += len(line)

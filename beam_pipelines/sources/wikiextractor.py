@@ -6,7 +6,6 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import apache_beam as beam
 
@@ -23,7 +22,7 @@ from beam_pipelines.sources.documents import (
     raw_document,
     without_surrogates,
 )
-from beam_pipelines.sources.jsonl import LINE_FACTOR, LINE_MARGIN, field_of, malformed, parsed
+from beam_pipelines.sources.jsonl import LINE_FACTOR, LINE_MARGIN, text_fields
 
 NO_PASSAGES = "no_passages"
 _END = "</doc>"
@@ -62,16 +61,10 @@ class WikiExtractor(Format):
     reason `no_passages`.
     """
 
-    text_per_byte: ClassVar[dict[str, float]] = lines.TEXT_PER_BYTE
-
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the pages of a file. Text outside of pages, and a page in which another one begins, is `malformed`.
 
-        Args:
-            part: the whole file.
-
-        Raises:
-            InputError: if the file cannot be read to its end, or ends within a page.
+        Raises InputError if the file cannot be read to its end, or ends within a page.
         """
         limit = self.settings.max_document_bytes
         longest = LINE_FACTOR * limit + LINE_MARGIN
@@ -146,16 +139,12 @@ class _Page:
 
 
 def _json_page(path: str, number: int, line: bytes, longest: int, limit: int, dropped: Counter[str]) -> RawDocument:
-    record, reason, shown = parsed(line, longest)
-    if not reason:
-        try:
-            title, text = field_of(record, "title"), field_of(record, "text")
-        except ValueError as error:
-            reason, shown = malformed(error, line)
+    texts, reason, shown = text_fields(line, ["title", "text"], longest)
     if reason:
         return RawDocument(path, f"line {number}", shown, reason)
-    page = _Page(path, number, without_surrogates(title or ""), limit)
-    for paragraph in (text or "").split("\n"):
+    title, text = texts
+    page = _Page(path, number, without_surrogates(title), limit)
+    for paragraph in text.split("\n"):
         page.add(paragraph.strip(), len(paragraph.encode(errors="surrogatepass")))
     return page.finished(dropped)
 
@@ -166,15 +155,9 @@ def _title(header: str) -> str:
 
 
 def passages(page_lines: Iterable[str], title: str, dropped: Counter[str]) -> list[str]:
-    """Returns the text passages of a page without left-over markup.
+    """Returns the text passages of a page, given as stripped lines, without left-over markup.
 
-    Args:
-        page_lines: stripped lines of the page.
-        title: title of the page, repeated by the first line.
-        dropped: counter of the other lines by kind; updated.
-
-    Returns:
-        The passages, one per line.
+    The first line repeats the title of the page. Other lines are counted by kind in `dropped`.
     """
     kept = []
     beginning = True

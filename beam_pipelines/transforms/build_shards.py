@@ -15,12 +15,11 @@ import numpy as np
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners.progress import ProgressLog
-from beam_pipelines.transforms.packed_documents import Gathered, unpack
+from beam_pipelines.transforms.packed_documents import Gathered, read_spilled, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
-from beam_pipelines.transforms.spill import read_spilled
 from beam_pipelines.transforms.tokenize import Buckets
 from bert_tf.config import DataConfig
-from bert_tf.data.examples.build import Examples, Pairs, TokenizedDocument, draw_examples
+from bert_tf.data.examples.build import Examples, TokenizedDocument, draw_examples
 from bert_tf.data.masking.tokens import mask_pairs
 from bert_tf.data.randomness import stream_keys, uniform
 from bert_tf.data.schema import shard_name
@@ -38,39 +37,23 @@ _ROWS = 8192
 
 @dataclasses.dataclass(frozen=True)
 class LengthReport:
-    """The examples of one length.
+    """The examples of one length."""
 
-    Args:
-        shard: the shard, or None if there is no example.
-        counts: counts of examples, tokens, labels and so on, to be summed over buckets.
-        example_lengths: number of examples by number of tokens.
-        stored_checksum: checksum of the shard on the object store; empty on a local path.
-    """
-
-    shard: ShardInfo | None
-    counts: dict[str, int]
-    example_lengths: list[int]
-    stored_checksum: str
+    shard: ShardInfo | None  # None if there is no example
+    counts: dict[str, int]  # of examples, tokens, labels and so on, to be summed over buckets
+    example_lengths: list[int]  # number of examples by number of tokens
+    stored_checksum: str  # checksum of the shard on the object store; empty on a local path
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardReport:
-    """Report of a finished bucket to the driver.
-
-    Args:
-        bucket: number of the bucket.
-        fingerprint: fingerprint of the run that wrote it.
-        counts: counts of documents, sentences, tokens and so on, to be summed over buckets.
-        sources: counts of documents, tokens, and documents left out by reason, by source number as a string.
-        document_lengths: number of documents by base-2 logarithm of their tokens, rounded down.
-        lengths: one report for each example length.
-    """
+    """Report of a finished bucket to the driver."""
 
     bucket: int
-    fingerprint: str
-    counts: dict[str, int]
-    sources: dict[str, dict[str, int]]
-    document_lengths: list[int]
+    fingerprint: str  # of the run that wrote it
+    counts: dict[str, int]  # of documents, sentences, tokens and so on, to be summed over buckets
+    sources: dict[str, dict[str, int]]  # documents, tokens, and left out by reason; by source number
+    document_lengths: list[int]  # documents by base-2 logarithm of their tokens, rounded down
     lengths: list[LengthReport]
 
     def to_json(self) -> bytes:
@@ -95,30 +78,18 @@ def bucket_name(buckets: Buckets, bucket: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class SelectedDocuments:
-    """The documents of a bucket that are used for examples.
+    """The D documents of a bucket that are used for examples."""
 
-    Args:
-        documents: D documents, sorted by id.
-        copies: int64 [D], number of passes with each document, at least one.
-        left_out: number of documents left out by (source, reason).
-    """
-
-    documents: list[TokenizedDocument]
-    copies: np.ndarray
-    left_out: Counter[tuple[int, str]]
+    documents: list[TokenizedDocument]  # sorted by id
+    copies: np.ndarray  # int64 [D], number of passes with each document, at least one
+    left_out: Counter[tuple[int, str]]  # number of documents left out by (source, reason)
 
 
 def select_documents(gathered: Gathered, weights: Sequence[float], config: DataConfig) -> SelectedDocuments:
-    """Selects the documents of a bucket.
+    """Selects the documents of a bucket, without near-duplicates and documents used in no pass.
 
-    Args:
-        gathered: all documents of the bucket.
-        weights: weights of the sources. A document is used in `dupe_factor` * weight passes; a fraction is rounded up
-            with that probability.
-        config: settings of the examples; `dupe_factor` and the seed are used.
-
-    Returns:
-        The selected documents, without near-duplicates and documents used in no pass.
+    A document is used in `dupe_factor` * weight passes, with the weight of its source; a fraction is rounded up with
+    that probability.
     """
     documents = sorted(gathered.documents, key=lambda document: document.document_id)
     left_out = Counter({(source, DUPLICATE): count for source, count in gathered.copies.items()})
@@ -135,24 +106,14 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
 
 @dataclasses.dataclass(eq=False, repr=False)
 class BuildShard(beam.DoFn):
-    """Writes the shards of one bucket, then its report; if the report exists, the shards exist.
+    """Writes the shards of one bucket, then its report; if the report exists, the shards exist."""
 
-    Args:
-        configs: settings of the examples by folder.
-        weights: weights of the sources.
-        vocabulary: vocabulary of the token ids.
-        buckets: buckets of the run; they name the shards.
-        output: writer of the data directory.
-        fingerprint: fingerprint of the run.
-        progress: log of finished shards.
-    """
-
-    configs: dict[str, DataConfig]
-    weights: Sequence[float]
+    configs: dict[str, DataConfig]  # by folder
+    weights: Sequence[float]  # of the sources
     vocabulary: Vocabulary
-    buckets: Buckets
+    buckets: Buckets  # they name the shards
     output: RunOutput
-    fingerprint: str
+    fingerprint: str  # of the run
     progress: ProgressLog
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
@@ -180,27 +141,25 @@ class BuildShard(beam.DoFn):
 
     def _build(self, folder: str, config: DataConfig, selected: SelectedDocuments, name: str) -> LengthReport:
         examples = draw_examples(selected.documents, selected.copies, config, self.vocabulary)
-        rows = _CountedRows(examples, config)
+        records = _Records(examples, config, self.vocabulary)
         shard, stored_checksum = None, ""
         if len(examples):
             path = storage.join(self.output.directory, folder) if folder else self.output.directory
-            records = _records(rows, config, self.vocabulary)
             shard = self.output.write_in(path, lambda directory: write_shard(directory / name, records))
             stored_checksum = storage.checksum(storage.join(path, name))
-        counts = rows.counts | {"skipped_chunks": examples.skipped}
-        return LengthReport(shard, counts, _histogram(rows.lengths), stored_checksum)
+        counts = records.counts | {"skipped_chunks": examples.skipped}
+        return LengthReport(shard, counts, _histogram(records.lengths), stored_checksum)
 
 
-class _CountedRows:
-    """Assembles examples slice by slice and counts them."""
+class _Records:
+    """Assembles, counts and encodes examples slice by slice, with masks if they are static."""
 
-    def __init__(self, examples: Examples, config: DataConfig) -> None:
-        self._examples = examples
+    def __init__(self, examples: Examples, config: DataConfig, vocabulary: Vocabulary) -> None:
+        self._examples, self._config, self._vocabulary = examples, config, vocabulary
         self.counts = {"examples": 0, "example_tokens": 0, "label_next": 0, "label_random": 0}
         self.lengths = np.zeros(0, np.int64)
-        self._labelled = config.next_sentence
 
-    def __iter__(self) -> Iterator[Pairs]:
+    def __iter__(self) -> Iterator[bytes]:
         lengths = []
         for begin in range(0, len(self._examples), _ROWS):
             rows = self._examples.rows(begin, begin + _ROWS)
@@ -209,17 +168,12 @@ class _CountedRows:
             self.counts["examples"] += len(rows)
             self.counts["example_tokens"] += len(rows.token_ids)
             self.counts["label_random"] += random
-            self.counts["label_next"] += len(rows) - random if self._labelled else 0
-            yield rows
+            self.counts["label_next"] += len(rows) - random if self._config.next_sentence else 0
+            if self._config.masking == "dynamic":
+                yield from encode_dynamic(rows)
+            else:
+                yield from encode_static(rows, mask_pairs(rows, self._config, self._vocabulary), self._config)
         self.lengths = np.concatenate(lengths)
-
-
-def _records(rows: Iterable[Pairs], config: DataConfig, vocabulary: Vocabulary) -> Iterator[bytes]:
-    for pairs in rows:
-        if config.masking == "dynamic":
-            yield from encode_dynamic(pairs)
-        else:
-            yield from encode_static(pairs, mask_pairs(pairs, config, vocabulary), config)
 
 
 def _counts(selected: SelectedDocuments, unk_id: int) -> dict[str, int]:

@@ -44,11 +44,8 @@ def partition_count(text_bytes: int) -> int:
 def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
     """Converts weights of inputs to integer multiples of 1 / unit, so that counts are exact integers.
 
-    Args:
-        weights: positive weights; they are rounded to four decimals.
-
-    Returns:
-        The multiples, at least 1, and the unit, which is 1 if all weights are integers.
+    Weights are rounded to four decimals. Returns the multiples, at least 1, and the unit, which is 1 if all weights are
+    integers.
     """
     multiples = [max(1, round(weight * _WEIGHT_UNITS)) for weight in weights]
     common = int(np.gcd.reduce([*multiples, _WEIGHT_UNITS]))
@@ -56,16 +53,9 @@ def whole_weights(weights: Sequence[float]) -> tuple[tuple[int, ...], int]:
 
 
 def pack_counts(counts: Mapping[bytes, int], occurrences: int) -> bytes:
-    """Packs a table: total occurrences, number of distinct words, counts, words in UTF-8.
+    """Packs a table: total occurrences before weights and filters, number of distinct words, counts, words in UTF-8.
 
-    Words are sorted by descending count, then by bytes.
-
-    Args:
-        counts: weighted count of each word.
-        occurrences: total occurrences before weights and filters.
-
-    Returns:
-        The table as bytes.
+    Words are sorted by descending weighted count, then by bytes.
     """
     words = sorted(counts, key=lambda word: (-counts[word], word))
     head = np.array([occurrences, len(words), *(counts[word] for word in words)], "<i8")
@@ -82,21 +72,13 @@ def unpack_counts(table: bytes) -> tuple[dict[bytes, int], int]:
 
 @dataclasses.dataclass(frozen=True)
 class PartitionSummary:
-    """Summary of a partition, read by the driver before the words.
+    """Summary of a partition, read by the driver before the words."""
 
-    Args:
-        occurrences: total occurrences of words.
-        distinct: number of distinct words.
-        weight: weighted count of all words.
-        characters: weighted occurrences of one-character pieces (`a` begins words, `##a` continues them).
-        histogram: number of kept words by weighted count.
-    """
-
-    occurrences: int
-    distinct: int
-    weight: int
-    characters: dict[str, int]
-    histogram: dict[int, int]
+    occurrences: int  # of all words
+    distinct: int  # number of distinct words
+    weight: int  # weighted count of all words
+    characters: dict[str, int]  # weighted count of one-character pieces (`a` begins words, `##a` continues them)
+    histogram: dict[int, int]  # number of kept words by weighted count
 
     def to_json(self) -> bytes:
         """Returns the summary as JSON."""
@@ -110,26 +92,21 @@ class PartitionSummary:
         return cls(**fields)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class CountWords(beam.DoFn):
-    """Counts normalized words over a bundle.
+    """Counts normalized words over a bundle, with the integer weight of each input.
 
     Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
-
-    Args:
-        lowercase: casing of the tokenizer that will use the vocabulary.
-        partitions: number of partitions.
-        weights: integer weight of each input, see `whole_weights`.
     """
 
-    def __init__(self, lowercase: bool, partitions: int, weights: Sequence[int]) -> None:
-        self._lowercase = lowercase
-        self._partitions = partitions
-        self._weights = tuple(weights)
+    lowercase: bool
+    partitions: int
+    weights: Sequence[int]
 
     def setup(self) -> None:
         """Builds the tokenizer."""
         # Words do not depend on the vocabulary, but a vocabulary without any plain piece cannot be compiled.
-        self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self._lowercase)
+        self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self.lowercase)
 
     def start_bundle(self) -> None:
         """Starts an empty table."""
@@ -140,7 +117,7 @@ class CountWords(beam.DoFn):
         """Counts one batch."""
         good = [document for document in batch if not document.reason]
         left_out = [(document, document.reason) for document in batch if document.reason]
-        for weight, documents in itertools.groupby(good, lambda document: self._weights[document.source]):
+        for weight, documents in itertools.groupby(good, lambda document: self.weights[document.source]):
             left_out += [(document, EMPTY) for document in self._count(list(documents), weight)]
         yield from account(batch, left_out)
         if len(self._counts) > _WORDS_A_TABLE:
@@ -167,7 +144,7 @@ class CountWords(beam.DoFn):
     def _tables(self) -> Iterator[tuple[int, bytes]]:
         parts: dict[int, dict[bytes, int]] = defaultdict(dict)
         for word, count in self._counts.items():
-            parts[zlib.crc32(word) % self._partitions][word] = count
+            parts[zlib.crc32(word) % self.partitions][word] = count
         occurrences = self._occurrences
         self._counts, self._occurrences = Counter(), 0
         for partition, counts in sorted(parts.items()):
@@ -176,35 +153,26 @@ class CountWords(beam.DoFn):
             occurrences = 0
 
 
-class MergeCounts(beam.DoFn):
-    """Merges the tables of one partition and writes the result and its summary to files.
+def merge_counts(element: tuple[int, Iterable[bytes]], output: RunOutput, min_count: int) -> str:
+    """Merges the tables of one partition and writes the result and its summary, `00000.counts` and `.summary.json`.
 
-    Args:
-        output: writer of the files `00000.counts`, `00000.summary.json` and so on.
-        min_count: minimum weighted count of a word; rarer words count only in the summary's totals.
+    Words with a weighted count below `min_count` count only in the summary's totals. Returns the path of the counts.
     """
-
-    def __init__(self, output: RunOutput, min_count: int) -> None:
-        self._output = output
-        self._min_count = min_count
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[str]:
-        """Yields the path of the file of one partition."""
-        partition, tables = element
-        total: Counter[bytes] = Counter()
-        occurrences = 0
-        for table in tables:
-            counts, table_occurrences = unpack_counts(table)
-            total.update(counts)
-            occurrences += table_occurrences
-        kept = {word: count for word, count in total.items() if count >= self._min_count}
-        path = storage.join(self._output.directory, f"{partition:05d}{COUNTS}")
-        self._output.write(path, pack_counts(kept, occurrences))
-        summary = PartitionSummary(
-            occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
-        )
-        self._output.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
-        yield path
+    partition, tables = element
+    total: Counter[bytes] = Counter()
+    occurrences = 0
+    for table in tables:
+        counts, table_occurrences = unpack_counts(table)
+        total.update(counts)
+        occurrences += table_occurrences
+    kept = {word: count for word, count in total.items() if count >= min_count}
+    path = storage.join(output.directory, f"{partition:05d}{COUNTS}")
+    output.write(path, pack_counts(kept, occurrences))
+    summary = PartitionSummary(
+        occurrences, len(total), sum(total.values()), _characters(total), dict(Counter(kept.values()))
+    )
+    output.write(path.removesuffix(COUNTS) + SUMMARY, summary.to_json())
+    return path
 
 
 def _characters(counts: Mapping[bytes, int]) -> dict[str, int]:

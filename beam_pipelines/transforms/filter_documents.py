@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import apache_beam as beam
 import numpy as np
 
 from beam_pipelines.cleaning.languages import identify_language
@@ -16,35 +15,27 @@ TOO_SHORT, SYMBOLS, REPEATED_LINES, LANGUAGE = "too_short", "symbols", "repeated
 NO_LANGUAGE = "none"
 
 
-class FilterDocuments(beam.DoFn):
-    """Sets the reason of documents that break a rule; all others, and documents with a reason, pass unchanged.
+def filter_documents(
+    batch: list[RawDocument], cleaning: CleaningConfig, languages: tuple[str, ...]
+) -> list[RawDocument]:
+    """Sets the reason of documents that break a rule; all others, and documents with a reason, stay unchanged.
 
-    The reason is the first broken rule, in this order: `too_short`, `symbols`, `repeated_lines`, `language`.
-
-    Args:
-        cleaning: the rules.
-        languages: language of each input, as ISO 639-1 codes accepted by `cleaning.languages.check_languages`; for
-            inputs with `none` the language is not checked.
+    The reason is the first broken rule, in this order: `too_short`, `symbols`, `repeated_lines`, `language`. The
+    languages of the inputs are codes accepted by `cleaning.languages.check_languages`; for inputs with `none` the
+    language is not checked.
     """
-
-    def __init__(self, cleaning: CleaningConfig, languages: tuple[str, ...]) -> None:
-        self._cleaning = cleaning
-        self._languages = languages
-
-    def process(self, batch: list[RawDocument]) -> Iterable[list[RawDocument]]:
-        """Yields the batch with reasons set."""
-        good = [number for number, document in enumerate(batch) if not document.reason]
-        reasons = find_reasons([batch[number] for number in good], self._cleaning, self._languages)
-        filtered = list(batch)
-        for number, reason in zip(good, reasons, strict=True):
-            if reason:
-                document = batch[number]
-                filtered[number] = document._replace(paragraphs=excerpt(document.paragraphs), reason=reason)
-        yield filtered
+    good = [number for number, document in enumerate(batch) if not document.reason]
+    reasons = find_reasons([batch[number] for number in good], cleaning, languages)
+    filtered = list(batch)
+    for number, reason in zip(good, reasons, strict=True):
+        if reason:
+            document = batch[number]
+            filtered[number] = document._replace(paragraphs=excerpt(document.paragraphs), reason=reason)
+    return filtered
 
 
 def find_reasons(documents: Sequence[RawDocument], cleaning: CleaningConfig, languages: tuple[str, ...]) -> list[str]:
-    """Returns the reason for leaving out each document, empty if it is kept; see `FilterDocuments`."""
+    """Returns the reason for leaving out each document, empty if it is kept; see `filter_documents`."""
     measures = measure([document.paragraphs for document in documents])
     reasons = []
     for document, words, symbol_ratio in zip(documents, *map(np.ndarray.tolist, measures), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,8 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.cleaning.signatures import ROW, band_shape, find_near_duplicates, sign_documents
 from beam_pipelines.sources.documents import RawDocument
-from beam_pipelines.transforms.duplicates import RecentDocuments
-from beam_pipelines.transforms.tokenize import Buckets
+from beam_pipelines.transforms.tokenize import Buckets, RecentDocuments
 from bert_tf.data.examples.build import document_id
 
 # A bucket has about 32 MB of text: 10,000 Wikipedia documents, whose rows take 8 MB at a threshold of 0.8. There are
@@ -23,56 +23,38 @@ _LEAST_PARTITIONS = 16
 _ROWS_A_TABLE = 200_000
 
 
-class FindNearDuplicates(beam.PTransform):
+@beam.ptransform_fn
+def near_duplicate_ids(
+    documents: beam.PCollection[list[RawDocument]], threshold: float, seed: int, buckets: Buckets
+) -> beam.PCollection[tuple[int, bytes]]:
     """Finds the documents to drop as near-duplicates of documents that are kept or dropped.
 
     A document is dropped if it shares a band of minimum hashes with a document of a smaller id (a hash of its text)
-    and their estimated similarity reaches the threshold, see `cleaning.signatures`. The result depends only on the set
-    of documents, not on order, batches, workers or runner. In a chain of similar pairs the document with the smallest
-    id is always kept. Documents with a reason and documents without words are ignored. Exact duplicates share an id,
-    so they are not dropped for each other.
+    and their estimated Jaccard similarity reaches the threshold, see `cleaning.signatures`. The result depends only on
+    the set of documents, not on order, batches, workers or runner. In a chain of similar pairs the document with the
+    smallest id is always kept. Documents with a reason and documents without words are ignored. Exact duplicates share
+    an id, so they are not dropped for each other.
 
-    Input: batches of documents. Output: (bucket, int64 ids as `<i8` bytes); an id may be repeated.
-
-    Args:
-        threshold: minimum Jaccard similarity of near-duplicates.
-        seed: seed of the permutations.
-        buckets: buckets of the documents.
+    Returns (bucket, int64 ids as `<i8` bytes); an id may be repeated.
     """
-
-    def __init__(self, threshold: float, seed: int, buckets: Buckets) -> None:
-        super().__init__()
-        self._threshold = threshold
-        self._seed = seed
-        self._buckets = buckets
-
-    def expand(self, documents: beam.PCollection[list[RawDocument]]) -> beam.PCollection[tuple[int, bytes]]:
-        """Converts batches to rows, partitions of bands, and ids."""
-        bands, rows = band_shape(self._threshold)
-        partitions = max(_LEAST_PARTITIONS, _PARTITIONS_PER_BUCKET * len(self._buckets))
-        return (
-            documents
-            | "Sign" >> beam.ParDo(SignDocuments(self._seed, bands, rows, partitions))
-            | "GatherBands" >> beam.GroupByKey()
-            | "Compare" >> beam.ParDo(CompareSignatures(self._threshold, self._buckets))
-        )
+    bands, rows = band_shape(threshold)
+    partitions = max(_LEAST_PARTITIONS, _PARTITIONS_PER_BUCKET * len(buckets))
+    return (
+        documents
+        | "Sign" >> beam.ParDo(SignDocuments(seed, bands, rows, partitions))
+        | "GatherBands" >> beam.GroupByKey()
+        | "Compare" >> beam.FlatMap(_compare, threshold, buckets)
+    )
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SignDocuments(beam.DoFn):
-    """Collects the rows of documents over a bundle and yields (partition of bands, packed rows).
+    """Collects rows of `bands` bands of `rows` hashes over a bundle; yields (partition of bands, packed rows)."""
 
-    Args:
-        seed: seed of the permutations.
-        bands: number of bands of a signature.
-        rows: number of minimum hashes in a band.
-        partitions: number of partitions of the bands.
-    """
-
-    def __init__(self, seed: int, bands: int, rows: int, partitions: int) -> None:
-        self._seed = seed
-        self._bands = bands
-        self._rows = rows
-        self._partitions = partitions
+    seed: int
+    bands: int
+    rows: int
+    partitions: int
 
     def start_bundle(self) -> None:
         """Starts without rows."""
@@ -83,7 +65,7 @@ class SignDocuments(beam.DoFn):
         """Computes signatures of one batch, once for each distinct text of a bundle."""
         good = [document.paragraphs for document in batch if not document.reason]
         fresh = [text for text in good if not self._recent.is_copy(document_id("\n".join(text)))]
-        self._tables.append(sign_documents(fresh, self._seed, self._bands, self._rows))
+        self._tables.append(sign_documents(fresh, self.seed, self.bands, self.rows))
         if sum(map(len, self._tables)) > _ROWS_A_TABLE:
             yield from self._pack_tables()
 
@@ -95,38 +77,17 @@ class SignDocuments(beam.DoFn):
     def _pack_tables(self) -> Iterator[tuple[int, bytes]]:
         table = np.concatenate([np.zeros(0, ROW), *self._tables])
         self._tables = []
-        yield from pack_by(table["band"] % np.uint64(self._partitions), table)
+        yield from pack_by(table["band"] % np.uint64(self.partitions), table)
 
 
-class CompareSignatures(beam.DoFn):
-    """Finds the documents to drop in one partition of bands and yields (bucket, packed ids).
-
-    Args:
-        threshold: minimum Jaccard similarity of near-duplicates.
-        buckets: buckets of the documents.
-    """
-
-    def __init__(self, threshold: float, buckets: Buckets) -> None:
-        self._threshold = threshold
-        self._buckets = buckets
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterable[tuple[int, bytes]]:
-        """Compares the rows of one partition."""
-        _, tables = element
-        ids = find_near_duplicates(np.frombuffer(b"".join(tables), ROW), self._threshold)
-        yield from pack_by(self._buckets.of(ids), ids.astype("<i8"))
+def _compare(element: tuple[int, Iterable[bytes]], threshold: float, buckets: Buckets) -> Iterable[tuple[int, bytes]]:
+    """Yields the documents to drop in one partition of bands as (bucket, packed ids)."""
+    ids = find_near_duplicates(np.frombuffer(b"".join(element[1]), ROW), threshold)
+    yield from pack_by(buckets.of(ids), ids.astype("<i8"))
 
 
 def pack_by(keys: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, bytes]]:
-    """Yields each distinct key with the bytes of its values.
-
-    Args:
-        keys: int [n].
-        values: [n], one value for each key.
-
-    Yields:
-        Keys in ascending order; the values of a key keep their order.
-    """
+    """Yields each distinct key, in ascending order, with the bytes of its values, which keep their order."""
     order = np.argsort(keys, kind="stable")
     keys, values = keys[order], values[order]
     distinct, counts = np.unique(keys, return_counts=True)

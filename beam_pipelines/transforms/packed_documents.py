@@ -1,34 +1,41 @@
-"""Packs tokenized documents to bytes for the shuffle, far smaller than text or Python objects."""
+"""Packs tokenized documents to bytes for the shuffle, far smaller than text or Python objects.
+
+Beam's local runner keeps several copies of all shuffled bytes in the memory of its driver. There, packed documents are
+spilled to disk, and references to them cross the shuffle. A reference takes a few bytes per 64 KiB, so a corpus of any
+size needs only the memory of its buckets.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import uuid
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
 
+import apache_beam as beam
 import numpy as np
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
 
 from bert_tf.data.examples.build import TokenizedDocument
 
 _HEADER = 4  # documents, sentences, tokens, bytes of a token id
 _TOKEN_TYPES = {2: "<u2", 4: "<i4"}
-# Values in place of the width of a token id, for chunks with ids to leave out or with numbers of copies.
-_UNWANTED, _COPIES = 0, -2
+# Values in place of the width of a token id: for ids to leave out, a reference to chunks on disk, numbers of copies.
+_UNWANTED, _REFERENCE, _COPIES = 0, -1, -2
+# Size at which chunks of one bucket are spilled, and size at which all waiting chunks are spilled.
+_RUN_BYTES, _WAITING_BYTES = 64 << 10, 32 << 20
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """The documents of a bucket.
+    """The documents of a bucket."""
 
-    Args:
-        documents: documents with unique ids, in any order.
-        unwanted: ids of documents to leave out.
-        copies: number of exact duplicates dropped before the shuffle or here, by source.
-    """
-
-    documents: list[TokenizedDocument]
-    unwanted: frozenset[int]
-    copies: Counter[int]
+    documents: list[TokenizedDocument]  # with unique ids, in any order
+    unwanted: frozenset[int]  # ids of documents to leave out
+    copies: Counter[int]  # exact duplicates dropped before the shuffle or here, by source
 
 
 def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
@@ -47,23 +54,17 @@ def pack(documents: Sequence[TokenizedDocument], vocabulary_size: int) -> bytes:
 
 def mark_unwanted(packed_ids: bytes) -> bytes:
     """Returns the chunk of documents to leave out; `packed_ids` are their ids as `<i8`."""
-    return header(len(packed_ids) // 8, _UNWANTED) + packed_ids
+    return _header(len(packed_ids) // 8, _UNWANTED) + packed_ids
 
 
 def mark_copies(copies: Mapping[int, int]) -> bytes:
     """Returns the chunk with the number of dropped copies by source."""
-    return header(len(copies), _COPIES) + np.array(sorted(copies.items()), "<i8").tobytes()
+    return _header(len(copies), _COPIES) + np.array(sorted(copies.items()), "<i8").tobytes()
 
 
-def header(count: int, kind: int) -> bytes:
+def _header(count: int, kind: int) -> bytes:
     """Returns the header of a chunk with `count` items of a `kind` other than documents, below 1."""
     return np.array([count, 0, 0, kind], "<i8").tobytes()
-
-
-def kind_of(chunk: bytes) -> tuple[int, int]:
-    """Returns the count and the kind in the header of a chunk; the kind is above 0 for documents."""
-    count, _, _, kind = np.frombuffer(chunk, "<i8", _HEADER).tolist()
-    return count, kind
 
 
 def unpack(chunks: Iterable[bytes]) -> Gathered:
@@ -123,3 +124,71 @@ def _documents(chunk: bytes, count: int, sentences: int, tokens: int, width: int
         ids.tolist(), sources.tolist(), np.split(lengths, sentence_ends), np.split(values, token_ends), strict=True
     ):
         yield TokenizedDocument(number, token_ids, of_document, source)
+
+
+class SpillToDisk(beam.DoFn):
+    """Writes chunks to local files and converts (bucket, chunk) to (bucket, reference).
+
+    The directory of the files exists; the driver deletes it when the run ends.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def start_bundle(self) -> None:
+        """Starts a file, which is created with the first chunk."""
+        self._waiting: dict[int, list[bytes]] = defaultdict(list)
+        self._sizes: dict[int, int] = defaultdict(int)
+        self._total = 0
+        self._path = Path(self._directory, f"{uuid.uuid4().hex}.chunks")
+        self._file: BinaryIO | None = None
+
+    def process(self, element: tuple[int, bytes]) -> Iterable[tuple[int, bytes]]:
+        """Yields a reference when enough chunks of a bucket are waiting."""
+        bucket, chunk = element
+        self._waiting[bucket].append(chunk)
+        self._sizes[bucket] += len(chunk)
+        self._total += len(chunk)
+        if self._sizes[bucket] >= _RUN_BYTES:
+            yield bucket, self._write_chunks(bucket)
+        elif self._total >= _WAITING_BYTES:
+            for waiting in list(self._waiting):
+                yield waiting, self._write_chunks(waiting)
+
+    def finish_bundle(self) -> Iterable[WindowedValue]:
+        """Yields references to the remaining chunks; the file is complete on return."""
+        references = [(bucket, self._write_chunks(bucket)) for bucket in sorted(self._waiting)]
+        if self._file:
+            self._file.close()
+        for reference in references:
+            yield GlobalWindows.windowed_value(reference)
+
+    def _write_chunks(self, bucket: int) -> bytes:
+        if self._file is None:
+            # The directory is not created here, because a worker that outlives its run must not recreate it.
+            self._file = self._path.open("wb")
+        chunks = self._waiting.pop(bucket)
+        self._total -= self._sizes.pop(bucket)
+        begin = self._file.tell()
+        try:
+            self._file.writelines(chunks)
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+        numbers = np.array([begin, *map(len, chunks)], "<i8")
+        return _header(len(chunks), _REFERENCE) + numbers.tobytes() + str(self._path).encode()
+
+
+def read_spilled(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields `chunks` with references replaced by the chunks on disk."""
+    for chunk in chunks:
+        count, _, _, kind = np.frombuffer(chunk, "<i8", _HEADER).tolist()
+        if kind != _REFERENCE:
+            yield chunk
+            continue
+        begin, *sizes = np.frombuffer(chunk, "<i8", 1 + count, 8 * _HEADER).tolist()
+        path = Path(chunk[8 * (_HEADER + 1 + count) :].decode())
+        with path.open("rb") as file:
+            file.seek(begin)
+            for size in sizes:
+                yield file.read(size)

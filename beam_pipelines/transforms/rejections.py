@@ -38,14 +38,10 @@ class FaultLimit:
 
     The share of faulty documents is known only after all documents are read. Before that, a run fails early if the
     faulty documents exceed `max_rejected_fraction` of the maximum number of documents in the input.
-
-    Args:
-        max_rejected_fraction: maximum share of faulty documents.
-        most_documents: upper bound on the documents of the input; infinite if absent.
     """
 
     max_rejected_fraction: float
-    most_documents: float
+    most_documents: float  # upper bound of the input; infinite if absent
 
     @property
     def certain(self) -> float:
@@ -56,15 +52,7 @@ class FaultLimit:
 
 
 def account(batch: list[RawDocument], left_out: Iterable[tuple[RawDocument, str]]) -> Iterator[Any]:
-    """Yields the values of the outputs `TALLY` and `DEAD_LETTERS` for a batch.
-
-    Args:
-        batch: all documents of the batch.
-        left_out: documents left out, each with the reason.
-
-    Yields:
-        Tagged outputs.
-    """
+    """Yields the values of the outputs `TALLY` and `DEAD_LETTERS` for a batch, of which some documents are left out."""
     counts = Counter((document.source, READ) for document in batch)
     for document, reason in left_out:
         counts[document.source, reason] += 1
@@ -84,19 +72,11 @@ def _dead_letter(document: RawDocument, reason: str) -> tuple[str, str]:
 def write_accounts(
     outputs: beam.pvalue.DoOutputsTuple, output: RunOutput, dead_letters: str, directory: str, limit: FaultLimit
 ) -> beam.PCollection[str]:
-    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a DoFn, and fails the run if too many documents are faulty.
+    """Writes the outputs `TALLY` and `DEAD_LETTERS` of a ParDo, and fails the run if too many documents are faulty.
 
-    Args:
-        outputs: outputs of a ParDo.
-        output: writer of the files.
-        dead_letters: file for the first faulty documents of each reason, one JSON object per line; not written if
-            there are none.
-        directory: directory of the tally, the file `TALLY_NAME`.
-        limit: limit of faulty documents.
-
-    Returns:
-        A collection that is complete after both files are written and the limit is checked. Later steps can wait for
-        it (`beam.WaitOn`).
+    The file `dead_letters` has the first faulty documents of each reason, one JSON object per line; it is not written
+    if there are none. The tally is the file `TALLY_NAME` in `directory`. Returns a collection that is complete after
+    both files are written and the limit is checked, so that later steps can wait for it (`beam.WaitOn`).
     """
     first = beam.CombinePerKey(TopCombineFn(MOST_LISTED, reverse=True))
     listed = (
@@ -104,15 +84,15 @@ def write_accounts(
         | "StopWhenCertain" >> beam.ParDo(StopWhenCertain(limit)).with_output_types(tuple[str, str])
         | "FirstOfEachReason" >> first.with_hot_key_fanout(_FANOUT)
         | "Lines" >> beam.FlatMap(_values).with_output_types(str)
-        | "DeadLetters" >> _WriteLines(output, dead_letters)
+        | "DeadLetters" >> _write_lines(output, dead_letters)
     )
     return (
         outputs[TALLY]
         | "AddUp" >> beam.CombinePerKey(sum)
         | "AsText" >> beam.Map(json.dumps).with_output_types(str)
-        | "WriteTally" >> _WriteLines(output, storage.join(directory, TALLY_NAME))
+        | "WriteTally" >> _write_lines(output, storage.join(directory, TALLY_NAME))
         | "UntilListed" >> beam.WaitOn(listed)
-        | "CheckFaults" >> beam.ParDo(_CheckFaults(limit.max_rejected_fraction, directory, dead_letters))
+        | "CheckFaults" >> beam.Map(_checked, limit.max_rejected_fraction, directory, dead_letters)
     )
 
 
@@ -121,11 +101,7 @@ def _values(element: tuple[str, list[str]]) -> list[str]:
 
 
 class Tally:
-    """Number of documents read and left out, by source and reason.
-
-    Args:
-        counts: number of documents by (source, `READ` or a reason).
-    """
+    """Number of documents read and left out, by source and `READ` or a reason."""
 
     def __init__(self, counts: Mapping[tuple[int, str], int]) -> None:
         self._counts = Counter(counts)
@@ -150,12 +126,7 @@ class Tally:
         return total
 
     def check_faults(self, max_rejected_fraction: float, dead_letters: str) -> None:
-        """Raises PipelineError if too many documents are faulty.
-
-        Args:
-            max_rejected_fraction: maximum share of faulty documents.
-            dead_letters: file that lists the first faulty documents.
-        """
+        """Raises PipelineError if too many documents are faulty; the file `dead_letters` lists the first of them."""
         refused, read = sum(self.faults().values()), self.read()
         if refused > max_rejected_fraction * read:
             first = (storage.read(dead_letters) or b"{}").splitlines()[0].decode()
@@ -196,9 +167,6 @@ class StopWhenCertain(beam.DoFn):
     """Passes dead letters on, and fails the run as soon as their number exceeds the limit.
 
     Dead letters are counted per bundle, because a runner may process a bundle again with the same dead letters.
-
-    Args:
-        limit: limit of faulty documents.
     """
 
     def __init__(self, limit: FaultLimit) -> None:
@@ -222,49 +190,30 @@ class StopWhenCertain(beam.DoFn):
         yield element
 
 
-class _CheckFaults(beam.DoFn):
-    """Passes the path of the tally on, and fails the run if too many documents are faulty."""
-
-    def __init__(self, max_rejected_fraction: float, directory: str, dead_letters: str) -> None:
-        self._max_rejected_fraction = max_rejected_fraction
-        self._directory = directory
-        self._dead_letters = dead_letters
-
-    def process(self, element: str) -> Iterable[str]:
-        Tally.load(self._directory).check_faults(self._max_rejected_fraction, self._dead_letters)
-        yield element
+def _checked(path: str, max_rejected_fraction: float, directory: str, dead_letters: str) -> str:
+    """Returns the path of the tally, and fails the run if too many documents are faulty."""
+    Tally.load(directory).check_faults(max_rejected_fraction, dead_letters)
+    return path
 
 
-class _WriteLines(beam.PTransform):
+@beam.ptransform_fn
+def _write_lines(lines: beam.PCollection[str], output: RunOutput, path: str) -> beam.PCollection[str]:
     """Writes all strings of a collection, sorted, as lines of one file; writes no file if there are none.
 
     All lines must fit in the memory of one worker.
     """
-
-    def __init__(self, output: RunOutput, path: str) -> None:
-        super().__init__()
-        self._output = output
-        self._path = path
-
-    def expand(self, lines: beam.PCollection[str]) -> beam.PCollection[str]:
-        return (
-            lines
-            | "OneKey" >> beam.Map(_with_one_key).with_output_types(tuple[int, str])
-            | "Gather" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_WriteGathered(self._output, self._path)).with_output_types(str)
-        )
+    return (
+        lines
+        | "OneKey" >> beam.Map(_with_one_key).with_output_types(tuple[int, str])
+        | "Gather" >> beam.GroupByKey()
+        | "Write" >> beam.Map(_write_gathered, output, path).with_output_types(str)
+    )
 
 
 def _with_one_key(line: str) -> tuple[int, str]:
     return 0, line
 
 
-class _WriteGathered(beam.DoFn):
-    def __init__(self, output: RunOutput, path: str) -> None:
-        self._output = output
-        self._path = path
-
-    def process(self, element: tuple[int, Iterable[str]]) -> Iterable[str]:
-        lines = sorted(element[1])
-        self._output.write(self._path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
-        yield self._path
+def _write_gathered(element: tuple[int, Iterable[str]], output: RunOutput, path: str) -> str:
+    output.write(path, "".join(f"{line}\n" for line in sorted(element[1])).encode("utf-8"))
+    return path

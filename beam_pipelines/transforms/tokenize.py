@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,6 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_pipelines.sources.documents import EMPTY, RawDocument
-from beam_pipelines.transforms.duplicates import RecentDocuments
 from beam_pipelines.transforms.packed_documents import mark_copies, pack
 from beam_pipelines.transforms.rejections import account
 from bert_tf.config import DataConfig
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 # Key of the random stream of bucket choices, among the streams of (seed, document id).
 _BUCKET_STREAM = 0x6275636B6574
+# An entry takes about 200 bytes, so a full table takes 26 MB in each worker.
+_CAPACITY = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,27 +75,51 @@ def shared_tokenizer(tokens: tuple[str, ...], lowercase: bool) -> BertTokenizer:
     return BertTokenizer(Vocabulary(tokens), lowercase)
 
 
+class RecentDocuments:
+    """Remembers the most recent `capacity` documents of one bundle, to drop exact duplicates before the shuffle.
+
+    Each bundle needs a new object, because the output of a failed bundle is lost and its documents must be forgotten.
+    `packed_documents.unpack` drops the remaining duplicates. A Beam `CombineFn` is not suitable. Before a shuffle,
+    runners combine only within one bundle, too, but they keep up to 100,000 values of any size, and a combiner keyed by
+    document would send all text through another shuffle.
+    """
+
+    def __init__(self, capacity: int = _CAPACITY) -> None:
+        self._capacity = capacity
+        self._sources: OrderedDict[int, int] = OrderedDict()
+
+    def is_copy(self, document_id: int, source: int = 0) -> bool:
+        """Returns True if an equal document with the same or a lower source is remembered; remembers the document."""
+        lowest = self._sources.get(document_id)
+        if lowest is not None:
+            self._sources.move_to_end(document_id)
+            if lowest <= source:
+                return True
+        self._sources[document_id] = source
+        if len(self._sources) > self._capacity:
+            self._sources.popitem(last=False)
+        return False
+
+    def forget(self, document_id: int) -> None:
+        """Forgets a document that was not emitted."""
+        self._sources.pop(document_id, None)
+
+
 @dataclasses.dataclass(eq=False, repr=False)
 class TokenizeDocuments(beam.DoFn):
     """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
-    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies
-    are counted by bucket, so a resumed run counts those of a finished bucket once. The other outputs are those of
-    `rejections.account`.
-
-    Args:
-        config: settings of the examples; case and seed are used.
-        languages: language of each source, for sentence splitting.
-        vocabulary: vocabulary of the token ids, sent with the pipeline because workers cannot read the driver's disk.
-        buckets: buckets of the run.
-        finished: buckets with complete shards; their documents are counted but not emitted.
+    Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies are
+    counted by bucket, so a resumed run counts those of a finished bucket once. The other outputs are those of
+    `rejections.account`. The documents of finished buckets are counted but not emitted. The vocabulary is sent with the
+    pipeline, because workers cannot read the driver's disk.
     """
 
-    config: DataConfig
-    languages: Sequence[str]
+    config: DataConfig  # case and seed are used
+    languages: Sequence[str]  # of each source, for sentence splitting
     vocabulary: Vocabulary
     buckets: Buckets
-    finished: frozenset[int]
+    finished: frozenset[int]  # buckets with complete shards
 
     def setup(self) -> None:
         """Builds the tokenizer, once per process."""
@@ -114,7 +139,9 @@ class TokenizeDocuments(beam.DoFn):
             if not document.reason:
                 number = document_id("\n".join(document.paragraphs))
                 (copies if self._recent.is_copy(number, document.source) else fresh)[number].append(document)
-        tokenized = self._tokenize(fresh)
+        numbers = [number for number, equal in fresh.items() for _ in equal]
+        raw = [document for equal in fresh.values() for document in equal]
+        tokenized = list(filter(None, tokenize_documents(raw, numbers, self.languages, self._tokenizer)))
         for number in fresh.keys() - {document.document_id for document in tokenized}:
             self._recent.forget(number)
             left_out += [(document, EMPTY) for document in fresh[number] + copies.pop(number, [])]
@@ -127,13 +154,6 @@ class TokenizeDocuments(beam.DoFn):
         for bucket, copies in sorted(self._copies.items()):
             if bucket not in self.finished:
                 yield GlobalWindows.windowed_value((bucket, mark_copies(copies)))
-
-    def _tokenize(self, documents: Mapping[int, Sequence[RawDocument]]) -> list[TokenizedDocument]:
-        """Tokenizes documents by id; documents without word pieces are left out."""
-        numbers = [number for number, equal in documents.items() for _ in equal]
-        raw = [document for equal in documents.values() for document in equal]
-        tokenized = tokenize_documents(raw, numbers, self.languages, self._tokenizer)
-        return [document for document in tokenized if document is not None]
 
     def _count(self, copies: Mapping[int, Sequence[RawDocument]]) -> None:
         """Adds copies by id to the counts of their buckets."""
@@ -154,16 +174,9 @@ class TokenizeDocuments(beam.DoFn):
 def tokenize_documents(
     documents: Sequence[RawDocument], numbers: Sequence[int], languages: Sequence[str], tokenizer: BertTokenizer
 ) -> list[TokenizedDocument | None]:
-    """Splits documents into sentences and sentences into word pieces.
+    """Splits n documents into sentences in the language of their source, and sentences into word pieces.
 
-    Args:
-        documents: n documents.
-        numbers: ids of the documents.
-        languages: language of each source, for sentence splitting.
-        tokenizer: tokenizer, called once for all documents.
-
-    Returns:
-        n tokenized documents; None for a document without word pieces.
+    The tokenizer is called once. Returns n documents with the ids `numbers`; None for a document without pieces.
     """
     sentences = [split_sentences(document.paragraphs, languages[document.source]) for document in documents]
     values, splits = tokenizer.tokenize(

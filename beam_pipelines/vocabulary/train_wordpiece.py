@@ -30,29 +30,18 @@ _LONGEST_SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Alphabet:
-    """The characters of a vocabulary.
+    """The characters of a vocabulary."""
 
-    Args:
-        pieces: characters that begin words, then, with `##`, characters that continue words, each by code point.
-        characters: number of distinct characters.
-        coverage: share of the corpus's character occurrences that are in the alphabet.
-    """
-
-    pieces: tuple[str, ...]
-    characters: int
-    coverage: float
+    pieces: tuple[str, ...]  # characters that begin words, then, with `##`, those that continue words, by code point
+    characters: int  # number of distinct characters
+    coverage: float  # share of the corpus's character occurrences that are in the alphabet
 
 
 def choose_alphabet(pieces: Mapping[str, int], coverage: float, limit: int = 0) -> Alphabet:
-    """Selects the fewest characters, most frequent first, that reach a share of all character occurrences.
+    """Selects the fewest characters, most frequent first, that reach a share (`coverage`) of all character occurrences.
 
-    Args:
-        pieces: occurrences of one-character pieces (`a` begins words, `##a` continues them).
-        coverage: share to reach, in (0, 1].
-        limit: maximum number of characters, whatever the share; 0 for no limit.
-
-    Returns:
-        The alphabet; of equally frequent characters those with lower code points are kept.
+    `pieces` are occurrences of one-character pieces (`a` begins words, `##a` continues them). The alphabet has at most
+    `limit` characters (0: no limit). Of equally frequent characters those with lower code points are kept.
     """
     occurrences: Counter[str] = Counter()
     for piece, count in pieces.items():
@@ -73,19 +62,11 @@ def choose_alphabet(pieces: Mapping[str, int], coverage: float, limit: int = 0) 
 
 
 def learn(counts: Mapping[str, int], size: int, alphabet: Sequence[str], unit: int = 1) -> Vocabulary:
-    """Trains a vocabulary; equal counts result in the same vocabulary in the same order.
+    """Trains a vocabulary of the special tokens, the alphabet, then the trained pieces.
 
-    Args:
-        counts: occurrences of normalized words, as multiples of 1 / `unit`.
-        size: number of pieces, special tokens included; fewer if the words do not have enough pieces.
-        alphabet: one-character pieces (`Alphabet.pieces`); words with other characters are ignored.
-        unit: count of a single occurrence.
-
-    Returns:
-        The special tokens, the alphabet, then the trained pieces.
-
-    Raises:
-        ConfigError: if `size` is too small for the special tokens and the alphabet.
+    Equal counts result in the same vocabulary in the same order. Counts are multiples of 1 / `unit`. The vocabulary has
+    fewer than `size` pieces if the words do not have enough. Words with characters outside the `alphabet` are ignored.
+    Raises ConfigError if `size` is too small for the special tokens and the alphabet.
     """
     # The trainer numbers characters in the order of a hash table and breaks ties by number. Passing them in a fixed
     # order makes the result the same in every process.
@@ -137,13 +118,6 @@ def systematic_sample(counts: Mapping[str, int], size: int) -> Iterator[tuple[st
 
     Any run of neighbouring words gets its exact share, plus or minus one. With sorted words, a common prefix is
     therefore represented correctly even if each word is rare.
-
-    Args:
-        counts: occurrences of the words, in sampling order.
-        size: total number of occurrences.
-
-    Yields:
-        Words with at least one occurrence in the sample.
     """
     total = sum(counts.values())
     seen = taken = 0
@@ -163,34 +137,17 @@ def _lines(counts: Iterable[tuple[str, int]]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyReport:
-    """Metrics of a vocabulary on its training words.
+    """Metrics of a vocabulary on its training words; shares and numbers of pieces do not count special tokens."""
 
-    Args:
-        fertility: pieces per word.
-        unk_rate: share of words with [UNK].
-        continuation_share: share of pieces (without special tokens) that continue words.
-        unused_pieces: number of pieces (without special tokens) that occur in no word: steps towards longer pieces.
-        longest_pieces: the five longest pieces without `##`, longest first.
-    """
-
-    fertility: float
-    unk_rate: float
-    continuation_share: float
-    unused_pieces: int
-    longest_pieces: tuple[str, ...]
+    fertility: float  # pieces per word
+    unk_rate: float  # share of words with [UNK]
+    continuation_share: float  # share of pieces that continue words
+    unused_pieces: int  # pieces that occur in no word: steps towards longer pieces
+    longest_pieces: tuple[str, ...]  # the five longest without `##`, longest first
 
 
 def describe(vocabulary: Vocabulary, tables: Iterable[Mapping[bytes, int]], lowercase: bool) -> VocabularyReport:
-    """Tokenizes all counted words and computes the metrics of the vocabulary.
-
-    Args:
-        vocabulary: trained vocabulary.
-        tables: words in UTF-8 and their counts, by table.
-        lowercase: casing of the tokenizer that will use the vocabulary.
-
-    Returns:
-        The metrics.
-    """
+    """Tokenizes all counted words, which are UTF-8 by table, and computes the metrics of the vocabulary."""
     tokenizer = shared_tokenizer(vocabulary.tokens, lowercase)
     used = np.zeros(len(vocabulary), np.bool_)
     pieces = unknown = total = 0

@@ -1,4 +1,4 @@
-"""Reads the word counts written by `MergeCounts`, one partition in memory at a time."""
+"""Reads the word counts written by `merge_counts`, one partition in memory at a time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from beam_pipelines.transforms.count_words import COUNTS, SUMMARY, PartitionSumm
 class WordCounts:
     """Word counts of a corpus.
 
-    Args:
-        directory: directory of the files.
-
-    Attributes:
-        occurrences: total occurrences of words.
-        distinct: number of distinct words.
-        weight: weighted count of all words.
-        characters: weighted occurrences of one-character pieces (`a`, `##a`).
+    `occurrences` counts all words, `distinct` distinct words; `weight` is the weighted count of all words, and
+    `characters` that of one-character pieces (`a`, `##a`).
     """
 
     def __init__(self, directory: str) -> None:

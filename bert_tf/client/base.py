@@ -25,20 +25,12 @@ _CODES = {
     504: "DEADLINE_EXCEEDED",
 }
 URL_RULE = "a model's URL must be http://HOST:PORT/v1/models/NAME or grpc://HOST:PORT/NAME"
-_UNAVAILABLE = "UNAVAILABLE"
 _FIRST_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class ClientOptions:
-    """Options of a client.
-
-    Args:
-        timeout: seconds to wait for a response.
-        retries: maximum number of retries if the server is unavailable.
-        token: access token.
-        certificate: PEM file of a trusted certificate authority; defaults to the authorities that the machine trusts.
-    """
+    """Options of a client, as in `connect`."""
 
     timeout: float = 60.0
     retries: int = 3
@@ -97,34 +89,10 @@ class ModelClient(Protocol):
         """
 
     def classify(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[list[Any]]:
-        """Requests classifications.
-
-        Args:
-            examples: one dictionary of features per example.
-            signature_name: signature to call; defaults to the server's default.
-
-        Returns:
-            A list of `[label, score]` pairs per example, one pair for each class.
-
-        Raises:
-            PredictError: see `predict`.
-            ConnectionError: see `predict`.
-        """
+        """Requests a list of `[label, score]` for each dictionary of features. Raises the errors of `predict`."""
 
     def regress(self, examples: Sequence[Mapping[str, Any]], signature_name: str | None = None) -> list[float]:
-        """Requests regression values.
-
-        Args:
-            examples: one dictionary of features per example.
-            signature_name: signature to call; defaults to the server's default.
-
-        Returns:
-            One number per example.
-
-        Raises:
-            PredictError: see `predict`.
-            ConnectionError: see `predict`.
-        """
+        """Requests one number for each dictionary of features. Raises the errors of `predict`."""
 
     def status(self) -> list[dict[str, Any]]:
         """Returns `version`, `state` and `error` of each version, highest first. Raises the errors of `predict`."""
@@ -134,26 +102,14 @@ class ModelClient(Protocol):
 
 
 def retry(ask: Callable[[], T], retries: int) -> T:
-    """Calls `ask` and retries while the server is unavailable.
-
-    Args:
-        ask: function that raises ConnectionError, or PredictError with code `UNAVAILABLE`, if it may be retried.
-        retries: maximum number of retries; each pause is about twice as long as the one before.
-
-    Returns:
-        The result of `ask`.
-
-    Raises:
-        PredictError: the last error of `ask`.
-        ConnectionError: the last error of `ask`.
-    """
+    """Calls `ask`, and up to `retries` times again after a ConnectionError or an `UNAVAILABLE` PredictError."""
     for attempt in range(retries):
         try:
             return ask()
         except ConnectionError:
             pass
         except PredictError as error:
-            if error.code != _UNAVAILABLE:
+            if error.code != "UNAVAILABLE":
                 raise
         # Random jitter, so that clients rejected at the same time do not retry at the same time.
         time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 import grpc
 import tensorflow as tf
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
@@ -25,7 +24,7 @@ from tensorflow_serving.apis import (
 )
 
 from bert_tf.client.base import URL_RULE, ClientOptions, PredictError, retry
-from bert_tf.export.json_values import float32_digits, nested_lists
+from bert_tf.export.json_values import float32_digits, message_values, nested_lists
 
 _SIGNATURE_DEF = "signature_def"
 _URL = re.compile(
@@ -35,15 +34,7 @@ _URL = re.compile(
 
 
 class GrpcClient:
-    """Client of a model served over gRPC.
-
-    Args:
-        url: `grpc://HOST:PORT/NAME` or `grpcs://HOST:PORT/NAME`, optionally with `/versions/N` or `/labels/L`.
-        options: time-out, retries and access.
-
-    Raises:
-        ValueError: for another URL.
-    """
+    """Client of a model at `grpc://HOST:PORT/NAME` or `grpcs://HOST:PORT/NAME`. Raises ValueError for another URL."""
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         match = _URL.fullmatch(url)
@@ -104,10 +95,7 @@ class GrpcClient:
 
     def metadata(self) -> dict[str, Any]:
         """Returns the model's signatures; see `ModelClient.metadata`."""
-        return {
-            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-            for name, definition in self._definitions().items()
-        }
+        return {name: message_values(definition) for name, definition in self._definitions().items()}
 
     def _columns(self, instances: Sequence[Any], signature_name: str | None) -> dict[str, Any]:
         """Converts rows to one tensor per input, with the dtypes of the signature; infers those of unknown inputs."""

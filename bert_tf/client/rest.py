@@ -17,12 +17,7 @@ _METHOD = ":predict"
 
 
 class RestClient:
-    """Client of a model served over REST.
-
-    Args:
-        url: `http://HOST:PORT/v1/models/NAME`, optionally with `/versions/N` or `/labels/L`.
-        options: time-out, retries and access.
-    """
+    """Client of a model at `http://HOST:PORT/v1/models/NAME`, optionally with `/versions/N` or `/labels/L`."""
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         self._url = quote(url.removesuffix(_METHOD), safe=":/%")

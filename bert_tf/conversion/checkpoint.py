@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import BertConfig, local_path
+from bert_tf.config import BertConfig, ConfigError, local_path
 from bert_tf.config.base import read_json_object
 from bert_tf.conversion.tensors import ConversionError, Heads, Tensor
 from bert_tf.models.weights import check_finite
@@ -54,20 +54,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose arrays are read on demand.
+    """A checkpoint whose arrays are read on demand; unknown values are None.
 
     Args:
         form: format, one of `formats.registry.FORMS`.
-        path: path that the checkpoint was read from.
-        config: architecture of the encoder.
-        heads: heads on the encoder.
         tensors: tensors by the original's names, in the order of `tensors.expected_shapes`.
-        vocabulary: vocabulary of the length of the token embedding, padding included; None if the format has none.
-        lowercase: whether text is lower-cased; None if unknown.
+        vocabulary: vocabulary of the length of the token embedding, padding included.
         dtype: dtype of most tensors, one of `DTYPES`.
-        labels: class names of the task in the order of their ids; None if they have no names.
-        step: training step of the checkpoint; None if unknown.
-        classifier_dropout: dropout rate before the head of the task; None if unknown.
+        labels: class names of the task in the order of their ids.
         left_out: names of the parts of the source that a model does not hold, such as optimizer slots.
         info: further metadata of the source, which a preset keeps.
     """
@@ -87,14 +81,7 @@ class Checkpoint:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def array(self, name: str) -> np.ndarray:
-        """Returns one tensor in the original's layout as a C-contiguous float32 array.
-
-        Args:
-            name: the original's name of the tensor.
-
-        Raises:
-            ConversionError: if the tensor holds NaN or infinity.
-        """
+        """Returns a C-contiguous float32 array in the original's layout. Raises ConversionError for NaN or infinity."""
         tensor = self.tensors[name]
         array = np.ascontiguousarray(tensor.read(), dtype=np.float32)
         with conversion_errors():
@@ -117,30 +104,21 @@ def conversion_errors() -> Iterator[None]:
         raise ConversionError(str(error)) from error
 
 
-@conversion_errors()
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object. Raises ConversionError for a damaged or deeply nested file."""
-    return read_json_object(path)
+# Raise ConversionError for a damaged file.
+read_json = conversion_errors()(read_json_object)
+read_vocabulary = conversion_errors()(load_vocabulary)
 
 
-@conversion_errors()
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Reads a vocab.txt. Raises ConversionError with the file and the line."""
-    return load_vocabulary(path)
+def has_keys(path: Path, keys: set[str]) -> bool:
+    """Returns True if a file holds a JSON object with these keys."""
+    try:
+        return keys <= set(read_json_object(path))
+    except (ConfigError, OSError):
+        return False
 
 
 def fitted(vocabulary: Vocabulary, rows: int, source: object, *, padded: bool = False) -> Vocabulary:
-    """Returns a vocabulary of the length of the token embedding.
-
-    Args:
-        vocabulary: vocabulary of the source.
-        rows: number of rows of the embedding.
-        source: file of the vocabulary, for the error message.
-        padded: whether rows beyond the vocabulary are padding, which becomes `[paddingN]`.
-
-    Raises:
-        ConversionError: if the lengths differ and the difference is not padding.
-    """
+    """Returns `vocabulary` if it has `rows` pieces, `padded` with `[paddingN]`. Raises ConversionError otherwise."""
     if len(vocabulary) == rows:
         return vocabulary
     if len(vocabulary) > rows or not padded:

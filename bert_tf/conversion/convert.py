@@ -118,38 +118,26 @@ def _compared(source: Checkpoint, target: Checkpoint, lost: list[str], peers: Pe
 
 
 def watched(checkpoint: Checkpoint, clock: Callable[[], float] = time.monotonic) -> Checkpoint:
-    """Returns the checkpoint with tensors that log the progress of reading: count, rate and time left.
+    """Returns the checkpoint with tensors that log the progress of reading: count, rate and time left."""
+    parameters = checkpoint.parameters()
+    count = elements = 0
+    began = reported = clock()
 
-    Args:
-        checkpoint: checkpoint of any format; each tensor is read once.
-        clock: returns the time in seconds.
-    """
-    progress = _Progress(len(checkpoint.tensors), checkpoint.parameters(), clock)
-    return replace(
-        checkpoint,
-        tensors={
-            name: replace(tensor, read=partial(progress.read, tensor)) for name, tensor in checkpoint.tensors.items()
-        },
-    )
-
-
-class _Progress:
-    def __init__(self, tensors: int, parameters: int, clock: Callable[[], float]) -> None:
-        self._tensors, self._parameters, self._clock = tensors, parameters, clock
-        self._done = self._read = 0
-        self._began = self._told = clock()
-
-    def read(self, tensor: Tensor) -> np.ndarray:
+    def read(tensor: Tensor) -> np.ndarray:
+        nonlocal count, elements, reported
         array = tensor.read()
-        self._done += 1
-        self._read += array.size
-        now = self._clock()
-        if now - self._told >= _SECONDS_BETWEEN_LINES:
-            self._told = now
-            rate = self._read / (now - self._began)
+        count += 1
+        elements += array.size
+        now = clock()
+        if now - reported >= _SECONDS_BETWEEN_LINES:
+            reported = now
+            rate = elements / (now - began)
             logger.info(
                 "  %d/%d tensors, %.1f of %.1f million parameters, %.1f million/s, eta %.0f s",
-                *(self._done, self._tensors, self._read / 1e6, self._parameters / 1e6, rate / 1e6),
-                max(0, self._parameters - self._read) / rate,
+                *(count, len(checkpoint.tensors), elements / 1e6, parameters / 1e6, rate / 1e6),
+                max(0, parameters - elements) / rate,
             )
         return array
+
+    tensors = {name: replace(tensor, read=partial(read, tensor)) for name, tensor in checkpoint.tensors.items()}
+    return replace(checkpoint, tensors=tensors)

@@ -29,13 +29,7 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True)
 class Tensor:
-    """One array of a checkpoint, read on demand.
-
-    Args:
-        name: name in the source.
-        shape: shape in the original's layout.
-        read: returns the array in the original's layout and the dtype of the source.
-    """
+    """One array of a checkpoint: its name in the source; shape and values, read on demand, in the original's layout."""
 
     name: str
     shape: tuple[int, ...]
@@ -44,14 +38,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads on the encoder.
-
-    Args:
-        masked_lm: whether there is a head for the masked language model.
-        next_sentence: whether there is a head for next sentence prediction.
-        task: head of a task, a key of `TASK_PREFIXES`; None if absent.
-        num_labels: number of outputs C of the task's head.
-    """
+    """The heads on the encoder; `task` is a key of `TASK_PREFIXES`, and `num_labels` is the number of its outputs C."""
 
     masked_lm: bool = False
     next_sentence: bool = False
@@ -65,12 +52,7 @@ class Heads:
 
 
 def expected_shapes(config: BertConfig, heads: Heads) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of all tensors of a model by name, in the original's order.
-
-    Args:
-        config: architecture of the encoder.
-        heads: heads on the encoder.
-    """
+    """Returns the shapes of all tensors of a model by name, in the original's order."""
     hidden = config.hidden_dim
     shapes = dict(_encoder(config))
     if config.pooler:
@@ -118,23 +100,17 @@ def _outputs(prefix: str, outputs: int, hidden: int) -> Iterator[tuple[str, tupl
     yield f"{prefix}output_bias", (outputs,)
 
 
-def checked_rate(value: object, where: str) -> float:
-    """Returns a dropout rate of a foreign file. Raises ConversionError, starting with `where`, for any other value."""
+def checked_rate(value: object, where: str) -> float | None:
+    """Returns a dropout rate of a foreign file, or None. Raises ConversionError, starting with `where`, otherwise."""
+    if value is None:
+        return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1.0:
         raise ConversionError(f"{where} must be a number in [0, 1). Received: {value!r}")
     return float(value)
 
 
 def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, ...]]) -> Heads:
-    """Returns the heads whose tensors are among `names`.
-
-    Args:
-        names: tensors of a checkpoint by the original's names; the values are not used.
-        shape: returns the shape of a tensor by name.
-
-    Raises:
-        ConversionError: if there are output weights of more than one task.
-    """
+    """Returns the heads whose tensors are among `names`. Raises ConversionError for output weights of several tasks."""
     tasks = [task for task, prefix in TASK_PREFIXES.items() if f"{prefix}output_weights" in names]
     if len(tasks) > 1:
         raise ConversionError(f"a checkpoint must have output weights of one task. Received: {', '.join(tasks)}")
@@ -148,17 +124,7 @@ def heads_among(names: Mapping[str, object], shape: Callable[[str], tuple[int, .
 
 
 def check_tensors(tensors: Mapping[str, Tensor], config: BertConfig, heads: Heads, source: object) -> None:
-    """Checks that a checkpoint holds exactly the tensors of its model, with the right shapes.
-
-    Args:
-        tensors: tensors by the original's names.
-        config: configuration of the checkpoint.
-        heads: heads on the encoder.
-        source: file or directory, for the error message.
-
-    Raises:
-        ConversionError: if tensors are missing, unknown or of another shape; the message names all of them.
-    """
+    """Raises ConversionError with all tensors that are missing, unknown or of another shape than those of the model."""
     expected = expected_shapes(config, heads)
     faults = [f"missing: {name} {shape}" for name, shape in expected.items() if name not in tensors]
     faults += [f"unknown: {tensor.name}" for name, tensor in tensors.items() if name not in expected]

@@ -29,31 +29,18 @@ _VERSIONED = (
 
 @dataclass(frozen=True)
 class Source:
-    """One input of a corpus with its document counts.
+    """One input of a corpus with its document counts."""
 
-    Args:
-        input: glob or package name.
-        format: format of the files.
-        language: language of the text.
-        weight: sampling weight.
-        files: number of files.
-        bytes: size of the files on disk.
-        documents_read: number of documents read.
-        documents: number of documents used for examples.
-        tokens: word pieces in the used documents.
-        left_out: number of documents left out, by reason.
-    """
-
-    input: str
+    input: str  # glob or package name
     format: str
     language: str
-    weight: float
+    weight: float  # sampling weight
     files: int
-    bytes: int
+    bytes: int  # on disk
     documents_read: int = 0
-    documents: int = 0
-    tokens: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)
+    documents: int = 0  # used for examples
+    tokens: int = 0  # word pieces in the used documents
+    left_out: dict[str, int] = field(default_factory=dict)  # number of documents by reason
 
 
 @dataclass(frozen=True)
@@ -176,15 +163,7 @@ def read_manifest(directory: str | Path) -> Manifest:
 
 
 def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
-    """Checks that a vocabulary is the vocabulary of the data.
-
-    Args:
-        manifest: manifest of the data.
-        vocabulary: vocabulary to compare, for example that of a model.
-
-    Raises:
-        ValueError: if size or fingerprint differ.
-    """
+    """Raises ValueError if a vocabulary is not the vocabulary of the data, by size or fingerprint."""
     if (len(vocabulary), vocabulary.fingerprint) != (manifest.vocabulary_size, manifest.vocabulary_sha256):
         raise ValueError(
             f"the data was made with a vocabulary of {manifest.vocabulary_size} pieces and SHA-256 "
@@ -194,30 +173,18 @@ def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
 
 
 def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = False) -> None:
-    """Checks that every shard exists and has the size in the manifest.
+    """Raises ValueError, which names the first shard that does not exist or has another size than in the manifest.
 
-    Args:
-        directory: data directory.
-        manifest: manifest of the directory.
-        checksums: also compare SHA-256, which reads all data.
-
-    Raises:
-        ValueError: if a shard does not match; names the first one.
+    With `checksums`, SHA-256 is also compared, which reads all data.
     """
     for shard in manifest.all_shards:
         verify_shard(Path(directory) / shard.name, shard, checksums)
 
 
 def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
-    """Checks that a shard exists and has the size in the manifest.
+    """Raises ValueError if a shard does not exist, has another size than in the manifest, or another SHA-256.
 
-    Args:
-        path: path of the shard.
-        shard: manifest entry of the shard.
-        checksum: also compare SHA-256, which reads the file.
-
-    Raises:
-        ValueError: if the shard does not match; names the file and, if the framing of a record is damaged, the record.
+    With `checksum`, the file is read. The error names the file and, if the framing of a record is damaged, the record.
     """
     if not path.is_file():
         raise ValueError(f"{path} is missing, but the manifest lists it.")
@@ -231,18 +198,10 @@ def verify_shard(path: Path, shard: ShardInfo, checksum: bool) -> None:
 def open_data(
     directory: str | Path, vocabulary: Vocabulary | None = None, checksums: bool = False
 ) -> tuple[Manifest, Vocabulary]:
-    """Reads and checks a data directory: manifest, copy of the vocabulary, and shards.
+    """Reads and checks a data directory: manifest, copy of the vocabulary, which is returned with it, and shards.
 
-    Args:
-        directory: output of `beam_pipelines.create_pretraining_data`.
-        vocabulary: vocabulary of the model, compared with that of the data; `None` skips the comparison.
-        checksums: see `verify_shards`.
-
-    Returns:
-        The manifest and the vocabulary of the data.
-
-    Raises:
-        ValueError: if a file is missing or does not match the manifest.
+    A `vocabulary`, for example that of a model, is compared with that of the data; for `checksums` see `verify_shards`.
+    Raises ValueError if a file is missing or does not match the manifest.
     """
     manifest = read_manifest(directory)
     data_vocabulary = load_vocabulary(Path(directory) / VOCABULARY_NAME)
@@ -259,14 +218,7 @@ def open_data(
 def data_directories(path: str | Path) -> list[Path]:
     """Returns the data directories at `path`: `path` itself, or its folders of several lengths, shortest first.
 
-    Args:
-        path: data directory, or output of `bert-tf data` with several lengths.
-
-    Returns:
-        Paths of the data directories; empty if there are none.
-
-    Raises:
-        ConfigError: if a manifest cannot be read.
+    The list is empty if there are none. Raises ConfigError if a manifest cannot be read.
     """
     path = local_path(path)
     if (path / MANIFEST_NAME).is_file():

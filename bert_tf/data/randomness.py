@@ -19,14 +19,7 @@ PART = 0xD1342543DE82EF95
 
 
 def mix64(x: ArrayLike) -> np.ndarray:
-    """Applies the SplitMix64 finalizer, a bijection of 64-bit words.
-
-    Args:
-        x: integers of any shape, taken modulo 2**64.
-
-    Returns:
-        uint64 of the shape of `x`.
-    """
+    """Applies the SplitMix64 finalizer, a bijection of 64-bit words, to integers modulo 2**64; returns uint64."""
     words = _words(x)
     # The arithmetic is modulo 2**64; numpy warns about overflow for scalars.
     with np.errstate(over="ignore"):
@@ -36,14 +29,9 @@ def mix64(x: ArrayLike) -> np.ndarray:
 
 
 def stream_keys(seed: ArrayLike, *parts: ArrayLike) -> np.ndarray:
-    """Derives stream keys from a seed (or from other keys) and integers.
+    """Derives stream keys, uint64, from a seed (or from other keys) and integers that broadcast with it.
 
-    Args:
-        seed: integers, or keys to derive new keys from.
-        *parts: integers that broadcast with `seed` and with each other.
-
-    Returns:
-        uint64 of the broadcast shape. For one `seed`, different values of the last part give different keys.
+    For one `seed`, different values of the last part give different keys.
     """
     with np.errstate(over="ignore"):
         keys = mix64(_words(seed) + np.uint64(GAMMA))
@@ -64,21 +52,10 @@ def uniform(keys: ArrayLike, counters: ArrayLike) -> np.ndarray:
 
 
 def integers(keys: ArrayLike, counters: ArrayLike, bound: ArrayLike) -> np.ndarray:
-    """Returns integers in [0, bound).
+    """Returns integers in [0, bound), with 1 <= bound <= 2**32: int64 of the broadcast shape.
 
     The upper 32 bits of a draw are multiplied by `bound` and shifted down, without rejection. Probabilities of two
-    values differ by at most a factor of 1 + bound / 2**32.
-
-    Args:
-        keys: stream keys.
-        counters: draw numbers that broadcast with `keys`.
-        bound: integers from 1 to 2**32 that broadcast with both.
-
-    Returns:
-        int64 of the broadcast shape.
-
-    Raises:
-        ValueError: if `bound` is outside [1, 2**32].
+    values differ by at most a factor of 1 + bound / 2**32. Raises ValueError if `bound` is out of range.
     """
     bounds = np.asarray(bound)
     if bounds.size and (bounds.min() < 1 or bounds.max() > 2**32):

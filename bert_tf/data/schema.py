@@ -21,16 +21,10 @@ DATA_ALGORITHM_VERSION = 1
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of a tf.train.Example.
-
-    Args:
-        name: name of the feature.
-        length: number of values, or the field of `DataConfig` that holds it; `None` for a variable number.
-        dtype: dtype of the values.
-    """
+    """One feature of a tf.train.Example."""
 
     name: str
-    length: str | int | None
+    length: str | int | None  # number of values, or the field of `DataConfig` that holds it; None if it varies
     dtype: str = "int64"
 
     def length_in(self, config: DataConfig) -> int | None:

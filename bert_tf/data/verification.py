@@ -26,13 +26,9 @@ _NEXT_STEP = "Run `bert-tf data` again, or copy this file again."
 def verified_data(path: str | Path, verify: str = "once") -> Iterator[None]:
     """Verifies checksums before the block runs, and locates the damaged record if the block fails to read one.
 
-    Args:
-        path: data directory, or output of `bert-tf data` with several lengths.
-        verify: see `verify_data`.
-
-    Raises:
-        ValueError: if a shard does not match its manifest, or the block fails on a damaged record; names the shard
-            and, if the framing of a record is damaged, the record and its offset.
+    `path` is a data directory, or the output of `bert-tf data` with several lengths. Raises ValueError if a shard does
+    not match its manifest, or the block fails on a damaged record; names the shard and, if the framing of a record is
+    damaged, the record and its offset.
     """
     manifests = {folder: read_manifest(folder) for folder in data_directories(path) or [Path(path)]}
     for folder, manifest in manifests.items():
@@ -51,15 +47,9 @@ def verified_data(path: str | Path, verify: str = "once") -> Iterator[None]:
 def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once") -> None:
     """Compares the checksums of all shards with the manifest.
 
-    Args:
-        directory: directory of the shards.
-        manifest: manifest of the directory.
-        verify: `once` compares shards that are new or have changed since the last comparison (size, modification
-            time, inode or checksum in the manifest). Results are cached in the directory or, if it is not writable,
-            in the user's cache. `always` compares all shards, `never` none.
-
-    Raises:
-        ValueError: if a shard does not match; names the first one.
+    `once` compares shards that are new or have changed since the last comparison (size, modification time, inode or
+    checksum in the manifest). Results are cached in the directory or, if it is not writable, in the user's cache.
+    `always` compares all shards, `never` none. Raises ValueError for the first shard that does not match.
     """
     if verify not in VERIFY:
         raise ValueError(f"`verify` must be one of {', '.join(VERIFY)}. Received: {verify!r}")

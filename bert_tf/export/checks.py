@@ -21,14 +21,7 @@ MAX_PREDICTIONS = 8192
 
 
 def checked_texts(texts: dict[str, tf.Tensor]) -> list[tf.Tensor]:
-    """Checks that text inputs have rank 1 and equal length.
-
-    Args:
-        texts: one or two string tensors [B] by input name.
-
-    Returns:
-        The same tensors in order, with control dependencies on the checks.
-    """
+    """Returns one or two string tensors [B] by input name in order, checked to have rank 1 and equal length."""
     columns = [_of_rank(text, 1, name) for name, text in texts.items()]
     if len(columns) == 1:
         return columns
@@ -44,16 +37,7 @@ def checked_examples(examples: tf.Tensor) -> tf.Tensor:
 
 
 def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Checks texts [B] and their choices [B, N]: N must be at least 1 and B x N at most `MAX_MODEL_ROWS`.
-
-    Args:
-        texts: string [B].
-        choices: string [B, N].
-        names: names of both inputs.
-
-    Returns:
-        Both tensors, with control dependencies on the checks.
-    """
+    """Checks texts [B] and their choices [B, N]: N must be at least 1 and B x N at most `MAX_MODEL_ROWS`."""
     texts, choices = _of_rank(texts, 1, names[0]), _of_rank(choices, 2, names[1])
     shape, size = tf.shape(choices), tf.size(texts)
     rule = f"{names[1]} must have as many rows as {names[0]}."
@@ -67,16 +51,9 @@ def checked_choices(texts: tf.Tensor, choices: tf.Tensor, names: tuple[str, str]
 
 
 def checked_layers(layers: tf.Tensor, texts: tf.Tensor, names: tuple[str, str], count: int) -> tf.Tensor:
-    """Checks layer numbers [B, L] int32, which must be in -count..count-1.
+    """Checks layer numbers [B, L] int32 of texts [B], which must be in -count..count-1, with L at most `count`.
 
-    Args:
-        layers: layer numbers, negative ones from the end; L is at most `count`, which bounds the size of the output.
-        texts: string [B], already checked.
-        names: names of both inputs.
-        count: number of layers, including the embedding layer.
-
-    Returns:
-        `layers`, with control dependencies on the checks.
+    Negative numbers count from the end. `count` includes the embedding layer; it bounds the size of the output.
     """
     layers = _of_rank(layers, 2, names[0])
     shape, size = tf.shape(layers), tf.size(texts)
@@ -101,18 +78,10 @@ def checked_ids(
     num_segments: int,
     max_sequence_length: int,
 ) -> dict[str, tf.Tensor]:
-    """Checks shapes and values of the model's three inputs.
+    """Returns the model's three inputs [B, S] int32 by name, with checks of shapes and values.
 
-    Args:
-        token_ids: [B, S] int32 in 0..vocabulary_size-1; S from 1 to `max_sequence_length`, B may be 0.
-        segment_ids: [B, S] int32 in 0..num_segments-1.
-        padding_mask: [B, S] int32, 1 for tokens and 0 for padding.
-        vocabulary_size: number of word pieces V.
-        num_segments: number of segment embeddings.
-        max_sequence_length: largest S.
-
-    Returns:
-        The inputs by name, with control dependencies on all checks.
+    S is from 1 to `max_sequence_length`, B may be 0. Token ids lie in 0..vocabulary_size-1, segment ids in
+    0..num_segments-1; the padding mask is 1 for tokens and 0 for padding.
     """
     inputs = {
         TOKEN_IDS: _of_rank(token_ids, 2, TOKEN_IDS),
@@ -132,15 +101,7 @@ def checked_ids(
 
 
 def checked_positions(mask_positions: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
-    """Checks that all `mask_positions` [B, P] int32 lie inside the sequence.
-
-    Args:
-        mask_positions: positions to predict; P at most S, and B x P at most `MAX_PREDICTIONS`.
-        token_ids: [B, S] int32, already checked.
-
-    Returns:
-        `mask_positions`, with control dependencies on the checks.
-    """
+    """Checks that mask positions [B, P <= S] lie inside `token_ids` [B, S], and B x P is at most `MAX_PREDICTIONS`."""
     mask_positions = _of_rank(mask_positions, 2, MASK_POSITIONS)
     shape, batch_and_length = tf.shape(mask_positions), tf.shape(token_ids)
     rule = f"{MASK_POSITIONS} must have as many rows as {TOKEN_IDS} and no more columns."

@@ -20,12 +20,8 @@ from bert_tf.models import load_preset
 class Predictor:
     """Predicts from columns of texts, with the same results as the exported `serving_default`.
 
-    Args:
-        preset: a preset, or the output directory of a run.
-        top_k: fill-mask: number of candidates for each [MASK].
-
-    Raises:
-        ConfigError: as in `signatures_of`, and for a preset with an input that is a list of texts (multiple choice).
+    `top_k` is the number of candidates for each [MASK]. Raises ConfigError as `signatures_of` does, and for a preset
+    with an input that is a list of texts (multiple choice).
     """
 
     def __init__(self, preset: str | Path, *, top_k: int = 5) -> None:
@@ -38,17 +34,10 @@ class Predictor:
         self._answer = tf.function(endpoint.function, input_signature=endpoint.inputs)
 
     def __call__(self, *texts: Sequence[str]) -> list[dict[str, Any]]:
-        """Predicts for one batch.
+        """Returns a dictionary for each row of one sequence of texts for each name in `texts`, all of equal length.
 
-        Args:
-            *texts: one sequence of texts for each name in `texts`, all of equal length.
-
-        Returns:
-            A dictionary for each row, from `row` of the preset's `bert_tf.export.kinds`: for example `label` and
-            `probabilities` by label name, or `masks` with the candidates for each [MASK].
-
-        Raises:
-            ValueError: if the number of columns is not that of the model.
+        The dictionary is that of `row` in the preset's `bert_tf.export.kinds`: for example `label` and `probabilities`
+        by label name, or `masks` with the candidates for each [MASK]. Raises ValueError for another number of columns.
         """
         if len(texts) != len(self.texts):
             raise ValueError(f"the preset takes {len(self.texts)} text column(s). Received: {len(texts)}")
@@ -60,12 +49,9 @@ class Predictor:
 
 
 class IdsModel:
-    """Runs the `ids` signature of an exported version in place of the Keras model.
+    """Runs the `ids` signature of a version, exported from a fine-tuned preset, in place of the Keras model.
 
     It is a function of NumPy arrays with the same outputs as `Backend.compile_predict` of a task's model.
-
-    Args:
-        folder: folder with saved_model.pb, exported from a fine-tuned preset.
     """
 
     def __init__(self, folder: Path) -> None:

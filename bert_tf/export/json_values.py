@@ -1,18 +1,16 @@
-"""Converts arrays to plain Python values for JSON."""
+"""Converts arrays and messages to plain Python values for JSON."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 
 
 def nested_lists(array: np.ndarray) -> Any:
-    """Returns an array as nested lists; floats have the shortest digits of their float32.
-
-    Args:
-        array: numbers, or strings as objects of bytes; invalid UTF-8 is replaced.
-    """
+    """Returns numbers or bytes as nested lists: floats with the shortest digits of float32, invalid UTF-8 replaced."""
     if array.dtype == object:
         decoded = [value.decode("utf-8", "replace") for value in array.reshape(-1)]
         return np.array(decoded, dtype=object).reshape(array.shape).tolist()
@@ -20,6 +18,11 @@ def nested_lists(array: np.ndarray) -> Any:
         # The shortest digits of the float32, not those of the equal double.
         return array.astype(str).astype(np.float64).tolist()
     return array.tolist()
+
+
+def message_values(message: Message) -> dict[str, Any]:
+    """Returns the fields of a message by name, as TF Serving's JSON has them."""
+    return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
 def float32_digits(value: float) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+from bert_tf.export.json_values import message_values
 
 SAVED_MODEL_NAME = "saved_model.pb"
 MODEL_CARD = Path("assets.extra") / "model_card.json"
@@ -20,14 +21,7 @@ CLASSIFY_INPUTS = "inputs"
 
 
 def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
-    """Returns the graph of a SavedModel, its functions and its signatures.
-
-    Args:
-        folder: folder with saved_model.pb.
-
-    Raises:
-        ValueError: if saved_model.pb is missing or unreadable.
-    """
+    """Returns the graph of a SavedModel, its functions and its signatures. Raises ValueError if it cannot be read."""
     path = Path(folder) / SAVED_MODEL_NAME
     saved_model = saved_model_pb2.SavedModel()
     try:
@@ -40,18 +34,8 @@ def read_meta_graph(folder: str | Path) -> meta_graph_pb2.MetaGraphDef:
 
 
 def signature_defs(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Returns the signatures of a SavedModel as dictionaries in TF Serving's JSON form.
-
-    Args:
-        folder: folder with saved_model.pb.
-
-    Raises:
-        ValueError: if saved_model.pb is missing or unreadable.
-    """
-    return {
-        name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-        for name, definition in read_meta_graph(folder).signature_def.items()
-    }
+    """Returns the signatures of a SavedModel in TF Serving's JSON form. Raises ValueError if it cannot be read."""
+    return {name: message_values(definition) for name, definition in read_meta_graph(folder).signature_def.items()}
 
 
 def signature_shapes(folder: str | Path) -> dict[str, dict[str, dict[str, str]]]:

@@ -12,7 +12,7 @@ PRECISIONS = (FLOAT32, BFLOAT16, INT8)
 
 
 def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool = False) -> Preset:
-    """Loads a preset in a precision.
+    """Loads a preset of any kind in a precision; `arranged` for inference (`layers.inference`), as in exports.
 
     | precision | weights | computation |
     |---|---|---|
@@ -20,16 +20,7 @@ def load_in_precision(preset_dir: str | Path, precision: str, *, arranged: bool 
     | bfloat16 | bfloat16 | bfloat16; softmax, normalization and the logits of heads float32 |
     | int8 | kernels and the token table int8, a scale for each output or token; the rest float32 | float32 |
 
-    Args:
-        preset_dir: folder of a preset of any kind.
-        precision: one of `PRECISIONS`.
-        arranged: True to arrange the layers for inference (`layers.inference`), as in exports.
-
-    Returns:
-        The preset, with its model in the precision.
-
-    Raises:
-        ValueError: for an unknown precision or an unreadable preset.
+    Raises ValueError for an unknown precision or an unreadable preset.
     """
     if precision not in PRECISIONS:
         raise ValueError(f"`precision` must be one of {', '.join(PRECISIONS)}. Received: {precision!r}")

@@ -17,9 +17,6 @@ from pathlib import Path
 
 # TensorFlow works without these packages if they cannot be imported.
 _NOT_NEEDED = ("keras", "jax")
-_ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
-_SYSTEM_ALLOCATOR = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
-_FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 
 def prefer_onednn() -> None:
@@ -28,7 +25,7 @@ def prefer_onednn() -> None:
     TensorFlow enables oneDNN by default only on processors with AVX512-VNNI or later. With exported kernels, laid out
     as described in `layers.inference`, oneDNN is faster on other processors too.
     """
-    os.environ.setdefault(_ONEDNN, "1")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def use_system_allocator() -> None:
@@ -37,7 +34,7 @@ def use_system_allocator() -> None:
     With oneDNN it otherwise keeps them in a pool that doubles when a buffer does not fit and never shrinks. A server
     that loads a version beside another one then keeps the memory of both.
     """
-    os.environ.setdefault(_SYSTEM_ALLOCATOR, "1")
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
 
 
 def keep_packed_weights() -> None:
@@ -48,15 +45,12 @@ def keep_packed_weights() -> None:
     packed for one number of rows are packed again for another. Only for serving processes: a weight that changes after
     its first use is ignored.
     """
-    os.environ.setdefault(_FROZEN, "1")
+    os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
 
 
 @contextlib.contextmanager
 def without_keras() -> Iterator[None]:
-    """Hides Keras and JAX from an import of TensorFlow within the block, unless they are imported already.
-
-    Both can be imported after the block.
-    """
+    """Hides Keras and JAX from an import of TensorFlow within the block, unless they are imported already."""
     hidden = [name for name in _NOT_NEEDED if name not in sys.modules]
     # Importing a module that is None in sys.modules raises ModuleNotFoundError.
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
@@ -84,11 +78,7 @@ def without_gradient_warnings() -> Iterator[None]:
 
 
 def register_text_operations() -> None:
-    """Registers the operations of tensorflow-text without importing its Python package.
-
-    Raises:
-        ModuleNotFoundError: if tensorflow-text is not installed.
-    """
+    """Registers the operations of tensorflow-text, which must be installed, without importing its Python package."""
     import tensorflow as tf
 
     spec = importlib.util.find_spec("tensorflow_text")

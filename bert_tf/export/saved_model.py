@@ -172,7 +172,11 @@ def _write(signatures: Signatures, staging: Path) -> None:
         archive.write_out(str(staging), options, verbose=False)
     except tf.errors.OpError as error:
         raise OSError(f"{staging}: cannot be written: {error.message}") from error
-    _name_methods(signatures, staging)
+    # Keras sets the method name Predict for all signatures.
+    updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(str(staging))
+    for name in METHODS.keys() & signatures.endpoints.keys():
+        updater.replace_method_name(name, METHODS[name])
+    updater.save()
     (staging / MODEL_CARD).parent.mkdir()
     save_vocabulary(signatures.vocabulary, staging / MODEL_CARD.parent / VOCABULARY_NAME)
     sample = warmup_sample(signatures)
@@ -182,14 +186,6 @@ def _write(signatures: Signatures, staging: Path) -> None:
     )
     # The parent folder is the name of the model on the server.
     write_warmup(staging / WARMUP, staging.resolve().parent.name, requests)
-
-
-def _name_methods(signatures: Signatures, staging: Path) -> None:
-    """Sets the method names of the signatures for Classify and Regress; Keras sets Predict for all."""
-    updater = tf.compat.v1.saved_model.signature_def_utils.MethodNameUpdater(str(staging))
-    for name in METHODS.keys() & signatures.endpoints.keys():
-        updater.replace_method_name(name, METHODS[name])
-    updater.save()
 
 
 def _verified(staging: Path) -> dict[str, Any]:

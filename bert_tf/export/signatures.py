@@ -28,18 +28,10 @@ from bert_tf.models import MODEL_KINDS, Preset
 def signatures_of(preset: Preset, *, max_sequence_length: int | None = None, top_k: int = 5) -> Signatures:
     """Returns the signatures of a preset.
 
-    Args:
-        preset: model, vocabulary and task.
-        max_sequence_length: maximum number of tokens of a row; longer texts are truncated or read in windows, longer
-            ids are rejected. Defaults to that of the task, else of the model.
-        top_k: fill-mask: number of candidates for each [MASK], at most the size of the vocabulary.
-
-    Returns:
-        The signatures of the preset's kind.
-
-    Raises:
-        ConfigError: for a kind of preset without signatures, if a length or `top_k` is out of range, if task.json
-            lacks a required field, or if the Keras backend is not TensorFlow.
+    Rows have at most `max_sequence_length` tokens, by default the task's, else the model's; longer texts are truncated
+    or read in windows, longer ids are rejected. `top_k` is the number of candidates for each [MASK], at most the size
+    of the vocabulary. Raises ConfigError for a kind of preset without signatures, if a length or `top_k` is out of
+    range, if task.json lacks a required field, or if the Keras backend is not TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
         raise ConfigError(

@@ -15,16 +15,10 @@ _MAX_VERSION = 2**63 - 1
 
 
 def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
-    """Returns the folders of each version, ascending by version.
+    """Returns the folders of each version in `saved_models/<name>`, ascending by version.
 
-    Numbers may have leading zeros. If several folders have the same number, for example `6` and `006`, the first of
-    the list is the version: the one with the fewest zeros.
-
-    Args:
-        model_dir: `saved_models/<name>`.
-
-    Raises:
-        OSError: if the directory does not exist or cannot be read.
+    Numbers may have leading zeros. If several folders have the same number, for example `6` and `006`, the first of the
+    list is the version: the one with the fewest zeros. Raises OSError if the directory cannot be read.
     """
     folders = [entry for entry in Path(model_dir).iterdir() if _is_version(entry)]
     by_version: dict[int, list[Path]] = {}
@@ -33,17 +27,8 @@ def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
     return by_version
 
 
-def versions(model_dir: str | Path) -> list[int]:
-    """Returns the versions in `model_dir`, ascending; an empty list if it is not a directory."""
-    return list(version_folders(model_dir)) if Path(model_dir).is_dir() else []
-
-
 def latest_version(model_dir: str | Path) -> Path:
-    """Returns the folder of the highest version in `model_dir`.
-
-    Raises:
-        FileNotFoundError: if there is no version.
-    """
+    """Returns the folder of the highest version in `model_dir`. Raises FileNotFoundError without versions."""
     model_dir = Path(model_dir)
     folders = version_folders(model_dir) if model_dir.is_dir() else {}
     if not folders:
@@ -55,14 +40,7 @@ def latest_version(model_dir: str | Path) -> Path:
 
 
 def check_model_dir(model_dir: str | Path) -> None:
-    """Checks that `model_dir` can hold versions: it does not exist, or contains only versions and hidden files.
-
-    Args:
-        model_dir: `saved_models/<name>`.
-
-    Raises:
-        ValueError: if it is a URL or a file, or contains anything but versions and hidden files.
-    """
+    """Raises ValueError if `model_dir` is a URL or a file, or contains anything but versions and hidden files."""
     model_dir = local_path(model_dir)
     if not model_dir.exists():
         return

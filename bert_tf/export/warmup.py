@@ -22,16 +22,10 @@ _PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG = "predict_log", "classify_log", "regr
 
 
 def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str, np.ndarray]]]) -> None:
-    """Writes warm-up requests in TF Serving's format, one PredictionLog each.
+    """Writes at most `MAX_REQUESTS` warm-up requests in TF Serving's format, one PredictionLog each.
 
-    Args:
-        path: the TFRecord file.
-        model: name of the model on the server.
-        requests: name of the signature, and inputs by name; strings as objects of bytes. Inputs of a signature for
-            Classify or Regress are serialized tf.Examples.
-
-    Raises:
-        ValueError: for more than `MAX_REQUESTS` requests.
+    The requests are names of signatures, and inputs by name; strings as objects of bytes. Inputs of a signature for
+    Classify or Regress are serialized tf.Examples. `model` is the name on the server.
     """
     logs = [_log(model, signature, inputs) for signature, inputs in requests]
     if len(logs) > MAX_REQUESTS:
@@ -42,25 +36,14 @@ def write_warmup(path: Path, model: str, requests: Iterable[tuple[str, dict[str,
 
 
 def read_warmup(folder: Path) -> Iterator[PredictionLog]:
-    """Yields the warm-up requests of an exported version, if it has any.
-
-    Args:
-        folder: folder with saved_model.pb.
-
-    Raises:
-        tf.errors.DataLossError, google.protobuf.message.DecodeError: for a damaged file.
-    """
+    """Yields a version's warm-up requests, if it has any. Raises DataLossError or DecodeError for a damaged file."""
     if (folder / WARMUP).exists():
         for record in tf.data.TFRecordDataset(str(folder / WARMUP)).as_numpy_iterator():
             yield PredictionLog.FromString(record)
 
 
 def request_of(log: PredictionLog) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns the signature name of a request, and its inputs by name.
-
-    Raises:
-        ValueError: for a log of another method than Predict, Classify or Regress.
-    """
+    """Returns the signature name of a request, and its inputs by name. Raises ValueError for another log."""
     kind = log.WhichOneof("log_type")
     if kind not in (_PREDICT_LOG, _CLASSIFY_LOG, _REGRESS_LOG):
         raise ValueError(f"a warm-up request must be of Predict, Classify or Regress. Received: {kind}")

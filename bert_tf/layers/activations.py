@@ -19,14 +19,7 @@ _CUBIC = 0.044715 * _LINEAR
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 def gelu_approximate(inputs: Any) -> Any:
-    """Computes the Gaussian error linear unit in its tanh form, as used to train the published weights.
-
-    Args:
-        inputs: float tensor of any shape.
-
-    Returns:
-        A tensor of the same shape and dtype.
-    """
+    """Computes the Gaussian error linear unit in its tanh form, as used to train the published weights."""
     return _gelu(inputs)
 
 
@@ -50,17 +43,7 @@ def _gelu(inputs):
 
 
 def activation_function(name: str) -> Callable[[Any], Any]:
-    """Returns the activation function for a value of `BertConfig.activation`.
-
-    Args:
-        name: one of `bert_tf.config.model.ACTIVATIONS`; `gelu` is the exact form with erf.
-
-    Returns:
-        A function of a tensor that Keras can serialize.
-
-    Raises:
-        ConfigError: for any other name.
-    """
+    """Returns the function, which Keras can serialize, of a `BertConfig.activation`; `gelu` is the form with erf."""
     if name not in ACTIVATIONS:
         raise ConfigError(f"`activation` must be one of {ACTIVATIONS}. Received: {name!r}")
     return gelu_approximate if name == "gelu_approximate" else keras.activations.get(name)

@@ -24,7 +24,6 @@ class AttentionMask(ConfiguredLayer):
 
     Args:
         left_to_right: whether a position sees only itself and earlier positions ("LTR" in Table 5 of the paper).
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         padding_mask: (B, S) int32, 1 for tokens, 0 for padding.

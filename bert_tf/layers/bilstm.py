@@ -21,7 +21,6 @@ class BiLSTM(ConfiguredLayer):
         units: D.
         num_layers: number of stacked LSTMs.
         dropout: dropout rate on the input of each LSTM.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence: (B, S, H).

@@ -11,14 +11,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class FoldChoices(keras.layers.Layer):
-    """Reshapes every choice to a row.
-
-    Call arguments:
-        ids: (B, N, S) int32.
-
-    Returns:
-        (B N, S) int32.
-    """
+    """Reshapes every choice of int32 ids, (B, N, S), to a row, (B N, S)."""
 
     def call(self, ids):
         """Returns the rows."""
@@ -31,15 +24,7 @@ class FoldChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class UnfoldChoices(keras.layers.Layer):
-    """Reshapes row scores to scores by example.
-
-    Call arguments:
-        scores: (B N, 1).
-        ids: (B, N, S), used for its shape only.
-
-    Returns:
-        (B, N).
-    """
+    """Reshapes scores of rows, (B N, 1), to scores by example, (B, N), for the shape of ids, (B, N, S)."""
 
     def call(self, scores, ids):
         """Returns the scores by example."""

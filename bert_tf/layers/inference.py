@@ -26,19 +26,7 @@ _QUANTIZED = (keras.layers.Dense, keras.layers.Embedding, HeadProjection)
 
 
 class MergedAttention(keras.layers.Layer):
-    """Self-attention with query, key and value merged into one product, without dropout.
-
-    Args:
-        attention: built layer; its output projection is shared, the others are copied.
-
-    Call arguments:
-        hidden: (B, S, H).
-        attention_mask: float32, added to the attention scores; see `AttentionMask`.
-        training: must not be True.
-
-    Returns:
-        (B, S, H).
-    """
+    """Self-attention for inference, with query, key and value of a built layer merged into one product."""
 
     def __init__(self, attention: SelfAttention) -> None:
         super().__init__(autocast=False, dtype=attention.dtype_policy, name=attention.name)
@@ -85,12 +73,6 @@ def fused_gelu_approximate(inputs: Any) -> Any:
     """Computes `activations.gelu_approximate` with operations that TensorFlow fuses with a matrix product.
 
     In bfloat16, oneDNN rounds once after the fused operation; separate operations would each round.
-
-    Args:
-        inputs: float tensor of any shape.
-
-    Returns:
-        A tensor of the same shape and dtype.
     """
     return ops.gelu(inputs, approximate=True)
 
@@ -100,13 +82,11 @@ def arrange_for_inference(model: keras.Model) -> None:
 
     Query, key and value are merged into one product. Its kernel and the kernel to F are padded with columns of zeros if
     their rows would share cache sets; no later operation reads these columns. The kernels back to H are unchanged. The
-    activation is fused with the product before it. `benchmarks.serving` measures the effect.
+    activation is fused with the product before it. `benchmarks.serving` measures the effect. The model, which must not
+    be quantized yet, cannot be trained or saved afterwards.
 
     Layer normalization is deliberately unchanged. TensorFlow 2.21 replaces two forms of it by a single oneDNN
     operation: one always uses an epsilon of 0.001, the other is several times slower without oneDNN.
-
-    Args:
-        model: model with loaded weights, not quantized yet. It cannot be trained or saved afterwards.
     """
     for layer in _transformer_layers(model):
         _replace(layer, "attention", MergedAttention(layer.attention))
@@ -122,10 +102,7 @@ def quantize_weights(model: keras.Model) -> None:
     """Quantizes kernels and the token table to int8, with a scale per output or token; computes in float32 as before.
 
     Activations are not quantized: on the CPU, int8 products of TensorFlow are slower than float32 products, and
-    quantizing only the weights loses less accuracy.
-
-    Args:
-        model: float32 model with loaded weights, arranged for inference or not.
+    quantizing only the weights loses less accuracy. The model may be arranged for inference or not.
     """
     weights_only = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
     # Keras runs a garbage collection after every layer, which would take most of the time. Freezing excludes the

@@ -40,12 +40,6 @@ def normalized(epsilon: float) -> Any:
 
     Let x' = (x - mean) / sqrt(variance + epsilon), and let g be the gradient at x', i.e. the output gradient times
     gamma. Then the gradient at x is (g - mean(g) - x' * mean(g * x')) / sqrt(variance + epsilon).
-
-    Args:
-        epsilon: added to the variance.
-
-    Returns:
-        The function.
     """
 
     @ops.custom_gradient

@@ -21,7 +21,6 @@ class TokenPooling(ConfiguredLayer):
 
     Args:
         kind: `mean`, `max` or `last`.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         sequence: (B, S, H).

@@ -10,15 +10,7 @@ from keras import ops
 
 
 def rows_at(sequence, positions):
-    """Gathers the vectors at some positions of each sequence.
-
-    Args:
-        sequence: (B, S, H) tensor.
-        positions: (B, N) int32 in [0, S), not checked.
-
-    Returns:
-        (B, N, H).
-    """
+    """Gathers the vectors, (B, N, H), at int32 positions (B, N) in [0, S), not checked, of sequences (B, S, H)."""
     batch, length = ops.shape(sequence)[:2]
     hidden = sequence.shape[-1]
     # One gather of whole rows, whose gradient is a scatter of rows; the gradient of a batched gather is slower.

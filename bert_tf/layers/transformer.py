@@ -18,22 +18,11 @@ from bert_tf.layers.normalization import LayerNormalization
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class HeadProjection(ConfiguredLayer):
-    """Projects all tokens to or from the attention heads, with a separate kernel axis for the heads.
+    """Projects all tokens, (T, H), to or from the attention heads, with a separate kernel axis for the heads.
 
     The projection is a single matrix product; `keras.layers.MultiHeadAttention` multiplies sequence by sequence, which
-    is slower.
-
-    Args:
-        kernel_shape: (H, N, D) for projections to the heads, (N, D, H) for projections back.
-        inputs: number of leading kernel axes that belong to the input, 1 or 2.
-        initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        rows: (T, H), T tokens.
-
-    Returns:
-        (T, H).
+    is slower. `kernel_shape` is (H, N, D) for projections to the heads, (N, D, H) for projections back. `inputs` is the
+    number of leading kernel axes that belong to the input, 1 or 2.
     """
 
     def __init__(
@@ -60,16 +49,7 @@ class HeadProjection(ConfiguredLayer):
         return ops.add(products, ops.reshape(self.bias, (-1,)))
 
     def quantize(self, mode: str, type_check: bool = True, config: Any = None) -> None:
-        """Quantizes the kernel to int8 with a scale per output, for inference; activations are not quantized.
-
-        Args:
-            mode: `int8`.
-            type_check: unused; passed by `keras.Model.quantize`.
-            config: unused; passed by `keras.Model.quantize`.
-
-        Raises:
-            NotImplementedError: for another mode.
-        """
+        """Quantizes the kernel to int8 with a scale per output, for inference, when `keras.Model.quantize` calls it."""
         if mode != "int8":
             raise NotImplementedError(f"`mode` must be `int8`. Received: {mode!r}")
         kernel = ops.reshape(self.kernel, (self._width, -1))
@@ -99,7 +79,6 @@ class SelfAttention(ConfiguredLayer):
         num_heads: N; divides H.
         dropout: dropout rate on the attention weights.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).
@@ -186,7 +165,6 @@ class TransformerLayer(ConfiguredLayer):
         activation: activation of the feed-forward network, one of `bert_tf.config.model.ACTIVATIONS`.
         layer_norm_epsilon: added to the variance.
         initializer_range: standard deviation of the truncated normal initializer.
-        **kwargs: arguments of `keras.layers.Layer`.
 
     Call arguments:
         hidden: (B, S, H).
@@ -280,19 +258,7 @@ def rows_of(hidden):
 
 
 class AttentionWeights(keras.layers.Layer):
-    """Returns the attention weights of a transformer layer.
-
-    Args:
-        layer: transformer layer; its weights are shared.
-        **kwargs: arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        hidden: (B, S, H), the input of `layer`.
-        attention_mask: float32, added to the attention scores; see `AttentionMask`.
-
-    Returns:
-        float32 (B, N, S, S): weights of each query position (third axis) over the key positions (fourth axis).
-    """
+    """Returns attention weights, float32 (B, N, S, S): of each query position (third axis) over the key positions."""
 
     def __init__(self, layer: TransformerLayer, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

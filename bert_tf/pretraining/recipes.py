@@ -126,14 +126,7 @@ RECIPES = {"default": default, "laptop": laptop, "small": small, "mini": mini, "
 
 
 def recipe(name: str) -> RunConfig:
-    """Returns the recipe called `name`.
-
-    Args:
-        name: one of `RECIPES`.
-
-    Raises:
-        ConfigError: if there is no such recipe.
-    """
+    """Returns the recipe called `name`. Raises ConfigError if it is not one of `RECIPES`."""
     if name not in RECIPES:
         raise ConfigError(f"the recipe must be one of {', '.join(RECIPES)}. Received: {name!r}")
     return RECIPES[name]()

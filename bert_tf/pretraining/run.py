@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.config import BertConfig, RunConfig, local_path, to_dict
+from bert_tf.config import RunConfig, local_path, to_dict
 from bert_tf.data.input import packed_data, pretraining_data
 from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
@@ -20,8 +20,7 @@ from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_prese
 from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training import write_report
 from bert_tf.text.vocabulary import Vocabulary
-from bert_tf.training.evaluation.baselines import chance_figures, published_figures
-from bert_tf.training.evaluation.context import EvaluationContext
+from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures, published_figures
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
@@ -36,13 +35,7 @@ def held_out_split(manifest: Manifest) -> str | None:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run with examples of one length.
-
-    Args:
-        data: a data directory.
-        manifest: its manifest.
-        first: number of the first batch, counted from 0 over the whole run.
-    """
+    """A part of a run with examples of one length; `first` is the number of its first batch in the run, from 0."""
 
     data: Path
     manifest: Manifest
@@ -50,19 +43,11 @@ class Phase:
 
 
 def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary]:
-    """Returns the phases of a run and the vocabulary of its data.
+    """Returns the phases of a run, in order, and the vocabulary of its data.
 
-    Args:
-        data: a data directory, or the output directory of `bert-tf data` with two lengths. The shorter examples come
-            first (the paper's A.2), the longer ones take the last `training.long_share` of the steps.
-        run: the configuration, which must fit the data.
-
-    Returns:
-        The phases in order and the vocabulary.
-
-    Raises:
-        ValueError: if data and configuration do not match, there are more than two lengths, or the vocabularies of two
-            lengths differ.
+    The data is a data directory, or the output directory of `bert-tf data` with two lengths. The shorter examples come
+    first (the paper's A.2), the longer ones take the last `training.long_share` of the steps. Raises ValueError if data
+    and configuration do not match, there are more than two lengths, or the vocabularies of two lengths differ.
     """
     folders = data_directories(data) or [local_path(data)]
     if len(folders) > 2:
@@ -82,20 +67,11 @@ def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary
 def run_pretraining(
     data: str | Path, run: RunConfig, output: str | Path, init: str | Path | None = None
 ) -> tuple[Path, TrainResult]:
-    """Trains a model on a data directory, or resumes the run in `output`.
+    """Trains a model on a data directory, or resumes the run in `output`; returns preset directory and result.
 
-    Args:
-        data: output of `bert-tf data`, with one length or two; see `phases_of`.
-        run: configuration of model and training. For data of single segments (`bert-tf data --no_nsp`) the model has
-            neither pooler nor next sentence prediction head, because nothing would train them.
-        output: output directory; the preset is `output/preset`.
-        init: a preset of the run's architecture whose weights to start from; None starts from random ones.
-
-    Returns:
-        The preset's directory and the result of training.
-
-    Raises:
-        ValueError: if data, configuration and `init` do not match; for a URL.
+    For data of single segments (`bert-tf data --no_nsp`) the model has neither pooler nor next sentence prediction
+    head, because nothing would train them. `init` is a preset of the run's architecture whose weights to start from;
+    None starts from random ones. Raises ValueError if data, configuration and `init` do not match; for a URL.
     """
     output = local_path(output)
     phases, vocabulary = phases_of(data, run)
@@ -109,8 +85,14 @@ def run_pretraining(
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
+
+    def build_model() -> BertPretrainer:
+        if initial:
+            return initial.model(run.model, next_sentence)
+        return BertPretrainer(BertBackbone(run.model), next_sentence=next_sentence)
+
     spec = RunSpec(
-        lambda: _initial_model(run.model, next_sentence, initial),
+        build_model,
         course.training_data(),
         objective=PRETRAINING if next_sentence else MASKED_LM,
         evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
@@ -124,13 +106,6 @@ def run_pretraining(
     if result.is_chief:
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
-
-
-def _initial_model(config: BertConfig, next_sentence: bool, initial: InitialWeights | None) -> BertPretrainer:
-    """Builds the initial model of a run."""
-    if initial:
-        return initial.model(config, next_sentence)
-    return BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
 
 
 class _Course:
@@ -213,16 +188,7 @@ def held_out(data: Path, split: str, batch_size: int) -> Dataset:
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
-    """Checks that data and model match.
-
-    Args:
-        manifest: manifest of the data.
-        vocabulary: vocabulary of the data.
-        run: the configuration.
-
-    Raises:
-        ValueError: if the data is longer than the model, or the vocabulary sizes differ.
-    """
+    """Raises ValueError if the data is longer than the model, or the vocabulary sizes differ."""
     if len(vocabulary) != run.model.vocabulary_size:
         raise ValueError(
             f"`model.vocabulary_size` must be that of the data, {len(vocabulary)}. "
@@ -257,29 +223,17 @@ def fingerprint(manifest: Manifest) -> str:
 
 
 def constant_guess_accuracy(data: Path, split: str, batch_size: int = 32) -> float:
-    """Returns the accuracy of predicting one word piece for all masked positions of `split`.
-
-    The piece is the most frequent at these positions, which makes it the best constant guess.
-    """
+    """Returns the accuracy of predicting the most frequent of the masked pieces of `split` at all their positions."""
     return chance_figures(held_out(data, split, batch_size))["mlm_accuracy"]
 
 
 def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -> dict[str, Any]:
-    """Returns the held-out metrics of a pre-trained preset.
+    """Returns `split` and the held-out metrics (`evaluate_pretraining`) of a pre-trained preset, or of a run's preset.
 
-    Args:
-        preset: a pre-trained preset, or the output directory of its run.
-        data: a data directory, or the output directory of `bert-tf data` with several lengths. The validation split is
-            read, or the training split if absent.
-        batch_size: sequences per batch.
-
-    Returns:
-        `split` and the metrics of `evaluate_pretraining`. For several lengths, such a dictionary per directory name,
-        `length-128` and so on, shorter examples first.
-
-    Raises:
-        ValueError: for a preset of another kind, data of another vocabulary or with more positions than the model, or
-            data without pairs for a preset that has only a next sentence prediction head.
+    The validation split is read, or the training split if absent. For data of several lengths, the result is such a
+    dictionary per directory name, `length-128` and so on, shorter examples first. Raises ValueError for a preset of
+    another kind, data of another vocabulary or with more positions than the model, or data without pairs for a preset
+    that has only a next sentence prediction head.
     """
     loaded, data = load_preset(preset), local_path(data)
     if loaded.kind != "BertPretrainer":

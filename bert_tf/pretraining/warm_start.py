@@ -25,13 +25,7 @@ _POSITIONS = "embeddings/position_embedding"
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """Initial weights of a run. They are read when the run's model is built, because reading initializes the devices.
-
-    Args:
-        directory: directory of the preset.
-        header: contents of its config.json.
-        vocabulary: its vocabulary.
-    """
+    """Initial weights of a run, read when the run's model is built, because reading initializes the devices."""
 
     directory: Path
     header: PresetHeader
@@ -39,14 +33,7 @@ class InitialWeights:
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
-        """Reads the header of a preset, or of a run's preset, without its weights.
-
-        Args:
-            directory: directory of the preset or of the run.
-
-        Raises:
-            ConfigError: if there is no preset.
-        """
+        """Reads the header of a preset, or of a run's preset, without weights. Raises ConfigError if it is missing."""
         header, vocabulary, *_ = read_header(preset_directory(directory))
         return cls(preset_directory(directory), header, vocabulary)
 
@@ -60,16 +47,7 @@ class InitialWeights:
         return {"init": sha256_of(self.directory / WEIGHTS_NAME)}
 
     def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
-        """Checks that the run's model and data match these weights.
-
-        Args:
-            model: architecture of the run.
-            data: data directories with their manifests.
-
-        Raises:
-            ConfigError: if the model does not match.
-            ValueError: if the data does not match.
-        """
+        """Raises ConfigError if the run's model does not match these weights, or ValueError if its data does not."""
         for field in fields(model):
             value, expected = getattr(model, field.name), getattr(self.config, field.name)
             if value != expected and field.name not in _FREE:
@@ -92,10 +70,6 @@ class InitialWeights:
 
         For more positions than the preset's, its position embeddings are repeated from the first on: local attention
         patterns then work at once (arXiv 2004.05150, section 5).
-
-        Args:
-            config: architecture of the run.
-            next_sentence: True for a model with next sentence prediction.
         """
         model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
         source = load_preset(self.directory, "float32").model

@@ -37,13 +37,7 @@ class Scale:
 
 
 class Chart(Element):
-    """SVG chart of full page width; templates write it as it stands.
-
-    Args:
-        title: accessible title.
-        description: accessible description.
-        height: height in units of `WIDTH`.
-    """
+    """SVG chart of full page width, `height` in units of `WIDTH`; templates write it as it stands."""
 
     def __init__(self, title: str, description: str, height: float) -> None:
         view, label = f"0 0 {WIDTH:g} {height:g}", f"{title}. {description}"
@@ -56,17 +50,7 @@ class Chart(Element):
         return tostring(self, "unicode", short_empty_elements=False)
 
     def mark(self, tag: str, kind: str, tip: str = "", **attributes: float | str) -> Element:
-        """Adds a shape.
-
-        Args:
-            tag: name of the element.
-            kind: CSS class.
-            tip: tooltip.
-            **attributes: attributes of the element; underscores become hyphens.
-
-        Returns:
-            The element.
-        """
+        """Adds a shape with a CSS class and a tooltip; underscores in names of attributes become hyphens."""
         values = {name.replace("_", "-"): v if isinstance(v, str) else _px(v) for name, v in attributes.items()}
         shape = SubElement(self, tag, {"class": kind, **values})
         if tip:
@@ -109,17 +93,7 @@ class Bar:
 
 
 def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Sequence[tuple[float, str]]) -> Chart:
-    """Draws a histogram.
-
-    Args:
-        title: accessible title of the chart.
-        description: accessible description of the chart.
-        bars: bars from left to right.
-        ticks: position (in bars from the left edge) and label of each tick on the horizontal axis.
-
-    Returns:
-        The chart.
-    """
+    """Draws a histogram; ticks have a position (in bars from the left edge) and a label."""
     total = sum(bar.value for bar in bars)
     highest, second = sorted((0, *(bar.value for bar in bars)), reverse=True)[:2]
     is_cut = len(bars) > 1 and highest > _CUT * max(second, 1)
@@ -151,11 +125,8 @@ def column_chart(title: str, description: str, bars: Sequence[Bar], ticks: Seque
 class Row:
     """One horizontal bar.
 
-    Args:
-        name: label on the left.
-        parts: CSS class, share of the whole width and tooltip of each part, from left to right.
-        value: label on the right.
-        expected: expected share, drawn as a line across the bar; None for no line.
+    Each part has a CSS class, a share of the whole width and a tooltip. `value` is the label on the right; `expected`
+    is the expected share, drawn as a line across the bar.
     """
 
     name: str
@@ -165,7 +136,7 @@ class Row:
 
 
 def row_chart(title: str, description: str, rows: Sequence[Row]) -> Chart:
-    """Draws horizontal bars below one another; the arguments are those of `column_chart`."""
+    """Draws horizontal bars below one another."""
     chart = Chart(title, description, 6 + 34 * len(rows))
     x = Scale(0, 1, 118, WIDTH - 60)
     for number, row in enumerate(rows):
@@ -184,12 +155,7 @@ def row_chart(title: str, description: str, rows: Sequence[Row]) -> Chart:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve.
-
-    Args:
-        name: name and CSS class of the curve.
-        points: (x, y) pairs from left to right.
-    """
+    """One curve: its name, which is also its CSS class, and (x, y) pairs from left to right."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -197,29 +163,17 @@ class Series:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line across a chart.
-
-    Args:
-        name: label and CSS class of the line.
-        value: y value of the line.
-    """
+    """A horizontal line across a chart; its name is also its CSS class."""
 
     name: str
     value: float
 
 
 def line_chart(title: str, unit: str, series: Sequence[Series], form: str, levels: Sequence[Level] = ()) -> Chart:
-    """Draws curves on common axes.
+    """Draws curves on common axes, with `levels` as horizontal lines; `unit` is that of the horizontal axis.
 
-    Args:
-        title: accessible title of the chart.
-        unit: unit of the horizontal axis.
-        series: curves; the first is drawn as a line, others as dots on a thin line. Non-finite points are dropped.
-        form: format of a value, such as `{:.1%}`.
-        levels: reference values, drawn as horizontal lines.
-
-    Returns:
-        The chart.
+    The first curve is drawn as a line, others as dots on a thin line. Non-finite points are dropped. `form` is the
+    format of a value, such as `{:.1%}`.
     """
     series = [Series(one.name, [(x, y) for x, y in one.points if math.isfinite(y)]) for one in series]
     low, high, ticks = axis_of([*(y for one in series for _, y in one.points), *(level.value for level in levels)])
@@ -267,13 +221,7 @@ def scatter_chart(gold: np.ndarray, predicted: np.ndarray) -> Chart:
 def reliability_chart(bins: Sequence[tuple[int, float, float]], lowest: float, description: str) -> Chart:
     """Draws a reliability diagram: accuracy over predicted probability, and a histogram of the bins below.
 
-    Args:
-        bins: number of rows, mean probability and accuracy of each bin; the bins divide [0, 1] evenly.
-        lowest: lower end of both axes, in [0, 1).
-        description: accessible description of the chart.
-
-    Returns:
-        The chart.
+    Each bin has rows, mean probability and accuracy; bins divide [0, 1] evenly. Both axes begin at `lowest`.
     """
     floor, strip = 242.0, 46.0
     chart = Chart("Accuracy by predicted probability", description, floor + strip + 54)
@@ -323,14 +271,7 @@ def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Chart:
 
 
 def axis_of(values: Sequence[float]) -> tuple[float, float, list[float]]:
-    """Computes an axis for finite values.
-
-    Args:
-        values: finite values that the axis must cover.
-
-    Returns:
-        Lower end, upper end and ticks at round numbers.
-    """
+    """Returns lower end, upper end and ticks, at round numbers, of an axis that covers finite values."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     if low == high:
         low, high = low - abs(low or 1) / 2, high + abs(high or 1) / 2

@@ -18,18 +18,7 @@ _MOST_CHARACTERS = 1_500_000
 
 
 def render(template: str, **context: Any) -> str:
-    """Renders a page.
-
-    Args:
-        template: file name in `templates/`.
-        **context: variables of the template. Every text is escaped.
-
-    Returns:
-        The HTML document.
-
-    Raises:
-        jinja2.UndefinedError: if the template uses a variable that is missing.
-    """
+    """Renders a template of `templates/`. Every text is escaped; a missing variable is an error."""
     return _environment().get_template(template).render(context)
 
 
@@ -40,17 +29,7 @@ def write_page(path: str | Path, page: str) -> None:
 
 
 def asset(name: str) -> str:
-    """Returns a style sheet or script of `assets/`, to be written into a page without escaping.
-
-    Args:
-        name: file name.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        ValueError: if the content would end its own element.
-    """
+    """Returns a file of `assets/`, for a page without escaping. Raises ValueError if it would end its own element."""
     content = resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
     if "</" in content:
         raise ValueError(f"assets/{name} must not contain an end tag. Received: {content!r}")
@@ -58,15 +37,7 @@ def asset(name: str) -> str:
 
 
 def bounded(rows: Sequence[Any], article: Callable[[int, Any], str]) -> tuple[list[str], int]:
-    """Renders rows as articles up to a total size.
-
-    Args:
-        rows: rows to render.
-        article: macro from the number of a row (from 1) and the row to its article.
-
-    Returns:
-        The articles, and the number of rows left out.
-    """
+    """Renders rows, with their numbers from 1, as articles up to a total size; returns also the number left out."""
     articles: list[str] = []
     size = 0
     for number, row in enumerate(rows, start=1):

@@ -68,15 +68,11 @@ def named(text: str, most: int) -> str:
 
 
 def windows(text: str, spans: Iterable[tuple[int, int]]) -> list[Window]:
-    """Selects the parts of a text that show its spans.
+    """Selects the parts of a text that show its spans: (start, end) with the most important first.
 
-    Args:
-        text: any text.
-        spans: start and end (exclusive) of each span, the most important first.
-
-    Returns:
-        Disjoint windows in order: the whole text if it has at most `WHOLE` characters, else at most `MOST` characters.
-        Spans without enough room are left out; there is always room for two. Very long spans show only both ends.
+    Returns disjoint windows in order: the whole text if it has at most `WHOLE` characters, else at most `MOST`
+    characters. Spans without enough room are left out; there is always room for two. Very long spans show only both
+    ends.
     """
     if len(text) <= WHOLE:
         return [Window(0, len(text))]
@@ -95,17 +91,9 @@ def is_shown(start: int, end: int, among: Sequence[Window]) -> bool:
 
 
 def worst(rows: Sequence[Row], badness: Callable[[Row], Any], count: int = SHOWN_WORST) -> list[Row]:
-    """Returns the rows with the largest badness, the worst first.
+    """Returns the `count` rows with the largest badness, the worst first.
 
     Ties at the last place are sampled evenly over the file, because its beginning may cover a single topic.
-
-    Args:
-        rows: rows in the order of the file.
-        badness: sort key of a row; larger is worse.
-        count: maximum number of rows.
-
-    Returns:
-        At most `count` rows.
     """
     bad = [(badness(row), row) for row in rows]
     order = sorted(bad, key=lambda pair: pair[0], reverse=True)

@@ -10,8 +10,7 @@ from typing import Any
 from bert_tf.reports.charts import Chart, Level, Series, line_chart
 from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import flattened, piece
-from bert_tf.training.evaluation.baselines import Baseline
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
 from bert_tf.training.logging.run_log import read_history
 from bert_tf.training.output import HISTORY_NAME, REPORT_NAME
@@ -54,17 +53,7 @@ _WITH_BASELINE = (
 def write_report(
     output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
 ) -> Path:
-    """Writes the report of a run atomically and prints its path.
-
-    Args:
-        output: output directory of the run.
-        settings: settings of the run, as nested dictionaries.
-        total_steps: total number of steps.
-        evaluation: last evaluation.
-
-    Returns:
-        The path of the report.
-    """
+    """Writes the report of a run after its last evaluation atomically, prints its path and returns it."""
     path = output / REPORT_NAME
     write_page(path, page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation))
     print(f"report: {path}", file=sys.stderr)

@@ -21,28 +21,17 @@ _SCHEME = "bearer "
 
 @dataclass(frozen=True)
 class AccessOptions:
-    """Options of access control.
+    """Options of access control."""
 
-    Args:
-        allowed_hosts: host names that clients may use for the server, and whose web pages may send requests; `*` for
-            any.
-        token: token that requests must have as `Authorization: Bearer TOKEN`; None for no authentication.
-    """
-
+    # Host names that clients may use for the server, and whose web pages may send requests; `*` for any.
     allowed_hosts: tuple[str, ...] = ()
-    token: str | None = None
+    token: str | None = None  # required as `Authorization: Bearer TOKEN`; None for no authentication
 
 
 def read_token(path: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Returns the bearer token from a file or from the environment; None if absent.
+    """Returns the bearer token of a file, or of `BERT_TF_SERVE_TOKEN` without a path; None if the variable is not set.
 
-    Args:
-        path: file that contains only the token; None for the variable `BERT_TF_SERVE_TOKEN`.
-        environment: variables of the process.
-
-    Raises:
-        ConfigError: if the token is empty, or is not printable ASCII without spaces.
-        OSError: if the file cannot be read.
+    Raises ConfigError if the token is empty, or is not printable ASCII without spaces.
     """
     if path is None and TOKEN_VARIABLE not in environment:
         return None
@@ -78,19 +67,10 @@ def check_token(authorization: str, token: str | None) -> None:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """A certificate and its key.
+    """A certificate and its key, in PEM. Raises ConfigError if they cannot be parsed or do not match."""
 
-    Args:
-        certificate: PEM file with the certificate, followed by those of the intermediate authorities.
-        key: PEM file with the private key, without a passphrase.
-
-    Raises:
-        ConfigError: if they are not PEM files, or the key does not match the certificate.
-        OSError: if they cannot be read.
-    """
-
-    certificate: Path
-    key: Path
+    certificate: Path  # followed by the certificates of the intermediate authorities
+    key: Path  # without a passphrase
 
     def __post_init__(self) -> None:
         try:

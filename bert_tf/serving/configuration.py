@@ -45,28 +45,19 @@ message_type { name: "BatchingParameters"
 
 
 def read_model_config(path: Path) -> list[ServedModel]:
-    """Returns the models of a `--model_config_file`.
+    """Returns the models of a `--model_config_file`, a ModelServerConfig in text format.
 
-    Args:
-        path: a ModelServerConfig in text format; relative base paths are relative to its folder.
-
-    Raises:
-        ConfigError: if it is not a ModelServerConfig, has no model or a duplicate name, or has an unsupported field.
-        OSError: if it cannot be read.
+    Relative base paths are relative to the file's folder. Raises ConfigError as `served_models` does, and for another
+    file.
     """
     return served_models(_parsed(path, ModelServerConfig()), str(path), path.parent)
 
 
 def served_models(config: ModelServerConfig, source: str, folder: Path | None) -> list[ServedModel]:
-    """Returns the models of a configuration.
+    """Returns the models of a configuration from `source`, which errors name.
 
-    Args:
-        config: configuration from a file or a request.
-        source: name of the source for errors.
-        folder: folder of relative base paths; None to allow only absolute ones.
-
-    Raises:
-        ConfigError: if it has no model or a duplicate name, or has an unsupported field.
+    Without the folder of relative base paths, only absolute ones are allowed. Raises ConfigError if there is no model
+    or a duplicate name, or for an unsupported field.
     """
     if config.HasField("custom_model_config"):
         raise ConfigError(f"{source}: custom_model_config is not supported; use model_config_list")
@@ -104,16 +95,10 @@ def _served_model(source: str, folder: Path | None, entry: ModelConfig) -> Serve
 
 
 def read_batching_parameters(path: Path) -> BatchingOptions:
-    """Returns the options of a `--batching_parameters_file`.
+    """Returns the options of a `--batching_parameters_file`; the fields for splitting batches have no effect here.
 
-    The fields for splitting batches have no effect here.
-
-    Args:
-        path: BatchingParameters in text format. `max_enqueued_batches` counts batches of `max_batch_size` rows.
-
-    Raises:
-        ConfigError: for invalid BatchingParameters, or an unsupported field or value.
-        OSError: if it cannot be read.
+    `max_enqueued_batches` counts batches of `max_batch_size` rows. Raises ConfigError for invalid BatchingParameters,
+    and for an unsupported field or value.
     """
     parameters = _parsed(path, _message("BatchingParameters"))
     if parameters.pad_variable_length_inputs:
@@ -130,17 +115,9 @@ def read_batching_parameters(path: Path) -> BatchingOptions:
 
 
 def read_monitoring_config(path: Path) -> str | None:
-    """Returns the metrics path of a `--monitoring_config_file`.
+    """Returns the metrics path of a `--monitoring_config_file`, by default TF Serving's; None if they are not enabled.
 
-    Args:
-        path: a MonitoringConfig in text format.
-
-    Returns:
-        The path, which defaults to that of TF Serving; None if the file does not enable metrics.
-
-    Raises:
-        ConfigError: if the file is not a MonitoringConfig, or its path is not a plain path.
-        OSError: if the file cannot be read.
+    Raises ConfigError if the file is not a MonitoringConfig, or its path is not a plain path.
     """
     prometheus = _parsed(path, _message("MonitoringConfig")).prometheus_config
     if prometheus.path and not _METRICS_PATH.fullmatch(prometheus.path):

@@ -35,13 +35,7 @@ _OF_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServingError(Exception):
-    """Error of a rejected request.
-
-    Args:
-        message: error message for the client.
-        code: canonical code.
-        http_status: HTTP status; defaults to that of the code.
-    """
+    """Error of a rejected request, with a message for the client; `http_status` defaults to that of the code."""
 
     def __init__(
         self, message: str, code: grpc.StatusCode = INVALID_ARGUMENT, *, http_status: int | None = None
@@ -52,15 +46,13 @@ class ServingError(Exception):
 
 
 def serving_error(error: BaseException) -> ServingError:
-    """Converts any error to the one for the client, without details of internal errors.
-
-    Args:
-        error: exception of a request.
-    """
+    """Converts any error of a request to the one for the client, without details of internal errors."""
     if isinstance(error, ServingError):
         return error
     if isinstance(error, tf.errors.OpError):
-        return ServingError(_reason(error), _OF_NUMBER.get(error.error_code, grpc.StatusCode.INTERNAL))
+        # Without Python's preamble and the names of inner functions.
+        message = re.sub(r"\s*\[Op:\w+\]$", "", error.message.rpartition("<stack traces unavailable>\n")[2])
+        return ServingError(message, _OF_NUMBER.get(error.error_code, grpc.StatusCode.INTERNAL))
     if isinstance(error, UnicodeDecodeError):
         # TensorFlow's error message quotes the request, and Python cannot decode it.
         return ServingError("the request was rejected; it contains bytes that are not valid UTF-8")
@@ -72,13 +64,10 @@ def serving_error(error: BaseException) -> ServingError:
 
 
 def break_reference_cycles(error: BaseException | None) -> None:
-    """Clears the tracebacks of an error and its causes, so that the request can be freed immediately.
+    """Clears the tracebacks of a reported error and its causes, so that the request can be freed immediately.
 
     A function in the traceback may hold the error, or a future with it: a reference cycle. Python would keep the
     request until the next collection of cycles, which is rare with TensorFlow's many objects.
-
-    Args:
-        error: error that has been reported and logged.
     """
     while error is not None:
         traceback.clear_frames(error.__traceback__)
@@ -90,9 +79,3 @@ def break_reference_cycles(error: BaseException | None) -> None:
 def is_our_fault(error: ServingError) -> bool:
     """Returns True if an error is internal to the server and should be logged."""
     return error.http_status == _INTERNAL_STATUS
-
-
-def _reason(error: tf.errors.OpError) -> str:
-    """Returns the graph's error message, without Python's preamble and the names of inner functions."""
-    message = error.message.rpartition("<stack traces unavailable>\n")[2]
-    return re.sub(r"\s*\[Op:\w+\]$", "", message)

@@ -32,11 +32,7 @@ def start_access_log() -> None:
 
 
 class AccessLogMiddleware:
-    """Logs client, method, target, status and milliseconds of each HTTP request.
-
-    Args:
-        app: application that answers the requests.
-    """
+    """Logs client, method, target, status and milliseconds of each HTTP request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -80,12 +76,7 @@ def _log(client: str, request: str, status: str, began: float) -> None:
 
 
 class RepeatFilter(logging.Filter):
-    """Passes a message once in each period, with the number of messages dropped since.
-
-    Args:
-        seconds: length of the period in seconds.
-        clock: monotonic clock in seconds.
-    """
+    """Passes a message once in each period of `seconds`, with the number of messages dropped since."""
 
     def __init__(self, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

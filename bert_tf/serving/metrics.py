@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import re
 import tempfile
@@ -49,21 +48,13 @@ _SUFFIX = re.compile(rf"^((?:# (?:HELP|TYPE) )?{_PREFIX}request_count)_total".en
 
 @dataclass
 class Outcome:
-    """The result of a request.
-
-    Args:
-        code: name of the canonical code.
-    """
+    """The name of the canonical code of a request."""
 
     code: str = "OK"
 
 
 class Metrics:
-    """Metrics of a server; each object has its own registry.
-
-    Args:
-        shared: True if this process is one of several workers, started within `shared_folder` of its parent process.
-    """
+    """Metrics of a server, or of one of several workers (`shared`) within `shared_folder` of their parent process."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self._registry = self._exposed = CollectorRegistry()
@@ -103,15 +94,10 @@ class Metrics:
 
     @contextlib.contextmanager
     def request(self, model: str, api: str, entrypoint: str) -> Iterator[Outcome]:
-        """Counts a request, and records its latency if it succeeds.
+        """Counts a request, and records its latency unless the block sets another code than OK in the yielded outcome.
 
-        Args:
-            model: name of the model; empty for unknown models, so that clients cannot create labels.
-            api: method; lower case for REST, as in TF Serving.
-            entrypoint: `REST` or `GRPC`.
-
-        Yields:
-            The outcome, whose code the caller sets if it is not OK.
+        `model` is empty for unknown models, so that clients cannot create labels. `api` is the method, in lower case
+        for REST as in TF Serving. `entrypoint` is `REST` or `GRPC`.
         """
         began, outcome = time.perf_counter(), Outcome()
         try:
@@ -125,12 +111,7 @@ class Metrics:
 
     @contextlib.contextmanager
     def runtime(self, model: str, api: str) -> Iterator[None]:
-        """Records the TensorFlow latency of a request, unless the block raises.
-
-        Args:
-            model: name of the model.
-            api: `Predict`, `Classify`, `Regress` or `MultiInference`.
-        """
+        """Records the TensorFlow latency of a request, for example with the API `Predict`, unless the block raises."""
         began = time.perf_counter()
         yield
         self._runtime.labels(model, api, _RUNTIME).observe((time.perf_counter() - began) * _MICROSECONDS)
@@ -146,13 +127,7 @@ class Metrics:
 
 @contextlib.contextmanager
 def shared_folder() -> Iterator[str]:
-    """Creates the folder in which worker processes started within the block share their metrics.
-
-    The folder is removed after the block.
-
-    Yields:
-        Path of the folder.
-    """
+    """Yields the folder in which workers started within the block share their metrics; it is removed afterwards."""
     former = os.environ.get(FOLDER_VARIABLE)
     with tempfile.TemporaryDirectory(prefix="bert-tf-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
@@ -167,23 +142,19 @@ def shared_folder() -> Iterator[str]:
 def _share_values(folder: Path) -> IO[bytes]:
     """Stores metric values that are created later in the files of the first free worker number.
 
-    Returns:
-        A lock file. The number is in use while the file is open, at most until the process ends.
+    The number is in use while the returned lock file is open, at most until the process ends.
     """
-    number, lock = _free_number(folder)
-    # The requests in progress of the former worker with this number ended with it.
-    mark_process_dead(number, folder)
-    values.ValueClass = values.MultiProcessValue(lambda: number)
-    return lock
-
-
-def _free_number(folder: Path) -> tuple[int, IO[bytes]]:
-    for number in itertools.count():
+    number = 0
+    while True:
         lock = (folder / f"{number}.lock").open("wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
+            number += 1
         else:
             break
-    return number, lock
+    # The requests in progress of the former worker with this number ended with it.
+    mark_process_dead(number, folder)
+    values.ValueClass = values.MultiProcessValue(lambda: number)
+    return lock

@@ -21,12 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class ModelConfigFile:
-    """A `--model_config_file` that may change.
-
-    Args:
-        path: path of the file.
-        models: models that were last read from it.
-    """
+    """A `--model_config_file` that may change, and the models that were last read from it."""
 
     def __init__(self, path: Path, models: Sequence[ServedModel]) -> None:
         self.path = path
@@ -34,10 +29,7 @@ class ModelConfigFile:
         self._error = ""
 
     def changed(self) -> bool:
-        """Reads the file and returns True if `models` changed.
-
-        An unreadable or invalid file changes nothing. The error is logged once.
-        """
+        """Reads the file and returns True if `models` changed; an error is logged once and changes nothing."""
         try:
             models = read_model_config(self.path)
         except (ConfigError, OSError) as error:
@@ -51,12 +43,7 @@ class ModelConfigFile:
 
     @contextlib.contextmanager
     def watched(self, apply: Callable[[Sequence[ServedModel]], None], seconds: float) -> Iterator[None]:
-        """Polls the file during a block, and applies changes.
-
-        Args:
-            apply: called in a thread with all models after a change.
-            seconds: polling interval in seconds.
-        """
+        """Polls the file during a block, and calls `apply` in a thread with all models after a change."""
         stopping = threading.Event()
 
         def watch() -> None:
@@ -75,17 +62,10 @@ class ModelConfigFile:
 
 
 def reload_models(manager: ModelManager, request: ReloadConfigRequest, timeout: float | None) -> None:
-    """Serves the models of a request, and waits until they are loaded.
+    """Serves the models of a request, whose base paths must be absolute, and waits until they are loaded.
 
-    Args:
-        manager: manager of the models.
-        request: request of HandleReloadConfigRequest; base paths must be absolute.
-        timeout: time-out in seconds; None for no time-out.
-
-    Raises:
-        ServingError: INVALID_ARGUMENT for an invalid configuration, which changes nothing; FAILED_PRECONDITION if a
-            model has no version that can be served.
-        TimeoutError: if loading takes longer than the time-out; it continues.
+    Raises ServingError: INVALID_ARGUMENT for an invalid configuration, which changes nothing; FAILED_PRECONDITION if a
+    model has no version that can be served. Raises TimeoutError after `timeout` seconds; loading continues.
     """
     if request.metric_names:
         raise ServingError("metric_names are not supported; leave them out")

@@ -54,8 +54,6 @@ class ServerOptions:
         host: address to listen on.
         port: REST port; 0 for any free one.
         grpc_port: gRPC port; 0 for any free one, None for no gRPC.
-        workers: number of worker processes.
-        batching: batching options.
         poll_seconds: polling interval for new versions in seconds; 0 to look for versions only at the start.
         load_threads: maximum number of concurrent loads; each holds a version in memory in addition to those that
             serve.
@@ -69,9 +67,6 @@ class ServerOptions:
         tls: certificate and key in PEM files; None for plain HTTP and gRPC.
         drain_seconds: seconds for which the server still accepts requests after a stop signal, while `/readyz` returns
             503.
-        access_log: True to log each request.
-        rest: limits and options of REST.
-        grpc: limits and options of gRPC.
     """
 
     host: str = "127.0.0.1"
@@ -110,28 +105,15 @@ class ServerOptions:
 
 @dataclass(frozen=True)
 class Ports:
-    """TCP ports of a running server.
-
-    Args:
-        rest: REST port.
-        grpc: gRPC port; None for no gRPC.
-    """
+    """TCP ports of a running server."""
 
     rest: int
-    grpc: int | None
+    grpc: int | None  # None for no gRPC
 
 
 @contextlib.contextmanager
 def loaded_service(models: Sequence[ServedModel], options: ServerOptions) -> Iterator[Service]:
-    """Loads models for a block, and unloads them after the current requests.
-
-    Args:
-        models: models to serve.
-        options: options of the server.
-
-    Yields:
-        The service of the models. Failed loads are retried after a pause, or when the files change.
-    """
+    """Loads models for a block, yields their service, and unloads them after the current requests."""
     metrics = Metrics(shared=options.workers > 1)
 
     def load(name: str, folder: Path) -> LoadedVersion:
@@ -213,17 +195,8 @@ def application(
 ) -> Starlette:
     """Loads models, starts gRPC, and returns the REST application.
 
-    The application stops gRPC and unloads the models when it shuts down or its `state.close` is called.
-
-    Args:
-        models: models to serve.
-        options: options of the server.
-        ports: ports of the server.
-        strict: True to raise an error for a model without an available version; otherwise `/readyz` reports it.
-
-    Raises:
-        ValueError: for a model without an available version, if `strict`.
-        OSError: if the server cannot listen on gRPC's address.
+    The application stops gRPC and unloads the models when it shuts down or its `state.close` is called. A model without
+    an available version raises ValueError if `strict`; otherwise `/readyz` reports it.
     """
     limit_repeated_messages()
     if options.access_log:
@@ -311,8 +284,11 @@ def _print_addresses(
     models: Sequence[ServedModel], options: ServerOptions, ports: Ports, manager: ModelManager | None
 ) -> None:
     url = f"http{'s' if options.tls else ''}://{_in_url(options.host)}:{ports.rest}"
-    names = [model.name for model in models] if manager is None else manager.names
-    lines = [f"serving {_serving(manager, name)}{name} at {url}/v1/models/{name}" for name in names]
+    lines = []
+    for name in [model.name for model in models] if manager is None else manager.names:
+        # Only the workers know the versions that they serve.
+        versions = "" if manager is None else f"version {', '.join(map(str, manager.serving(name)))} of "
+        lines.append(f"serving {versions}{name} at {url}/v1/models/{name}")
     if ports.grpc is not None:
         lines.append(f"  gRPC on {_in_url(options.host)}:{ports.grpc}")
     if options.workers > 1:
@@ -331,13 +307,6 @@ def _warnings(options: ServerOptions) -> list[str]:
     if is_loopback(options.host) or not named:
         return []
     return [f"  warning: other machines can reach {options.host}, and there is no {named}"]
-
-
-def _serving(manager: ModelManager | None, name: str) -> str:
-    """Returns the available versions of a model; empty if only the workers know them."""
-    if manager is None:
-        return ""
-    return f"version {', '.join(map(str, manager.serving(name)))} of "
 
 
 def _in_url(host: str) -> str:

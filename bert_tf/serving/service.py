@@ -31,25 +31,15 @@ REST, GRPC = "REST", "GRPC"
 
 @dataclass(frozen=True)
 class Target:
-    """Target of a request: model, version and signature.
-
-    Args:
-        name: name of the model.
-        version: version number; defaults to the highest.
-        label: version label, instead of a number.
-        signature: name of the signature; empty for `serving_default`.
-        timeout: time-out of the client in seconds; None for no time-out.
-        cancellation: cancels the work if the client disconnects.
-        interface: `REST` or `GRPC`.
-    """
+    """Target of a request: a version by number or label, or the highest one, and a signature."""
 
     name: str
     version: int | None = None
     label: str | None = None
-    signature: str = ""
-    timeout: float | None = None
-    cancellation: Cancellation = field(default_factory=Cancellation)
-    interface: str = GRPC
+    signature: str = ""  # empty for `serving_default`
+    timeout: float | None = None  # seconds that the client waits; None for no time-out
+    cancellation: Cancellation = field(default_factory=Cancellation)  # if the client disconnects
+    interface: str = GRPC  # `REST` or `GRPC`
 
     @property
     def signature_name(self) -> str:
@@ -57,33 +47,8 @@ class Target:
         return self.signature or tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Outputs of a request, with the version that computed them.
-
-    Args:
-        version: version number.
-        signature: name of the signature.
-        outputs: arrays by name; strings as objects of bytes.
-    """
-
-    version: int
-    signature: str
-    outputs: Arrays
-
-
 class Service:
-    """Runs requests on the loaded versions of a manager.
-
-    Args:
-        manager: manager of the models.
-        metrics: metrics of the server.
-        admission: limits the bytes of the requests of all interfaces.
-        max_text_bytes: maximum bytes of a text or serialized example; longer ones are rejected.
-
-    Attributes:
-        draining: True during the shutdown of the server.
-    """
+    """Runs requests of all interfaces on loaded versions; rejects texts and examples of more than `max_text_bytes`."""
 
     def __init__(
         self, manager: ModelManager, metrics: Metrics, admission: Admission, max_text_bytes: int = MAX_TEXT_BYTES
@@ -108,16 +73,7 @@ class Service:
 
     @contextlib.contextmanager
     def request(self, name: str, api: str, entrypoint: str) -> Iterator[None]:
-        """Counts the request of a block, and converts its errors to ServingError.
-
-        Args:
-            name: name of the model.
-            api: gRPC method, for example `Predict` or `GetModelStatus`, or REST verb: `predict`, `classify`, `regress`.
-            entrypoint: `REST` or `GRPC`.
-
-        Raises:
-            ServingError: for any exception of the block.
-        """
+        """Counts the request of a block by gRPC method or REST verb, and converts its errors to ServingError."""
         with self.metrics.request(name if name in self.manager.names else "", api, entrypoint) as outcome:
             try:
                 yield
@@ -129,48 +85,27 @@ class Service:
                 raise client_error from error
 
     def predict(
-        self,
-        target: Target,
-        inputs: Callable[[Specs], Arrays],
-        output_filter: Sequence[str] = (),
-    ) -> Answer:
-        """Runs a predict request.
+        self, target: Target, inputs: Callable[[Specs], Arrays], output_filter: Sequence[str] = ()
+    ) -> tuple[int, Arrays]:
+        """Runs a predict request; returns the version, and the outputs in `output_filter`, or all if it is empty.
 
-        Args:
-            target: model, version and signature.
-            inputs: converts the request to arrays, for the inputs of the signature.
-            output_filter: names of the outputs to return; empty for all.
-
-        Returns:
-            The outputs and their version.
-
-        Raises:
-            ServingError: for an invalid request.
-            tf.errors.OpError: for inputs that the graph rejects.
+        `inputs` converts the request to arrays, for the inputs of the signature. Raises ServingError for an invalid
+        request, tf.errors.OpError for inputs that the graph rejects.
         """
         name = target.signature_name
         with self._lease(target) as version:
             if name not in version.signatures:
-                raise _unknown_signature(name, target.interface)
+                # TF Serving's interfaces differ in this error.
+                if target.interface == REST:
+                    raise ServingError(f'Serving signature name: "{name}" not found in signature def')
+                raise ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
             _check_filter(version.signature_defs[name], output_filter)
             outputs = self._run(version, target, "Predict", name, inputs(version.specs(name)))
             wanted = output_filter or outputs
-            return Answer(version.version, name, {output: outputs[output] for output in wanted})
+            return version.version, {output: outputs[output] for output in wanted}
 
     def run_examples(self, target: Target, verb: str, examples: input_pb2.Input) -> tuple[int, Any]:
-        """Runs a classify or regress request.
-
-        Args:
-            target: model, version and signature.
-            verb: `classify` or `regress`.
-            examples: tf.Examples of the request.
-
-        Returns:
-            The version, and the ClassificationResult or RegressionResult.
-
-        Raises:
-            ServingError, tf.errors.OpError: as in `predict`.
-        """
+        """Returns the version and result of a `classify` or `regress` request. Raises the errors of `predict`."""
         name, method = target.signature_name, EXAMPLE_METHODS[METHODS[verb]]
         with self._lease(target) as version:
             if name not in version.signatures:
@@ -182,19 +117,9 @@ class Service:
     def infer(
         self, target: Target, tasks: Sequence[inference_pb2.InferenceTask], examples: input_pb2.Input
     ) -> tuple[int, list[tuple[str, Any]]]:
-        """Runs several classify and regress tasks on the same examples with one version.
+        """Runs classify and regress tasks on the same examples with one version; raises the errors of `predict`.
 
-        Args:
-            target: model and version.
-            tasks: at least one task.
-            examples: tf.Examples of the request.
-
-        Returns:
-            The version, and the signature and ClassificationResult or RegressionResult of each task.
-
-        Raises:
-            ServingError: for an invalid task, before any task is run.
-            tf.errors.OpError: as in `predict`.
+        All tasks are checked before any is run. Returns the version, and signature and result of each task.
         """
         with self._lease(target) as version:
             methods = checked_tasks(tasks, version.signature_defs)
@@ -232,13 +157,6 @@ class Service:
         if not target.name:
             raise ServingError("ModelSpec has no name specified.")
         return self.manager.lease(target.name, target.version, target.label)
-
-
-def _unknown_signature(name: str, interface: str) -> ServingError:
-    """Returns the error of Predict for an unknown signature; TF Serving's interfaces differ in it."""
-    if interface == REST:
-        return ServingError(f'Serving signature name: "{name}" not found in signature def')
-    return ServingError(f'Serving signature key "{name}" not found.', grpc.StatusCode.FAILED_PRECONDITION)
 
 
 def _check_filter(definition: meta_graph_pb2.SignatureDef, wanted: Sequence[str]) -> None:

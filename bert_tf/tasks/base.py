@@ -24,11 +24,7 @@ Answer = TypeVar("Answer")
 
 
 def pairs_of(parts: Iterable[tuple[Sequence[Example], Sequence[Answer]]]) -> Iterator[tuple[Example, Answer]]:
-    """Yields each example with its prediction.
-
-    Args:
-        parts: consecutive parts of a file, examples with predictions, as in `Task.write`.
-    """
+    """Yields each example with its prediction; `parts` are consecutive parts of a file, as in `Task.write`."""
     for examples, answers in parts:
         yield from zip(examples, answers, strict=True)
 

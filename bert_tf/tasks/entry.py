@@ -81,10 +81,7 @@ class TaskEntry:
         """Adds the files and the arguments of training, for `finetune`."""
         parser.add_argument("--train", type=Path, required=True, help=f"training {self.items}")
         parser.add_argument(
-            "--dev",
-            type=Path,
-            required=True,
-            help=f"development {self.items}, for the choice of epochs and runs",
+            "--dev", type=Path, required=True, help=f"development {self.items}, for the choice of epochs and runs"
         )
         parser.add_argument("--test", type=Path, help=f"test {self.items} with labels, scored at the end")
 

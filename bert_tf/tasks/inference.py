@@ -24,18 +24,11 @@ _SHARE_OF_MEMORY = 0.25
 def outputs_of(
     model: Model, rows: EncodedRows, config: BertConfig, by_token: bool, done: Callable[[int], None] = lambda _: None
 ) -> Arrays:
-    """Returns the outputs of `model` for all rows.
+    """Returns the outputs of `model`, a function of NumPy arrays, for all rows: float32 arrays by name.
 
-    Args:
-        model: a function of NumPy arrays (`training.backends.Backend.compile_predict`).
-        rows: the rows; targets are not read.
-        config: the encoder's configuration, for the memory estimate of a batch.
-        by_token: whether the model has one output for each token, (B, S, ...), or one for each row, (B, ...).
-        done: called with the number of rows after each batch.
-
-    Returns:
-        Arrays by output name (`SINGLE_OUTPUT` if the model returns one tensor): float32 (N, ...) in the order of the
-        rows, or (T, ...) in the order of `rows.token_ids`.
+    Arrays are (N, ...) in the order of the rows or, with `by_token`, (T, ...) in the order of `rows.token_ids`. The
+    only tensor of a model is named `SINGLE_OUTPUT`. `config` serves to estimate the memory of a batch; `done` is called
+    with the number of rows after each batch.
     """
     arrays: Arrays = {}
     for batch in batches_by_length(rows, most_tokens(config, rows.longest)):
@@ -55,13 +48,7 @@ def outputs_of(
 
 
 def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
-    """Yields batches of row numbers, longest rows first.
-
-    Args:
-        rows: the rows.
-        tokens: maximum tokens of a batch, padding included; a single row may exceed it.
-        begin: number of rows to skip at the beginning.
-    """
+    """Yields batches of row numbers, longest first, from `begin`: at most `tokens` tokens with padding, or one row."""
     order = np.argsort(-rows.lengths, kind="stable")
     while begin < len(order):
         width = rows.width(order[begin : begin + 1]) * rows.choices
@@ -71,12 +58,7 @@ def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterato
 
 
 def most_tokens(config: BertConfig, longest: int) -> int:
-    """Returns the maximum tokens of a batch, limited by a share of the free memory.
-
-    Args:
-        config: the encoder's configuration.
-        longest: tokens of the longest row.
-    """
+    """Returns the maximum tokens of a batch of rows of up to `longest` tokens, by a share of the free memory."""
     # Float32: the widest layer twice, six of the hidden width, and the attention of a token to all others twice.
     per_token = 4 * (2 * config.intermediate_dim + 6 * config.hidden_dim + 2 * config.num_heads * longest)
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

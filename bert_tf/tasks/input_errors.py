@@ -10,23 +10,14 @@ from bert_tf.config.files import staged_file
 
 @dataclass(frozen=True)
 class Problem:
-    """One input error.
-
-    Args:
-        place: file and line, or file and the entry's id.
-        message: the rule and the received value.
-    """
+    """One input error: file and line (or file and the entry's id), and the rule with the received value."""
 
     place: str
     message: str
 
 
 class InputErrors:
-    """Collects the errors of input files.
-
-    Args:
-        skip: whether to skip faulty entries instead of raising an error.
-    """
+    """Collects the errors of input files; with `skip`, faulty entries are skipped, otherwise they raise an error."""
 
     def __init__(self, skip: bool = False) -> None:
         self.skip = skip
@@ -42,15 +33,7 @@ class InputErrors:
         return list(self._problems)
 
     def add(self, place: str, message: str) -> None:
-        """Records that the entry at `place` is skipped.
-
-        Args:
-            place: file and line, or file and the entry's id.
-            message: the rule and the received value.
-
-        Raises:
-            ValueError: with place and message, unless `skip` is true.
-        """
+        """Records that the entry at `place`, file and line or id, is skipped. Raises ValueError unless `skip` is on."""
         if not self.skip:
             raise ValueError(f"{place}: {message}")
         self._problems[Problem(place, message)] = None

@@ -102,13 +102,8 @@ class TaskPredictor:
 class Ensemble(TaskPredictor):
     """Averages the predictions of several presets of one task (arXiv 1810.04805, table 2).
 
-    Args:
-        presets: directories of presets, or output directories of runs; each keeps its own vocabulary, length and
-            thresholds.
-
-    Raises:
-        ConfigError: if `load_preset` cannot load a preset.
-        ValueError: for a preset without a task or with an unknown one, and for presets of different tasks.
+    Each preset keeps its own vocabulary, length and thresholds. Raises the errors of `TaskPredictor`, and ValueError
+    for presets of different tasks.
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:

@@ -55,14 +55,7 @@ def task_class(name: str) -> type[Task]:
 
 
 def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
-    """Returns the task of a preset's task.json, and the maximum tokens of a row.
-
-    Args:
-        description: the contents of task.json.
-
-    Raises:
-        ValueError: for an unknown task or unknown fields.
-    """
+    """Returns the task of a preset's task.json, and the maximum tokens of a row. Raises ValueError if it is invalid."""
     fields = dict(description)
     cls = task_class(str(fields.pop("task", "")))
     length = fields.pop("max_sequence_length", cls.max_sequence_length)
@@ -79,14 +72,9 @@ def task_json_for_head(
 ) -> dict[str, Any]:
     """Returns the contents of task.json for a converted model, whose checkpoint has a head but no task.
 
-    Args:
-        task: the task that the model was fine-tuned for, before `fit_labels`.
-        head: the converted head: `task`, the kind of the head, and `labels`, the class names if it has classes.
-        config: the encoder's configuration.
-        labels: class names in the order of the model's outputs; () uses the head's labels.
-
-    Raises:
-        ValueError: if the task needs another head, or the class names do not match the task's labels.
+    `task` is the task before `fit_labels`. `head` has `task`, the kind of the head, and `labels`, the class names if it
+    has classes. `labels`, in the order of the model's outputs, replaces them. Raises ValueError if the task needs
+    another head, or the class names do not match the task's labels.
     """
     kind = head.get("task", "")
     if not kind or kind != task.head:

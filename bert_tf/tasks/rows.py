@@ -82,14 +82,9 @@ class EncodedRows:
         return len(self.targets[output]) == len(self.token_ids)
 
     def inputs(self, rows: np.ndarray, width: int = 0) -> Arrays:
-        """Returns the model inputs of some rows, padded.
+        """Returns the model inputs of `rows`, int (B,), padded to `width` or, if it is 0, to `width(rows)`.
 
-        Args:
-            rows: int (B,), row numbers.
-            width: S; 0 pads to `width(rows)`.
-
-        Returns:
-            `token_ids`, `segment_ids` and `padding_mask`, int32 (B, S), or (B, C, S) for several choices.
+        These are `token_ids`, `segment_ids` and `padding_mask`, int32 (B, S), or (B, C, S) for several choices.
         """
         flat = (rows[:, None] * self.choices + np.arange(self.choices)).ravel()
         width = width or self.width(rows)
@@ -120,12 +115,7 @@ class EncodedRows:
         return min(max(1, self.longest), step * math.ceil(max(1, int(self.lengths[rows].max(initial=0))) / step))
 
     def places(self, flat: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the indices of the rows' tokens among all T, and the padding mask, (B, S) each.
-
-        Args:
-            flat: int (B,), row numbers, each choice counted as a row.
-            width: S.
-        """
+        """Returns the indices of tokens among all T, and the padding mask, (B, width); `flat` counts each choice."""
         begins, ends = self.row_splits[flat][:, None], self.row_splits[flat + 1][:, None]
         place = begins + np.arange(width)
         return np.minimum(place, len(self.token_ids) - 1), place < ends
@@ -140,38 +130,23 @@ def training_batches(rows: EncodedRows, batch_size: int, seed: int, start_step: 
     """Returns endless batches of rows of similar length. Their order is a function of (seed, step).
 
     Each epoch shuffles all rows and cuts them into groups of `GROUP` batches. In a group, rows are sorted by length and
-    cut into batches, and the batches are shuffled.
-
-    Args:
-        rows: rows with targets.
-        batch_size: B.
-        seed: seed of the order.
-        start_step: number of batches to skip at the beginning.
-
-    Returns:
-        A dataset of (inputs, targets, weights); targets and weights are single tensors if the model has one output.
+    cut into batches, and the batches are shuffled. Elements are (inputs, targets, weights); targets and weights are
+    single tensors if the model has one output. The first `start_step` batches are skipped.
     """
 
     def numpy_batches() -> Iterator[tuple]:
         epoch, skipped = divmod(start_step, batches_in_epoch(rows, batch_size))
         while True:
             for batch in epoch_order(rows.lengths, batch_size, seed, epoch)[skipped:]:
-                inputs, *targets_and_weights = rows.batch(batch)
-                yield inputs, *map(_unwrapped, targets_and_weights)
+                inputs, *further = rows.batch(batch)
+                yield inputs, *(arrays.get(SINGLE_OUTPUT, arrays) for arrays in further)
             epoch, skipped = epoch + 1, 0
 
-    return _as_dataset(Batches(numpy_batches), rows, batch_size)
+    return _as_dataset(Batches(numpy_batches))
 
 
 def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> np.ndarray:
-    """Returns the rows of every batch of an epoch, int64 (batches, batch_size).
-
-    Args:
-        lengths: int (N,), tokens of the rows.
-        batch_size: rows of a batch.
-        seed: seed of the run.
-        epoch: number of the epoch, from 0.
-    """
+    """Returns the rows of every batch of an epoch, counted from 0: int64 (batches, batch_size)."""
     count = len(lengths)
     order = np.argsort(stream_keys(seed, _EPOCH_STREAM, epoch, np.arange(count)), kind="stable")
     order = order[np.arange(math.ceil(count / batch_size) * batch_size) % count]
@@ -184,20 +159,14 @@ def epoch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
     return np.concatenate(batches)
 
 
-def _unwrapped(arrays: Arrays) -> Arrays | np.ndarray:
-    return arrays[SINGLE_OUTPUT] if set(arrays) == {SINGLE_OUTPUT} else arrays
-
-
-def _as_dataset(batches: Batches, rows: EncodedRows, batch_size: int) -> tf.data.Dataset:
+def _as_dataset(batches: Batches) -> tf.data.Dataset:
     example = next(iter(batches))
     mask = example[0][PADDING_MASK]
     along, width = mask.ndim - 1, mask.shape[-1]
 
     def spec(values: np.ndarray) -> tf.TensorSpec:
-        shape = [batch_size, *values.shape[1:]]
-        return tf.TensorSpec(
-            [None if axis == along and size == width else size for axis, size in enumerate(shape)], values.dtype
-        )
+        shape = [None if axis == along and size == width else size for axis, size in enumerate(values.shape)]
+        return tf.TensorSpec(shape, values.dtype)
 
     signature = tf.nest.map_structure(spec, example)
     return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature).prefetch(4)

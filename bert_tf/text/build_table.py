@@ -108,18 +108,7 @@ def _deduplicate_pages(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def build_cells(lowercase: bool) -> np.ndarray:
-    """Builds the cells of every code point.
-
-    Args:
-        lowercase: whether sequences are lower-cased and stripped of accents. If False, the flags are zero, because no
-            rule depends on neighbours.
-
-    Returns:
-        int32 [0x110000, WIDTH + 1]: the sequence, then the flags.
-
-    Raises:
-        ValueError: if a sequence is longer than `WIDTH`.
-    """
+    """Builds the cells of every code point, int32 [0x110000, WIDTH + 1]: its sequence, then its flags (0 if cased)."""
     cells = np.full((CODE_POINTS, WIDTH + 1), NOTHING, np.int32)
     for code_point in range(CODE_POINTS):
         sequence = _sequence(code_point, lowercase)
@@ -132,15 +121,12 @@ def build_cells(lowercase: bool) -> np.ndarray:
 
 
 def build_arrays() -> dict[str, np.ndarray]:
-    """Builds the arrays of the table file.
+    """Builds the arrays of the table file by name; `*` is `uncased` and `cased`.
 
-    Returns:
-        Arrays by name; `*` is `uncased` and `cased`. `pages_*` int32 [0x1100]: page index of each block of 256 code
-        points. `cells_*` int32 [n, 4]: the concatenated pages. `movable` int32 [m, 2]: code points of the marks that
-        are kept and can be reordered in NFD, ascending, with their combining class.
-
-    Raises:
-        ValueError: if the Unicode version of the running Python differs from `UNICODE_VERSION`.
+    `pages_*` int32 [0x1100]: page index of each block of 256 code points. `cells_*` int32 [n, 4]: the concatenated
+    pages. `movable` int32 [m, 2]: code points of the marks that are kept and can be reordered in NFD, ascending, with
+    their combining class. Raises ValueError if the Unicode version of the running Python differs from
+    `UNICODE_VERSION`.
     """
     if unicodedata.unidata_version != UNICODE_VERSION:
         raise ValueError(

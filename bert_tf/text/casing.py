@@ -20,13 +20,9 @@ def is_lowercase(vocabulary: Vocabulary) -> bool:
 def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
     """Infers from a vocabulary whether text should be lower-cased.
 
-    Args:
-        vocabulary: vocabulary of the tokenizer.
-
-    Returns:
-        False if a piece has a capital letter. True if no piece has one, but some have letters that are capitalised at
-        the start of a sentence. None if the pieces allow both: there are no such letters (Chinese, Georgian), or there
-        are accents, which lower-casing would have stripped.
+    False if a piece has a capital letter. True if no piece has one, but some have letters that are capitalised at the
+    start of a sentence. None if the pieces allow both: there are no such letters (Chinese, Georgian), or there are
+    accents, which lower-casing would have stripped.
     """
     if not is_lowercase(vocabulary):
         return False
@@ -37,19 +33,7 @@ def infer_lowercase(vocabulary: Vocabulary) -> bool | None:
 
 
 def resolve_lowercase(vocabulary: Vocabulary, cased: bool, name: object) -> bool:
-    """Decides whether text is lower-cased and stripped of accents.
-
-    Args:
-        vocabulary: vocabulary of the tokenizer.
-        cased: value of `--cased`. If False, a vocabulary that allows both is used with lower-casing.
-        name: vocabulary file, used in the error message.
-
-    Returns:
-        True if text is lower-cased.
-
-    Raises:
-        ConfigError: if `cased` is True for an uncased vocabulary.
-    """
+    """Returns True if text is lower-cased: by the vocabulary, or `cased`. Raises ConfigError if these contradict."""
     lowercase = infer_lowercase(vocabulary)
     if cased and lowercase:
         raise ConfigError(

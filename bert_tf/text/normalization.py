@@ -35,37 +35,22 @@ class Table(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of a batch of n texts, with a total of W words and K characters.
+    """The words of a batch of n texts, with a total of W words and K characters, and the decoded batch."""
 
-    Args:
-        strings: (W,) string, UTF-8.
-        row_splits: (n + 1,) int64, row splits of the words by text.
-        char_splits: (W + 1,) int64, row splits of the characters by word.
-        chars: (K,) int32, code points.
-        sources: (K,) int64, index of each character's source in the decoded batch.
-        text: decoded batch.
-    """
-
-    strings: tf.Tensor
-    row_splits: tf.Tensor
-    char_splits: tf.Tensor
-    chars: tf.Tensor
-    sources: tf.Tensor
+    strings: tf.Tensor  # (W,) string, UTF-8
+    row_splits: tf.Tensor  # (n + 1,) int64, of the words by text
+    char_splits: tf.Tensor  # (W + 1,) int64, of the characters by word
+    chars: tf.Tensor  # (K,) int32, code points
+    sources: tf.Tensor  # (K,) int64, index of each character's source in the decoded batch
     text: Text
 
 
 class Text(NamedTuple):
-    """A decoded batch of n texts with a total of N characters.
+    """A decoded batch of n texts with a total of N characters."""
 
-    Args:
-        chars: (N,) int32, code points.
-        row_splits: (n + 1,) int64, row splits of the characters by text.
-        flags: (N,) int32, flags of `build_table`.
-    """
-
-    chars: tf.Tensor
-    row_splits: tf.Tensor
-    flags: tf.Tensor
+    chars: tf.Tensor  # (N,) int32, code points
+    row_splits: tf.Tensor  # (n + 1,) int64, of the characters by text
+    flags: tf.Tensor  # (N,) int32, flags of `build_table`
 
 
 @functools.cache
@@ -76,12 +61,6 @@ def load_table(lowercase: bool) -> Table:
         return Table(*(tf.constant(arrays[key]) for key in (f"pages_{name}", f"cells_{name}", "movable")))
 
 
-def unicode_version() -> str:
-    """Returns the Unicode version of the table."""
-    with np.load(build_table.TABLE_PATH) as arrays:
-        return str(arrays["unicode_version"])
-
-
 def mark_masks(texts: tf.Tensor) -> tf.Tensor:
     """Replaces each literal `[MASK]` in `texts`, (n,) string, by a placeholder that `words` recognises."""
     mark = chr(_MASK_MARK)
@@ -89,16 +68,7 @@ def mark_masks(texts: tf.Tensor) -> tf.Tensor:
 
 
 def words(texts: tf.Tensor, lowercase: bool, masks_marked: bool = False) -> Words:
-    """Cleans, normalizes and splits texts.
-
-    Args:
-        texts: (n,) string.
-        lowercase: whether to lower-case and strip accents.
-        masks_marked: whether `texts` come from `mark_masks`; each placeholder becomes the word `[MASK]`.
-
-    Returns:
-        The words, in order.
-    """
+    """Returns the words of texts, (n,) string; each mark of `mark_masks` becomes `[MASK]` if `masks_marked`."""
     table = load_table(lowercase)
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     chars, row_splits = decoded.values, decoded.row_splits

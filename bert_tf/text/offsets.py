@@ -15,18 +15,11 @@ def in_texts(
     ends: tf.RaggedTensor,
     whole_word_ids: tuple[int, ...],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the character offsets of each piece in its text.
+    """Returns the character offsets `starts` and `limits` of all P pieces in their texts, each (P,) int32.
 
-    Args:
-        words: W words of a batch of texts.
-        ids: ragged (W, None), with a total of P pieces.
-        starts: ragged (W, None), start byte of each piece in its word.
-        ends: ragged (W, None), end byte of each piece in its word.
-        whole_word_ids: ids of pieces that cover their whole word.
-
-    Returns:
-        `starts` and `limits`, (P,) int32, counted from the start of the text: the first character, and the position
-        after the last character and the dropped marks that follow it.
+    A piece starts at its first character and is limited by the position after its last character and the dropped marks
+    that follow it. `starts` and `ends` are those of its bytes in the word, ragged (W, None) as `ids`. Pieces of
+    `whole_word_ids` cover their whole word.
     """
     word = _row_of_value(ids.row_splits)
     byte_splits = _byte_splits(words.chars)

@@ -16,7 +16,7 @@ import keras
 from bert_tf.config import TrainingConfig, local_path, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.training.backends import Model, current_backend, precision_scope
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
 from bert_tf.training.logging.run_log import RunLog

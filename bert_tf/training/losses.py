@@ -61,16 +61,12 @@ SPANS = Objective({START_LOGITS: "start", END_LOGITS: "end"}, over_tokens=True, 
 class TrainingModel(keras.Model):
     """A model with its objective, for `fit` and `evaluate`.
 
-    It shares the layers of `model` and adds no weights. The loss of one replica is its weighted sum divided
-    by the weight of the *global* batch: the gradients of all replicas add up to the gradient of the global
-    mean, however the weights are distributed. (Keras's own losses take a mean in each replica, which counts a
-    masked token more in a replica with few of them.)
-
-    Args:
-        model: returns the logits, a dictionary by output name or one tensor, for any dictionary of inputs that
-            holds a padding mask.
-        objective: the outputs to train.
-        parts: number of parts in which each step is computed; it must divide the rows of one replica.
+    It shares the layers of `model` and adds no weights. The model returns the logits, a dictionary by output name or
+    one tensor, for any dictionary of inputs that holds a padding mask. The loss of one replica is its weighted sum
+    divided by the weight of the *global* batch: the gradients of all replicas add up to the gradient of the global
+    mean, however the weights are distributed. (Keras's own losses take a mean in each replica, which counts a masked
+    token more in a replica with few of them.) Each step is computed in `parts`, whose number must divide the rows of
+    one replica.
     """
 
     def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
@@ -171,9 +167,8 @@ class TrainingModel(keras.Model):
     def results(self) -> dict[str, float]:
         """Returns losses and accuracies since the last reset, over all replicas.
 
-        Returns:
-            `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each output;
-            without outputs whose weights are all 0, such as next sentences in data without pairs.
+        These are `loss`, the sum or mean of the outputs' losses, and `<prefix>_loss`, `<prefix>_accuracy` of each
+        output, without outputs whose weights are all 0, such as next sentences in data without pairs.
         """
         metrics = [*self.mean_losses.values(), *self.accuracies.values()]
         values = {metric.name: float(metric.result()) for metric in metrics if ops.greater(metric.count, 0)}
@@ -182,41 +177,17 @@ class TrainingModel(keras.Model):
 
 
 def cross_entropy(targets, logits):
-    """Returns the softmax cross-entropy in float32.
-
-    Args:
-        targets: (...,) integers in [0, C).
-        logits: (..., C) of any float dtype.
-
-    Returns:
-        (...,) float32, in nats.
-    """
+    """Returns the softmax cross-entropy, float32 (...,) in nats, of integer targets (...,) and logits (..., C)."""
     return ops.sparse_categorical_crossentropy(targets, ops.cast(logits, "float32"), from_logits=True)
 
 
 def squared_error(targets, values):
-    """Returns the squared difference in float32.
-
-    Args:
-        targets: (...,) numbers.
-        values: (..., 1) of any float dtype.
-
-    Returns:
-        (...,) float32.
-    """
+    """Returns the squared differences, float32 (...,), of targets (...,) and values (..., 1)."""
     return ops.square(ops.cast(values[..., 0], "float32") - ops.cast(targets, "float32"))
 
 
 def is_correct(targets, logits):
-    """Returns 1 for each target with the highest logit (a tie counts), else 0.
-
-    Args:
-        targets: (...,) integers in [0, C).
-        logits: (..., C).
-
-    Returns:
-        (...,) float32.
-    """
+    """Returns 1 for each target (...,) with the highest of its logits (..., C) or a tie, else 0: float32 (...,)."""
     chosen = ops.take_along_axis(logits, ops.expand_dims(targets, -1), axis=-1)
     return ops.cast(ops.squeeze(chosen, -1) >= ops.max(logits, axis=-1), "float32")
 

@@ -21,19 +21,13 @@ def tune_allocator() -> bool:
     causes the same page faults again. The cost depends on model and kernel, from nothing to a fifth of a step. The four
     settings (no mmap, one arena, no trimming, growth by 512 MiB) are those of `MALLOC_MMAP_MAX_`, `MALLOC_ARENA_MAX`,
     `MALLOC_TRIM_THRESHOLD_` and `MALLOC_TOP_PAD_`. Peak memory is unchanged; memory between the peaks is no longer
-    returned. Call it once, before the first large allocation.
-
-    Returns:
-        True if all settings were applied; False, with nothing changed, if the C library is not glibc.
+    returned. Call it once, before the first large allocation. Returns False, with nothing changed, if the C library is
+    not glibc.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    settings = (
-        (_M_MMAP_MAX, 0),
-        (_M_ARENA_MAX, 1),
-        (_M_TRIM_THRESHOLD, -1),  # -1 is "never" (mallopt(3))
-        (_M_TOP_PAD, _TOP_PAD_BYTES),
-    )
-    taken = [mallopt(parameter, value) == 1 for parameter, value in settings]
+    # A trim threshold of -1 is "never" (mallopt(3)).
+    settings = {_M_MMAP_MAX: 0, _M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: -1, _M_TOP_PAD: _TOP_PAD_BYTES}
+    taken = [mallopt(parameter, value) == 1 for parameter, value in settings.items()]
     return all(taken)

@@ -12,7 +12,7 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends import Backend, Model
-from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
+from bert_tf.training.evaluation.baselines import Evaluation, EvaluationContext
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.losses import PRETRAINING, Objective
 

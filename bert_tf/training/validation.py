@@ -9,22 +9,14 @@ from collections.abc import Mapping
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.distributed.tf_config import VARIABLE, Cluster
+from bert_tf.training.distributed.rendezvous import VARIABLE, Cluster
 
 # Strategies that use all available devices.
 _TAKE_ALL = {"multi_worker": "all devices of every worker", "tpu": "all cores of the TPU"}
 
 
 def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> None:
-    """Checks settings that depend on each other.
-
-    Args:
-        config: configuration of the run.
-        environment: environment variables; `TF_CONFIG` is read.
-
-    Raises:
-        ConfigError: if settings conflict; the message has the fields, the rule and the values.
-    """
+    """Raises ConfigError if settings or `TF_CONFIG` conflict, with the fields, the rule and the values."""
     strategy, replicas, backend = config.strategy, config.num_replicas, keras.backend.backend()
     if strategy in _TAKE_ALL and backend != "tensorflow":
         raise ConfigError(f"`training.strategy` = {strategy} needs the Keras backend tensorflow. Received: {backend}")

@@ -11,15 +11,13 @@ import bz2
 import io
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
 
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_pipelines.errors import InputError
-from beam_pipelines.output.storage import join, split
+from beam_pipelines.output import storage
 from beam_pipelines.sources.documents import InputFile, Part
-from beam_pipelines.sources.lines import READ_ERRORS, byte_ranges, opened
+from beam_pipelines.sources.lines import READ_ERRORS, check_size, opened
 
 # Compressed bytes per part: some seconds of work at a compression ratio of four and 5 MB/s of wikitext.
 STREAM_PART_BYTES = 8 << 20
@@ -30,39 +28,15 @@ _INDEX = re.compile(r".*-multistream-index\d*\.txt(-p\d+p\d+)?(\.bz2)?")
 
 def is_index(path: str) -> bool:
     """Returns True if the file name is that of the index of a multistream dump."""
-    return _INDEX.fullmatch(split(path)[1]) is not None
-
-
-def parts_of(file: InputFile) -> Iterator[Part]:
-    """Yields the independently readable parts of a dump.
-
-    Plain files are split into byte ranges, multistream files between streams; the label of such a part lists the
-    offsets of its streams. Other compressed files are one part.
-
-    Args:
-        file: dump file.
-
-    Raises:
-        InputError: if the index cannot be read, or has offsets beyond the end of the file.
-    """
-    index = _index_of(file.path)
-    if index:
-        yield from _stream_parts(file, _stream_offsets(index, file))
-    else:
-        yield from byte_ranges(file)
+    return _INDEX.fullmatch(storage.split(path)[1]) is not None
 
 
 def chunks_of(part: Part) -> Iterator[bytes]:
-    """Yields the decompressed bytes of a dump.
+    """Yields the decompressed bytes of a part of a dump.
 
     For a range of a plain file the bytes continue to the end of the file, because a page may end beyond the range. For
-    a range of a compressed file they are the bytes of its streams.
-
-    Args:
-        part: part of a dump, from `parts_of`.
-
-    Raises:
-        InputError: if the file is missing, damaged, truncated, or contradicts its index.
+    a range of a compressed file they are the bytes of its streams. Raises InputError if the file is missing, damaged,
+    truncated, or contradicts its index.
     """
     read = 0
     chunks = _streams(part) if is_multistream(part) else _plain(part)
@@ -84,19 +58,19 @@ def ends_file(part: Part) -> bool:
     """Returns True if the bytes of `part` continue to the end of the file."""
     if not is_multistream(part):
         return True
-    with _open(part.path) as raw:
+    with storage.opened(part.path) as raw:
         return raw.seek(0, io.SEEK_END) <= part.end
 
 
-def _index_of(path: str) -> str | None:
-    directory, name = split(path)
+def index_of(path: str) -> str | None:
+    """Returns the path of the index of a multistream dump; None if there is no index."""
+    directory, name = storage.split(path)
     match = _MULTISTREAM.fullmatch(name)
     if not match:
         return None
     stem, number, pages = match[1], match[2], match[3] or ""
-    plain = f"{stem}-index{number}.txt{pages}"
-    paths = (candidate for candidate in (f"{plain}.bz2", plain) if FileSystems.exists(join(directory, candidate)))
-    return next((join(directory, name) for name in paths), None)
+    plain = storage.join(directory, f"{stem}-index{number}.txt{pages}")
+    return next(filter(FileSystems.exists, (f"{plain}.bz2", plain)), None)
 
 
 def _stream_offsets(index: str, file: InputFile) -> list[int]:
@@ -125,10 +99,14 @@ def _stream_offsets(index: str, file: InputFile) -> list[int]:
     return sorted(offsets)
 
 
-def _stream_parts(file: InputFile, offsets: list[int]) -> Iterator[Part]:
+def stream_parts(file: InputFile, index: str) -> Iterator[Part]:
+    """Yields the parts of a multistream dump, which end between streams; their labels list the offsets of the streams.
+
+    Raises InputError if the index cannot be read, or has offsets beyond the end of the file.
+    """
     begin = 0
     starts: list[int] = []
-    for offset in offsets:
+    for offset in _stream_offsets(index, file):
         if offset - begin >= STREAM_PART_BYTES:
             yield _stream_part(file, begin, offset, starts)
             begin, starts = offset, []
@@ -140,30 +118,21 @@ def _stream_part(file: InputFile, begin: int, end: int, starts: list[int]) -> Pa
     return Part(file.path, begin, end, end - begin, " ".join(map(str, starts)))
 
 
-def _open(path: str) -> BinaryIO:
-    return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-
-
 def _plain(part: Part) -> Iterator[bytes]:
     with opened(part.path) as stream:
         if part.end:
-            _check_size(part, stream.seek(0, io.SEEK_END))
+            check_size(part, stream.seek(0, io.SEEK_END))
             stream.seek(part.begin)
         # Small reads return all bytes before a damaged place, so that its position can be reported.
         while chunk := stream.read1(_CHUNK):
             yield chunk
 
 
-def _check_size(part: Part, size: int) -> None:
-    if size < part.end:
-        raise InputError(f"{part.path}: has {size} bytes, but had at least {part.end} when the run began.")
-
-
 def _streams(part: Part) -> Iterator[bytes]:
     """Decompresses the streams of a range and checks their offsets against the index."""
     expected = {int(start) for start in part.label.split()}
-    with _open(part.path) as raw:
-        _check_size(part, raw.seek(0, io.SEEK_END))
+    with storage.opened(part.path) as raw:
+        check_size(part, raw.seek(0, io.SEEK_END))
         raw.seek(part.begin)
         position, data = part.begin, b""
         while position < part.end or data:

@@ -65,32 +65,19 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True)
 class Extent:
-    """The section of a dump that a reader sees, and the pages that belong to it.
+    """The section of a dump that a reader sees, and the pages that belong to it."""
 
-    Args:
-        first: offset of the first byte; if it is not 0, the reader skips to the first page.
-        end: pages that begin at or after this offset belong to another reader (0: no limit).
-        has_head: True if the section begins with the head of the dump.
-        has_end: True if the section includes the end of the dump.
-    """
-
-    first: int = 0
-    end: int = 0
-    has_head: bool = True
-    has_end: bool = True
+    first: int = 0  # offset of the first byte; if it is not 0, the reader skips to the first page
+    end: int = 0  # pages that begin at or after this offset belong to another reader (0: no limit)
+    has_head: bool = True  # True if the section begins with the head of the dump
+    has_end: bool = True  # True if the section includes the end of the dump
 
 
 def pages_of(path: str, chunks: Iterable[bytes], extent: Extent, longest: int) -> Iterator[PageBytes]:
-    """Yields the pages of an extent; non-blank bytes between pages are yielded as malformed pages.
+    """Yields the pages of an extent from its bytes; non-blank bytes between pages are yielded as malformed pages.
 
-    Args:
-        path: path of the dump, for errors.
-        chunks: bytes of the dump from `extent.first` on.
-        extent: pages to yield.
-        longest: maximum size in bytes; of longer pages the beginning is yielded with the reason `over_long`.
-
-    Raises:
-        InputError: if the file is not a dump, or ends too early.
+    Of pages over `longest` bytes the beginning is yielded with the reason `over_long`. Raises InputError, which names
+    `path`, if the file is not a dump, or ends too early.
     """
     window = _Window(chunks, extent.first)
     begin = window.offset
@@ -144,15 +131,10 @@ class _Window:
         self._position -= len(mark)
 
     def until(self, marks: re.Pattern[bytes], longest: int, stop: int = 0) -> tuple[bytes, bytes]:
-        """Reads to the end of the next mark.
+        """Reads to the end of the next mark, and returns the bytes before it and the mark, which is empty if absent.
 
-        Args:
-            marks: pattern of the marks.
-            longest: number of bytes to keep before the mark; at most one more is kept.
-            stop: offset at which the search stops (0: at the end).
-
-        Returns:
-            The bytes before the mark, and the mark, which is empty if absent.
+        At most `longest + 1` of the bytes before the mark are kept. The search stops at the offset `stop` (0: at the
+        end).
         """
         kept = bytearray()
         while True:
@@ -221,15 +203,7 @@ def site_info_of(chunks: Iterable[bytes]) -> SiteInfo:
 def parsed_page(content: bytes) -> Page:
     """Parses the XML of one page; of several revisions the last one is used.
 
-    Args:
-        content: XML of the page.
-
-    Returns:
-        The page.
-
-    Raises:
-        UnicodeDecodeError: if the page is not UTF-8.
-        MalformedPageError: if the page is not XML, or lacks title or text.
+    Raises UnicodeDecodeError if the page is not UTF-8, and MalformedPageError if it is not XML, or lacks title or text.
     """
     content.decode()
     try:

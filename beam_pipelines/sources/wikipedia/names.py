@@ -99,30 +99,15 @@ _REDIRECT = re.compile(
 
 @dataclass(frozen=True)
 class WikiNames:
-    """The names of one wiki in lower case, with words separated by one space.
+    """The names of one wiki in lower case, with words separated by one space."""
 
-    Args:
-        files: namespaces of images and sounds.
-        categories: namespaces of categories.
-        namespaces: names and numbers of namespaces, for dumps whose pages have no namespace.
-        language: language code of the content, which selects the template tables; empty if unknown.
-    """
-
-    files: frozenset[str] = _keys(_FILES)
-    categories: frozenset[str] = _keys(_CATEGORIES)
-    namespaces: tuple[tuple[str, int], ...] = ()
-    language: str = ""
+    files: frozenset[str] = _keys(_FILES)  # namespaces of images and sounds
+    categories: frozenset[str] = _keys(_CATEGORIES)  # namespaces of categories
+    namespaces: tuple[tuple[str, int], ...] = ()  # names and numbers, for dumps whose pages have no namespace
+    language: str = ""  # code of the content, which selects the template tables; empty if unknown
 
     def with_local(self, local: Iterable[tuple[int, str]], language: str = "") -> WikiNames:
-        """Adds the local names in the head of a dump.
-
-        Args:
-            local: (number, name) of each namespace.
-            language: language code of the dump; empty keeps the current one.
-
-        Returns:
-            The combined names.
-        """
+        """Adds the numbers and names of namespaces in the head of a dump; an empty language keeps the current one."""
         pairs = [(number, _key(name)) for number, name in local if name.strip()]
         return WikiNames(
             self.files.union(name for number, name in pairs if number == FILE_NAMESPACE),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from beam_pipelines.sources.documents import (
     MALFORMED,
     UNDECODABLE,
-    Format,
     InputFile,
     Part,
     RawDocument,
     excerpt,
     raw_document,
 )
-from beam_pipelines.sources.wikipedia.dump_files import chunks_of, ends_file, is_index, is_multistream, parts_of
+from beam_pipelines.sources.lines import RangeFormat
+from beam_pipelines.sources.wikipedia.dump_files import (
+    chunks_of,
+    ends_file,
+    index_of,
+    is_index,
+    is_multistream,
+    stream_parts,
+)
 from beam_pipelines.sources.wikipedia.dump_pages import (
     Extent,
     MalformedPageError,
@@ -35,26 +42,25 @@ NO_PASSAGES, NOT_WIKITEXT = "no_passages", "not_wikitext"
 _WIKITEXT_BYTES = 4 << 20
 
 
-class Wikipedia(Format):
+class Wikipedia(RangeFormat):
     """One document per article; other namespaces, redirects, disambiguations and empty pages are left out.
 
-    Templates are rendered by the tables of the wiki's language, which is stated in the head of the dump.
-
-    Args:
-        settings: settings of the formats. Pages with passages longer than `max_document_bytes`, or with XML more than
-            about twice as long, are left out with the reason `over_long`.
-        language: default language of dumps whose head has none.
+    Templates are rendered by the tables of the wiki's language, which is stated in the head of the dump, or else by
+    those of `language`. Pages with passages longer than `max_document_bytes`, or with XML more than about twice as
+    long, are left out with the reason `over_long`.
     """
 
     # Measured on a part of the English dump without talk pages, rounded up.
     text_per_byte: ClassVar[dict[str, float]] = {"": 0.5, ".bz2": 1.5, ".gz": 1.5}
 
-    def split(self, file: InputFile) -> Iterable[Part]:
+    def split(self, file: InputFile) -> Iterator[Part]:
         """Yields byte ranges, or stream ranges if a multistream dump has an index file."""
         if is_index(file.path):
             yield Part(file.path, size=file.size)
+        elif index := index_of(file.path):
+            yield from stream_parts(file, index)
         else:
-            yield from parts_of(file)
+            yield from super().split(file)
 
     def read(self, part: Part) -> Iterator[RawDocument]:
         """Yields the pages of `part`; an index file has none."""

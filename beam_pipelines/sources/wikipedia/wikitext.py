@@ -68,15 +68,7 @@ _TABLE_RESIDUE = re.compile(r"\{\||\|\}")
 
 
 def passages(wikitext: str, names: WikiNames) -> list[str]:
-    """Returns the passages of a page without markup.
-
-    Args:
-        wikitext: source of the page.
-        names: language of the wiki, and its names of files and categories.
-
-    Returns:
-        One string per paragraph.
-    """
+    """Returns the passages of a page without markup, one string per paragraph."""
     text = _without_verbatim(wikitext.replace(HOLE, "").replace("\r\n", "\n"))
     text = _without_templates(text, tables_of(names.language))
     if "{|" in text:
@@ -212,13 +204,10 @@ def _without_wiki_tables(text: str) -> str:
 
 
 def _cut_rows(text: str, begins: list[int], limit: int, cuts: list[tuple[int, int]]) -> None:
-    """Adds a cut for unclosed tables, up to the end of the paragraph with their last row.
+    """Adds a cut for unclosed tables, if there are any, up to the end of the paragraph with their last row.
 
-    Args:
-        text: text of the page.
-        begins: positions of the unclosed tables; may be empty.
-        limit: position of the next heading, or the end of the text.
-        cuts: cuts of closed tables in order, whose rows are excluded; updated.
+    `begins` are the positions of the tables, and `limit` is that of the next heading, or the end of the text. The rows
+    of closed tables, whose `cuts` are in order, are excluded.
     """
     if not begins:
         return

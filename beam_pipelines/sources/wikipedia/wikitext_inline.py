@@ -69,15 +69,7 @@ _DOUBLE_PERIOD = re.compile(r"(?<!\.)\. ?\.(?!\.)")
 
 
 def without_links(text: str, names: WikiNames) -> str:
-    """Replaces links by their text; files, categories and links to other languages have none.
-
-    Args:
-        text: wikitext of a page without templates.
-        names: names of files and categories in the wiki.
-
-    Returns:
-        The text without links.
-    """
+    """Replaces the links of a page without templates by their text; files, categories and languages have none."""
     if "[" not in text:
         return text.replace("]]", "")
 
@@ -215,10 +207,8 @@ def _close_holes(block: str) -> str:
 def _between(before: str, gap: str, after: str) -> str:
     """Returns the replacement for dropped text and the separators around it.
 
-    Args:
-        before: character before the dropped text, empty at the beginning of a paragraph.
-        gap: spaces and separators on both sides of the dropped text.
-        after: character after the dropped text.
+    `before` and `after` are the characters around it (`before` is empty at the beginning of a paragraph), `gap` the
+    spaces and separators on both sides.
     """
     opened, closed = before in _OPENING, after in _CLOSING
     if (before and opened and closed) or (before == after == '"' and not gap):

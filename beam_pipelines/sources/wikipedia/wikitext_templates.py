@@ -44,15 +44,7 @@ _NO_PROSE = re.compile(
 
 
 def replace_templates(text: str, tables: TemplateTables) -> str:
-    """Replaces templates by their words, innermost first.
-
-    Args:
-        text: wikitext of a page.
-        tables: template tables of the wiki.
-
-    Returns:
-        The text without templates.
-    """
+    """Replaces the templates of a page by their words, innermost first."""
 
     def replacement(match: re.Match[str]) -> str:
         return template_text(match[1], tables, match.string, match.span())
@@ -65,16 +57,9 @@ def replace_templates(text: str, tables: TemplateTables) -> str:
 
 
 def template_text(content: str, tables: TemplateTables, page: str = "", span: tuple[int, int] = (0, 0)) -> str:
-    """Returns the words of a template.
+    """Returns the words of a template as wikitext with unchanged links, or `HOLE` if the template is dropped.
 
-    Args:
-        content: text between `{{` and `}}`, without other templates.
-        tables: template tables of the wiki.
-        page: text around the template.
-        span: begin and end of the template in `page`.
-
-    Returns:
-        Wikitext with unchanged links, or `HOLE` if the template is dropped.
+    `content` is the text between `{{` and `}}`, without other templates; `span` is the place of the template in `page`.
     """
     title, bar, rest = content.partition("|")
     title = " ".join(title.replace("_", " ").split())

@@ -54,15 +54,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a checkpoint of the original; its arrays are read on demand.
-
-    Args:
-        path: prefix, one of its files, or a directory.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
-    """
+    """Reads a checkpoint of the original, named by its prefix, one of its files, or its directory."""
     prefix = needed_prefix(path)
     files = TensorFiles(prefix)
     if is_object_based(prefix):
@@ -92,16 +84,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a checkpoint in the layout of the releases to an empty directory; no head is lost.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if the original cannot represent the encoder; the message names the field.
-    """
+    """Writes a checkpoint in the layout of the releases; no head is lost."""
     write_release(checkpoint, directory, options)
     write_tensors(directory / RELEASED_NAME, _arrays(checkpoint))
     return []

@@ -22,15 +22,9 @@ _LAYER = re.compile(r"/layer_(\d+)/")
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One array in a file.
+    """One array in a file, with its name and shape there and numpy's name of the dtype.
 
-    Args:
-        name: name in the file.
-        file: path of the file.
-        dtype: numpy's name of the dtype.
-        shape: shape in the file's layout.
-        read: returns the array.
-        place: location of the bytes, equal for two names of the same bytes; None if the file shares none.
+    `place` is the location of the bytes, equal for two names of the same bytes; None if the file shares none.
     """
 
     name: str
@@ -89,17 +83,7 @@ class NameTable:
     def read(
         self, stored: Mapping[str, StoredTensor], config: BertConfig, heads: Heads, source: object
     ) -> dict[str, Tensor]:
-        """Returns the tensors of a model by the original's names, in its layout and order.
-
-        Args:
-            stored: tensors by the names of this table, as `comparable` returns them.
-            config: architecture of the encoder.
-            heads: heads on the encoder.
-            source: file or directory, for the error message.
-
-        Raises:
-            ConversionError: if tensors are missing, unknown, of another shape or not of a floating-point dtype.
-        """
+        """Returns a model's tensors, in its layout. Raises ConversionError if `stored` has others or other shapes."""
         shapes = expected_shapes(config, heads)
         originals = {self.comparable(self.name(name)): name for name in shapes}
         tensors = {}
@@ -143,15 +127,7 @@ def most_common_dtype(tensors: Iterable[StoredTensor]) -> str:
 
 
 def split_shards(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
-    """Divides names among files in order.
-
-    Args:
-        sizes: size of each name's content in bytes.
-        limit: maximum size of a file in bytes; larger content gets its own file.
-
-    Returns:
-        The names in each file.
-    """
+    """Divides names, in order, among files of at most `limit` bytes; larger content gets its own file."""
     shards: list[list[str]] = [[]]
     filled = 0
     for name, size in sizes.items():

@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors
+from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors, has_keys
 from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
-from bert_tf.conversion.tensors import (
-    FIXED_OUTPUTS,
-    MLM_BIAS,
-    WORD_EMBEDDINGS,
-    ConversionError,
-    Heads,
-    expected_shapes,
-)
+from bert_tf.conversion.tensors import FIXED_OUTPUTS, MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
 from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
 from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
 from bert_tf.models.weights import read_array, stored_shapes
@@ -58,19 +49,12 @@ TABLE = NameTable(
 
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a preset, or a run that holds one."""
-    return (preset_directory(path) / WEIGHTS_NAME).is_file() and _keys(preset_directory(path))
+    directory = preset_directory(path)
+    return (directory / WEIGHTS_NAME).is_file() and has_keys(directory / CONFIG_NAME, {"format_version"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset; its arrays are read on demand.
-
-    Args:
-        path: directory of the preset, or of a run that holds one.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a path that is not a preset or is damaged.
-    """
+    """Reads a preset, or the preset of a run."""
     directory = preset_directory(path)
     try:
         header, vocabulary, task, info = read_header(directory)
@@ -108,35 +92,21 @@ def only_ours(header: PresetHeader) -> str:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a preset to an empty directory; no head is lost.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if the checkpoint has no vocabulary or casing, or has heads that no single model supports.
-    """
+    """Writes a preset; no head is lost. Raises ConversionError without a vocabulary or casing."""
     if checkpoint.vocabulary is None or checkpoint.lowercase is None:
         missing = "vocabulary" if checkpoint.vocabulary is None else "casing"
         flag = "--vocabulary vocab.txt" if checkpoint.vocabulary is None else "--lowercase true or false"
         raise ConversionError(f"{checkpoint.path}: its {missing} is unknown, which a preset needs. Add {flag}.")
     model = build_model(checkpoint)
-    info = {"conversion": _origin(checkpoint)}
-    save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, _task(checkpoint, options), info)
+    origin = {name: getattr(checkpoint, name) for name in ("form", "dtype", "step")}
+    origin |= {"left_out": list(checkpoint.left_out), "info": dict(checkpoint.info)}
+    task, info = _task(checkpoint, options), {"conversion": origin}
+    save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, task, info)
     return []
 
 
 def build_model(checkpoint: Checkpoint) -> keras.Model:
-    """Builds a float32 model with the weights of a checkpoint.
-
-    Args:
-        checkpoint: checkpoint with the weights.
-
-    Raises:
-        ConversionError: if no single model supports its heads.
-    """
+    """Builds a float32 model with a checkpoint's weights. Raises ConversionError if no single model has its heads."""
     heads, backbone = checkpoint.heads, BertBackbone(checkpoint.config, dtype="float32")
     model: keras.Model = backbone
     if heads.task and (heads.masked_lm or heads.next_sentence):
@@ -158,13 +128,6 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
     return model
 
 
-def _keys(directory: Path) -> bool:
-    try:
-        return "format_version" in read_json_object(directory / CONFIG_NAME)
-    except (ConfigError, OSError):
-        return False
-
-
 def _heads(header: PresetHeader) -> Heads:
     head, arguments = MODEL_KINDS[header.kind].head, header.arguments
     return Heads(
@@ -177,15 +140,11 @@ def _heads(header: PresetHeader) -> Heads:
 
 @conversion_errors()
 def _stored(path: Path) -> dict[str, StoredTensor]:
+    read = conversion_errors()(read_array)
     return {
-        name: StoredTensor(name, path, "float32", shape, partial(_array, path, name))
+        name: StoredTensor(name, path, "float32", shape, partial(read, path, name))
         for name, shape in stored_shapes(path).items()
     }
-
-
-@conversion_errors()
-def _array(path: Path, name: str) -> np.ndarray:
-    return read_array(path, name)
 
 
 def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
@@ -198,13 +157,3 @@ def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
     if checkpoint.heads.task == "sequence_classification":
         task["text_columns"] = options.text_columns
     return options.describe(task, checkpoint.config) if options.describe else task
-
-
-def _origin(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
-        "form": checkpoint.form,
-        "dtype": checkpoint.dtype,
-        "step": checkpoint.step,
-        "left_out": list(checkpoint.left_out),
-        "info": dict(checkpoint.info),
-    }

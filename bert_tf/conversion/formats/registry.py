@@ -21,7 +21,7 @@ class Form(Protocol):
         """Reads all but the arrays and checks names and shapes. Raises ConversionError for an invalid checkpoint."""
 
     def write(self, checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-        """Writes to an empty directory and returns the heads that this format does not support."""
+        """Writes to an empty directory and returns the heads that are lost. Raises ConversionError if it cannot."""
 
 
 # In the order of detection.

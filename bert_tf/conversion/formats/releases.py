@@ -69,17 +69,7 @@ _CASE_KEY = "do_lower_case"
 
 @conversion_errors()
 def read_config(path: Path) -> tuple[BertConfig, dict[str, Any]]:
-    """Reads a `bert_config.json`.
-
-    Args:
-        path: path of the file.
-
-    Returns:
-        The architecture, and the other keys, which do not affect the computation.
-
-    Raises:
-        ConversionError: for an unknown key or an unsupported value; the message names it.
-    """
+    """Returns the architecture in bert_config.json, and keys without effect. Raises ConversionError for other keys."""
     if not path.is_file():
         raise ConversionError(f"{path}: no such file. A TensorFlow checkpoint must have its configuration beside it.")
     mapping = read_json(path)
@@ -101,15 +91,6 @@ def release_fields(directory: Path, config: BertConfig, beside: Mapping[str, Any
     """Returns the fields of a `Checkpoint` that a release keeps beside its tensors: vocabulary, casing and other keys.
 
     The sources of the casing, in this order: options, configuration, directory name, word pieces.
-
-    Args:
-        directory: directory of the checkpoint.
-        config: architecture of the encoder.
-        beside: additional keys of the configuration, as returned by `read_config`.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if the number of word pieces differs from the rows of the token embedding.
     """
     vocabulary = fitted_vocabulary(directory / VOCABULARY_NAME, config.vocabulary_size, options)
     name = directory.resolve().name.lower()
@@ -124,16 +105,7 @@ def release_fields(directory: Path, config: BertConfig, beside: Mapping[str, Any
 
 
 def write_release(checkpoint: Checkpoint, directory: Path, options: Options) -> None:
-    """Writes configuration and vocabulary.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if the programs cannot represent the encoder or the dtype; the message names the field.
-    """
+    """Writes configuration and vocabulary. Raises ConversionError with a field that the programs cannot represent."""
     config, vocabulary = checkpoint.config, checkpoint.vocabulary
     names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     if options.dtype not in (None, "float32"):

@@ -30,14 +30,7 @@ _HALF = {"half": "float16"}
 
 
 class TensorFiles:
-    """Names, shapes and arrays of a checkpoint.
-
-    Args:
-        prefix: prefix of the checkpoint, as returned by `find_prefix`.
-
-    Raises:
-        ConversionError: if a file is missing or damaged.
-    """
+    """Names, shapes and arrays of a checkpoint. Raises ConversionError if a file is missing or damaged."""
 
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
@@ -75,11 +68,10 @@ class TensorFiles:
 
 
 def find_prefix(path: Path) -> Path | None:
-    """Returns the prefix of the checkpoint at a path; None if absent.
+    """Returns the prefix of the checkpoint at a path: a prefix, one of its files, or a directory; None if absent.
 
-    Args:
-        path: prefix, one of its files, or a directory. A directory is searched for the newest checkpoint in the file
-            `checkpoint`, then `bert_model.ckpt`, then a single index.
+    A directory is searched for the newest checkpoint in the file `checkpoint`, then `bert_model.ckpt`, then a single
+    index.
     """
     if path.is_dir():
         indices = [index.with_suffix("") for index in sorted(path.glob("*.index"))]
@@ -112,12 +104,7 @@ def is_object_based(prefix: Path) -> bool | None:
 
 
 def write_tensors(prefix: Path, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes a name-based checkpoint with a single data file.
-
-    Args:
-        prefix: prefix of the checkpoint.
-        arrays: names and arrays; all arrays stay in memory until they are written.
-    """
+    """Writes a name-based checkpoint with a single data file; all arrays stay in memory until they are written."""
     names, tensors = [], []
     with tf.device("CPU:0"):
         for name, array in arrays:
@@ -138,13 +125,11 @@ def _newest(directory: Path) -> Path | None:
 
 
 def _is_checkpoint(prefix: Path) -> bool:
-    return prefix.with_name(f"{prefix.name}.index").is_file() or _is_table(prefix)
-
-
-def _is_table(file: Path) -> bool:
-    if not file.is_file() or file.stat().st_size < len(_TABLE_END):
+    if prefix.with_name(f"{prefix.name}.index").is_file():
+        return True
+    if not prefix.is_file() or prefix.stat().st_size < len(_TABLE_END):
         return False
-    with file.open("rb") as stream:
+    with prefix.open("rb") as stream:
         stream.seek(-len(_TABLE_END), 2)
         return stream.read() == _TABLE_END
 

@@ -29,12 +29,7 @@ REFERENCE = "numpy"
 
 @dataclass(frozen=True)
 class Peers:
-    """Locations of the programs.
-
-    Args:
-        python: Python interpreters by format; defaults to the current interpreter.
-        original: checkout of google-research/bert; None if absent.
-    """
+    """Python interpreters by format, by default this one, and a checkout of google-research/bert, if there is one."""
 
     python: Mapping[str, str | Path]
     original: str | Path | None = None
@@ -49,18 +44,11 @@ class Answers:
 
 
 def answers(checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray], peers: Peers) -> Answers:
-    """Computes the outputs of a checkpoint.
+    """Computes the outputs of a checkpoint for the inputs of `probe_inputs.fixed_inputs`.
 
-    A preset is loaded as a user would load it. Any other format is opened by its own program in a separate process. If
-    that program is not installed, `reference_outputs` computes the outputs from the tensors.
-
-    Args:
-        checkpoint: checkpoint of any format.
-        inputs: inputs of `probe_inputs.fixed_inputs`.
-        peers: locations of the programs.
-
-    Raises:
-        ConversionError: if the program of the format cannot open the checkpoint.
+    A preset is loaded as a user would load it. Any other format is opened by its own program in a separate process; if
+    the program cannot open it, ConversionError is raised. If that program is not installed, `reference_outputs`
+    computes the outputs from the tensors.
     """
     if checkpoint.form == "preset":
         return Answers("bert_tf", _preset_outputs(checkpoint.path, inputs))

@@ -20,15 +20,10 @@ TOLERANCE = 1e-4
 class Parity:
     """The comparison of two checkpoints.
 
-    Args:
-        computed_by: programs that computed the outputs of source and target.
-        differences: largest absolute difference of each output.
-        largest: largest absolute value of each output of the source.
-        unequal_tensors: largest absolute difference of each tensor that is not bit-identical, by name; the source is
-            rounded first if the target has fewer bits.
-        tensors: number of tensors compared.
-        rounded: whether the target has fewer bits than the source, so that outputs must differ.
-        lost: heads that the target's format does not support.
+    `differences` has the largest absolute difference of each output, and `largest` the largest absolute value of each
+    output of the source. `unequal_tensors` has the largest absolute difference of each tensor that is not
+    bit-identical; if the target has fewer bits (`rounded`), the source is rounded first and outputs must differ. `lost`
+    are heads that the target's format does not support.
     """
 
     computed_by: tuple[str, str]
@@ -79,14 +74,7 @@ def compare(
     inputs: Mapping[str, np.ndarray],
     lost: list[str],
 ) -> Parity:
-    """Compares outputs and tensors.
-
-    Args:
-        source: checkpoint and outputs of the source.
-        target: checkpoint and outputs of the target.
-        inputs: inputs of both; outputs at padded positions are ignored.
-        lost: heads that the target's format does not support.
-    """
+    """Compares outputs and tensors of source and target; outputs at padded positions are ignored."""
     present = inputs["padding_mask"] != 0
     differences, largest = {}, {}
     for name, expected in source[1].outputs.items():
@@ -102,9 +90,9 @@ def compare(
     kept = np.dtype(target[0].dtype if rounded else "float32")
     unequal = {}
     for name in target[0].tensors:
-        gap = _gap(source[0].array(name).astype(kept).astype(np.float32), target[0].array(name))
-        if gap is not None:
-            unequal[name] = gap
+        expected, received = source[0].array(name).astype(kept).astype(np.float32), target[0].array(name)
+        if not np.array_equal(expected.view(np.uint32), received.view(np.uint32)):
+            unequal[name] = float(np.abs(expected.astype(np.float64) - received).max())
     return Parity(
         computed_by=(source[1].by, target[1].by),
         differences=differences,
@@ -114,9 +102,3 @@ def compare(
         rounded=rounded,
         lost=tuple(lost),
     )
-
-
-def _gap(expected: np.ndarray, received: np.ndarray) -> float | None:
-    if np.array_equal(expected.view(np.uint32), received.view(np.uint32)):
-        return None
-    return float(np.abs(expected.astype(np.float64) - received).max())

@@ -17,14 +17,8 @@ def fixed_inputs(config: BertConfig) -> dict[str, np.ndarray]:
 
     The rows are long with both segments, short, half as long with one segment, and padded with both segments. The long
     row has all positions (at most 512); the others are padded to its length. Word pieces are drawn from the whole
-    vocabulary.
-
-    Args:
-        config: architecture of the encoder.
-
-    Returns:
-        `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32, B = 4. Masked
-        positions are tokens and may repeat.
+    vocabulary; masked positions are tokens and may repeat. `token_ids`, `segment_ids`, `padding_mask` (B, S) and
+    `mask_positions` (B, P) are int32, B = 4.
     """
     length = min(config.max_sequence_length, LONGEST)
     lengths = [length, min(7, length), max(1, length // 2), max(1, length * 3 // 4)]

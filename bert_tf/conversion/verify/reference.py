@@ -25,15 +25,10 @@ _NEVER = np.float32(-1e9)
 
 
 def reference_outputs(checkpoint: Checkpoint, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Computes the outputs of a checkpoint in float32.
+    """Computes the outputs of a checkpoint in float32 for the inputs of `probe_inputs.fixed_inputs`.
 
-    Args:
-        checkpoint: checkpoint of any format.
-        inputs: `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P), all int32.
-
-    Returns:
-        `sequence_output` (B, S, H), and the outputs of the heads that exist: `pooled_output` (B, H), `mlm_logits`
-        (B, P, V), `nsp_logits` (B, 2) and `task_logits` (B, C), or (B, S, C) for a task about tokens.
+    These are `sequence_output` (B, S, H), and the outputs of the heads that exist: `pooled_output` (B, H), `mlm_logits`
+    (B, P, V), `nsp_logits` (B, 2) and `task_logits` (B, C), or (B, S, C) for a task about tokens.
     """
     return _Forward(checkpoint).outputs(inputs)
 

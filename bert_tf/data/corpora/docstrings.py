@@ -40,13 +40,7 @@ _MINIMUM_WORDS = 6
 
 @dataclass(frozen=True)
 class LabelledDocument:
-    """A document with the name of its library.
-
-    Args:
-        label: name of the library.
-        name: name of the module or class.
-        paragraphs: prose, in order.
-    """
+    """A document with the name of its library (`label`) and of its module or class (`name`)."""
 
     label: str
     name: str
@@ -54,16 +48,10 @@ class LabelledDocument:
 
 
 def documentation_files(packages: Sequence[str] | None = None) -> list[tuple[str, Path]]:
-    """Lists the source files of the standard library and the installed packages.
+    """Lists the source files of the standard library and the installed packages as sorted (label, path) pairs.
 
-    Args:
-        packages: top-level import names to keep; None keeps all.
-
-    Returns:
-        Sorted (label, path) pairs; the label is the top-level import name.
-
-    Raises:
-        ValueError: if a package is not installed.
+    Labels are top-level import names; `packages` are those to keep, None keeps all. Raises ValueError if a package is
+    not installed.
     """
     files: list[tuple[str, Path]] = []
     paths = sysconfig.get_paths()
@@ -124,14 +112,7 @@ def _docstring(node: ast.AST) -> str:
 
 
 def prose(docstring: str) -> list[str]:
-    """Reflows a docstring to paragraphs of prose; drops code, tables, headings and mark-up.
-
-    Args:
-        docstring: text of the source file, not dedented.
-
-    Returns:
-        Paragraphs, one line each.
-    """
+    """Reflows a docstring to paragraphs of prose, one line each, without code, tables, headings and mark-up."""
     paragraphs = [_plain(" ".join(lines)) for lines in _blocks(inspect.cleandoc(docstring))]
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]
 

@@ -1,4 +1,4 @@
-"""Draws the sentences of each pair, on flat arrays of a bucket."""
+"""Draws the sentences of each pair or single segment, on flat arrays of a bucket."""
 
 from __future__ import annotations
 
@@ -14,47 +14,31 @@ from bert_tf.config.data import DataConfig
 from bert_tf.data.randomness import integers, stream_keys, uniform
 from bert_tf.text.vocabulary import Vocabulary
 
-# Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `assemble`.
+# Counters of the draws in a chunk's stream. Counters from TRUNCATION on are used by `build`.
 _SHORT, _TARGET, _RANDOM, _SPLIT, _PARTNER, _START = range(6)
 TRUNCATION = 8
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Documents as flat arrays.
+    """Documents as flat arrays."""
 
-    Args:
-        ids: uint64 [D], document ids.
-        token_ids: int32 [T].
-        offsets: int64 [N+1], start of each sentence in `token_ids`, then T.
-        first: int64 [D+1], first sentence of each document, then N.
-    """
-
-    ids: np.ndarray
-    token_ids: np.ndarray
-    offsets: np.ndarray
-    first: np.ndarray
+    ids: np.ndarray  # uint64 [D], document ids
+    token_ids: np.ndarray  # int32 [T]
+    offsets: np.ndarray  # int64 [N+1], start of each sentence in `token_ids`, then T
+    first: np.ndarray  # int64 [D+1], first sentence of each document, then N
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Token ranges of both segments of n pairs, before truncation, sorted by key.
+    """Token ranges of both segments of n pairs in `Bucket.token_ids`, before truncation, sorted by key."""
 
-    Args:
-        a_start: int64 [n], start of the first segment in `Bucket.token_ids`.
-        a_end: int64 [n], end (exclusive) of the first segment.
-        b_start: int64 [n], start of the second segment.
-        b_end: int64 [n], end (exclusive) of the second segment.
-        is_random: bool [n], True if the second segment is from another document.
-        keys: uint64 [n], keys of the pairs' random streams.
-    """
-
-    a_start: np.ndarray
-    a_end: np.ndarray
-    b_start: np.ndarray
-    b_end: np.ndarray
-    is_random: np.ndarray
-    keys: np.ndarray
+    a_start: np.ndarray  # int64 [n]
+    a_end: np.ndarray  # int64 [n], exclusive
+    b_start: np.ndarray  # int64 [n]
+    b_end: np.ndarray  # int64 [n], exclusive
+    is_random: np.ndarray  # bool [n], True if the second segment is from another document
+    keys: np.ndarray  # uint64 [n], keys of the pairs' random streams
 
     def __getitem__(self, rows: slice | np.ndarray) -> Chunks:
         return Chunks(*(getattr(self, name)[rows] for name in _CHUNK_FIELDS))
@@ -98,18 +82,10 @@ def sentence_keys(bucket: Bucket, config: DataConfig, copy: int) -> np.ndarray:
 
 
 def draw_pairs(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
-    """Draws both segments of every pair.
+    """Draws both segments of every pair in pass number `copy`; returns the chunks sorted by key.
 
-    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`.
-
-    Args:
-        bucket: documents of at least one sentence.
-        config: lengths, probabilities and seed.
-        vocabulary: vocabulary with the continuation pieces.
-        copy: number of the pass.
-
-    Returns:
-        The chunks sorted by key, and the number of chunks skipped because no second segment is available.
+    All draws of a chunk come from the stream of its first sentence, see `sentence_keys`. The number of chunks skipped
+    because no second segment is available is returned as well.
     """
     bucket = _cut_lone_sentences(bucket, vocabulary.is_continuation, base_key(config), copy)
     documents = np.repeat(np.arange(len(bucket.ids)), np.diff(bucket.first))
@@ -178,17 +154,12 @@ def target_lengths(keys: np.ndarray, config: DataConfig) -> np.ndarray:
 def _walk(
     bucket: Bucket, targets: np.ndarray, random: np.ndarray, split: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Divides the sentences of every document into chunks.
+    """Divides the N sentences of every document into n chunks.
 
-    Args:
-        bucket: N sentences.
-        targets: int64 [N], target length of a chunk that starts at this sentence.
-        random: bool [N], True if its second segment is from another document.
-        split: float64 [N] in [0, 1), relative end of its first segment.
-
-    Returns:
-        Four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first segment, end of
-        the second segment or -1 if it is random) and the number of skipped chunks.
+    Of a chunk that starts at a sentence, `targets`, int64 [N], is the target length; `random`, bool [N], is True if the
+    second segment is from another document; and `split`, float64 [N] from 0 to below 1, is the relative end of the
+    first segment. Returns four int64 [n] arrays of sentence numbers (start of the chunk, start and end of the first
+    segment, end of the second segment or -1 if it is random) and the number of skipped chunks.
     """
     offsets, first, goals = bucket.offsets.tolist(), bucket.first.tolist(), targets.tolist()
     randoms, splits = random.tolist(), split.tolist()
@@ -223,9 +194,7 @@ def _partners(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draws a random second segment of about `wanted` tokens from another document for every chunk.
 
-    Returns:
-        Two int64 [n] arrays, the first sentence and the sentence after the last; undefined in a bucket of one
-        document.
+    Returns the first sentence and the sentence after the last, int64 [n] each; undefined in a bucket of one document.
     """
     choices = max(len(bucket.ids) - 1, 1)
     partner = integers(keys, _PARTNER, choices)
@@ -234,6 +203,48 @@ def _partners(
     start = low + integers(keys, _START, high - low)
     reached = np.searchsorted(bucket.offsets, bucket.offsets[start] + np.maximum(wanted, 1))
     return start, np.minimum(reached, high)
+
+
+def draw_singles(bucket: Bucket, config: DataConfig, vocabulary: Vocabulary, copy: int) -> tuple[Chunks, int]:
+    """Draws the segments of every document in pass number `copy`; each pass draws different lengths.
+
+    Returns chunks without a second segment, sorted by key, and 0, the number of skipped chunks.
+    """
+    bucket = cut_long_sentences(bucket, vocabulary.is_continuation, config.max_seq_length - 2)
+    keys = sentence_keys(bucket, config, copy)
+    goals, offsets = target_lengths(keys, config).tolist(), bucket.offsets.tolist()
+    begins: list[int] = []
+    stops: list[int] = []
+    for low, high in pairwise(bucket.first.tolist()):
+        begin = low
+        while begin < high:
+            stop = bisect_right(offsets, offsets[begin] + goals[begin], begin + 1, high + 1) - 1
+            begins.append(begin)
+            stops.append(max(stop, begin + 1))
+            begin = stops[-1]
+    order = np.argsort(keys[begins], kind="stable")
+    first = np.array(begins, np.int64)[order]
+    end = bucket.offsets[np.array(stops, np.int64)[order]]
+    return Chunks(bucket.offsets[first], end, end, end, np.zeros(len(first), bool), keys[first]), 0
+
+
+def cut_long_sentences(bucket: Bucket, is_continuation: np.ndarray, longest: int) -> Bucket:
+    """Cuts sentences of more than `longest` tokens into several, at word starts, or within a word that is longer.
+
+    `is_continuation`, bool [V], is True for word pieces that continue a word.
+    """
+    long = np.flatnonzero(np.diff(bucket.offsets) > longest)
+    cuts: list[int] = []
+    added = np.zeros(len(bucket.offsets), np.int64)
+    for sentence in long.tolist():
+        begin, end = int(bucket.offsets[sentence]), int(bucket.offsets[sentence + 1])
+        while end - begin > longest:
+            starts = np.flatnonzero(~is_continuation[bucket.token_ids[begin + 1 : begin + longest + 1]])
+            begin += 1 + int(starts[-1]) if len(starts) else longest
+            cuts.append(begin)
+            added[sentence + 1] += 1
+    offsets = np.sort(np.concatenate([bucket.offsets, np.array(cuts, np.int64)]))
+    return Bucket(bucket.ids, bucket.token_ids, offsets, bucket.first + np.cumsum(added)[bucket.first])
 
 
 def splits(lengths: np.ndarray) -> np.ndarray:

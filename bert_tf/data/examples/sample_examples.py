@@ -41,19 +41,12 @@ _MASKS_SHOWN = 0x73686F776E
 
 @dataclass(frozen=True)
 class Token:
-    """One position of an example.
+    """One position of an example."""
 
-    Args:
-        piece: word piece after masking.
-        segment: 0 or 1.
-        original: word piece to predict; empty if the position is not predicted.
-        fate: `masked`, `random` or `kept` if the position is predicted, else empty.
-    """
-
-    piece: str
-    segment: int
-    original: str = ""
-    fate: str = ""
+    piece: str  # word piece after masking
+    segment: int  # 0 or 1
+    original: str = ""  # word piece to predict; empty if the position is not predicted
+    fate: str = ""  # `masked`, `random` or `kept` if the position is predicted
 
     @property
     def special(self) -> bool:
@@ -73,19 +66,12 @@ class Token:
 
 @dataclass(frozen=True)
 class Example:
-    """One example, without padding.
+    """One example, without padding."""
 
-    Args:
-        shard: file name of the shard.
-        record: index of the record in the shard, from 0.
-        label: `next`, `random` or `single` (one segment).
-        tokens: tokens in order, including special tokens.
-    """
-
-    shard: str
-    record: int
-    label: str
-    tokens: tuple[Token, ...]
+    shard: str  # file name
+    record: int  # index of the record in the shard, from 0
+    label: str  # `next`, `random` or `single` (one segment)
+    tokens: tuple[Token, ...]  # with special tokens
 
     @property
     def predicted(self) -> int:
@@ -96,20 +82,11 @@ class Example:
 def read_examples(
     records: Callable[[str], Iterable[bytes]], manifest: Manifest, vocabulary: Vocabulary, count: int = SHOWN_EXAMPLES
 ) -> tuple[Example, ...]:
-    """Reads examples spread evenly over the data, alternating between `next` and `random` if both labels occur.
+    """Reads up to `count` examples spread evenly over the data, alternating between `next` and `random` if both occur.
 
-    Args:
-        records: function from the name of a shard to its records; only the first records are read.
-        manifest: manifest of the data.
-        vocabulary: vocabulary of the data.
-        count: maximum number of examples.
-
-    Returns:
-        The examples in the order of the data; the result is deterministic. If records have no masks, these are drawn
-        as in training, from a separate random stream.
-
-    Raises:
-        ValueError: if a record does not follow the schema; names the shard.
+    `records` returns the records of a shard by its name; only the first ones are read. The examples are in the order of
+    the data, and the result is deterministic. If records have no masks, these are drawn as in training, from a separate
+    random stream. Raises ValueError, which names the shard, if a record does not follow the schema.
     """
     examples: list[Example] = []
     config = manifest.config
@@ -159,15 +136,9 @@ def _chosen(labels: Sequence[int], wanted: Sequence[int]) -> list[int]:
 
 
 def tokens_of_row(batch: Batch, row: int, vocabulary: Vocabulary) -> tuple[tuple[Token, ...], list[int]]:
-    """Converts one row of a batch to tokens.
+    """Converts one row of a batch to tokens without padding, and the slots of the masks from left to right.
 
-    Args:
-        batch: inputs, targets and weights of examples that are not packed; masks of weight 0 are ignored.
-        row: number of the row.
-        vocabulary: vocabulary of the data.
-
-    Returns:
-        The tokens without padding, and the slots of the masks from left to right.
+    The examples are not packed; masks of weight 0 are ignored.
     """
     inputs, targets, weights = batch
     positions, originals = inputs[MASK_POSITIONS][row], targets[MLM_LOGITS][row]

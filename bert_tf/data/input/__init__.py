@@ -13,10 +13,7 @@ from bert_tf.data.input.packing import pack_batch
 def pretraining_data(directory: str | Path, split: str, **options: Any) -> Dataset:
     """Returns pre-training batches from tf.data if TensorFlow is installed, else the same batches from numpy.
 
-    Args:
-        directory: data directory with its manifest.
-        split: `train` or `validation`.
-        **options: fields of `BatchOptions`.
+    The options are the fields of `BatchOptions`.
     """
     if importlib.util.find_spec("tensorflow") is None:
         from bert_tf.data.input.numpy import pretraining_batches
@@ -28,15 +25,7 @@ def pretraining_data(directory: str | Path, split: str, **options: Any) -> Datas
 
 
 def packed_data(batches: Dataset, multiple: int) -> Dataset:
-    """Packs each batch of either pipeline with `packing.pack_batch`.
-
-    Args:
-        batches: result of `pretraining_data`.
-        multiple: the number of rows of a packed batch is a multiple of this.
-
-    Returns:
-        The packed batches.
-    """
+    """Packs each batch of either pipeline with `packing.pack_batch`; the number of rows is a multiple of `multiple`."""
     if isinstance(batches, Batches):
         return Batches(lambda: (pack_batch(inputs, targets, weights, multiple) for inputs, targets, weights in batches))
     from bert_tf.data.input.tf_padding import packed_batches

@@ -25,16 +25,10 @@ _ORDER_STREAM = 11
 
 
 def batch_rows(lengths: np.ndarray, seed: int, group: int) -> np.ndarray:
-    """Assigns the examples of a group to batches.
+    """Assigns the examples of a group to batches of adjacent lengths: row numbers, int64 (G, B).
 
-    Args:
-        lengths: int (G * B,), tokens of each example of the group.
-        seed: seed of the run.
-        group: number of the group, counted from 0 over the whole run.
-
-    Returns:
-        int64 (G, B), row numbers: each batch holds examples of adjacent lengths, and the order of the batches is
-        drawn from (seed, group).
+    `lengths` are the tokens of each example, int (G * B,). Groups are counted from 0 over the whole run. The order of
+    the batches is drawn from (seed, group).
     """
     by_length = np.argsort(lengths, kind="stable").reshape(GROUP, -1)
     return by_length[np.argsort(stream_keys(seed, _ORDER_STREAM, group, np.arange(GROUP)))]
@@ -56,17 +50,7 @@ def bin_slots(config: DataConfig) -> np.ndarray:
 def trimmed(inputs: Arrays, targets: Arrays, weights: Arrays, config: DataConfig) -> tuple[Arrays, Arrays, Arrays]:
     """Trims the padding of a batch (see `schema`) to the length bin of its longest example.
 
-    Args:
-        inputs: model inputs of S tokens and P predictions.
-        targets: targets by output name.
-        weights: weights by output name.
-        config: configuration of the data.
-
-    Returns:
-        The trimmed inputs, targets and weights.
-
-    Raises:
-        ValueError: if an example has more predictions than its length allows.
+    Raises ValueError if an example has more predictions than its length allows.
     """
     longest = inputs[PADDING_MASK].sum(axis=1).max()
     width, slots = bin_widths(config)[longest], bin_slots(config)[longest]

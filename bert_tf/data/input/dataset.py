@@ -40,11 +40,7 @@ class Dataset(Protocol):
 
 
 class Batches:
-    """A re-iterable sequence of batches of numpy arrays.
-
-    Args:
-        make: function that starts a new pass.
-    """
+    """A re-iterable sequence of batches of numpy arrays; `make` starts a new pass."""
 
     def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
         self._make = make
@@ -63,26 +59,14 @@ class Batches:
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """Size, order and kind of the batches of a split.
+    """Size, order and kind of the batches of a split. Raises ValueError if an option is out of range."""
 
-    Args:
-        batch_size: B, global batch size over all replicas.
-        seed: seed of order and masks; ignored in evaluation.
-        start_step: number of batches to skip at the start; training only.
-        epochs: passes over the data, `None` for unlimited; the last incomplete batch is dropped.
-        training: True for training, False for evaluation.
-        by_length: if True, batches hold examples of similar length with less padding (see `bins`); training only.
-
-    Raises:
-        ValueError: if an option is out of range.
-    """
-
-    batch_size: int
-    seed: int
-    start_step: int = 0
-    epochs: int | None = None
-    training: bool = True
-    by_length: bool = False
+    batch_size: int  # B, global batch size over all replicas
+    seed: int  # of order and masks; ignored in evaluation
+    start_step: int = 0  # number of batches to skip at the start; training only
+    epochs: int | None = None  # passes, None for unlimited; the last incomplete batch is dropped
+    training: bool = True  # True for training, False for evaluation
+    by_length: bool = False  # batches of similar length with less padding (see `bins`); training only
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -105,32 +89,19 @@ class Split:
     epoch), cut into windows. Each window is sorted by the keys of its records. The key of a record is drawn from (seed,
     epoch, shard, index in the shard) and does not depend on the batch size. Both pipelines read this order, a pure
     function of seed and position.
-
-    Args:
-        paths: its shards.
-        counts: number of records in each shard.
-        seed: seed of the order of the records and of the masks.
-        config: configuration of the data.
-        vocabulary: vocabulary of the data.
     """
 
-    paths: Sequence[Path]
-    counts: Sequence[int]
-    seed: int
+    paths: Sequence[Path]  # its shards
+    counts: Sequence[int]  # number of records in each shard
+    seed: int  # of the order of the records and of the masks
     config: DataConfig
     vocabulary: Vocabulary
 
     @classmethod
     def open(cls, directory: str | Path, name: str, options: BatchOptions) -> Split:
-        """Opens and checks a split.
+        """Opens and checks the split `name` (`train` or `validation`) of a data directory.
 
-        Args:
-            directory: data directory with its manifest.
-            name: `train` or `validation`.
-            options: batches to read.
-
-        Raises:
-            ValueError: if files do not match the manifest, or the split is empty or too small for a batch.
+        Raises ValueError if files do not match the manifest, or the split is empty or too small for a batch.
         """
         if name not in SPLITS:
             raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: {name!r}")

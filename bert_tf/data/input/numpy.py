@@ -37,20 +37,10 @@ _BATCHES_AHEAD, _WINDOWS_AHEAD = 4, 1
 
 
 def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Batches:
-    """Returns batches for pre-training or its evaluation.
+    """Returns batches for pre-training or its evaluation: arrays equal to those of `input.tf.pretraining_dataset`.
 
-    Args:
-        directory: data directory with its manifest.
-        split: `train` or `validation`.
-        **options: fields of `BatchOptions`.
-
-    Returns:
-        Batches (inputs, targets, weights) of arrays, with the names, shapes, dtypes and values of
-        `input.tf.pretraining_dataset`.
-
-    Raises:
-        ValueError: if files do not match the manifest, a split is empty or too small for a batch, or an option is
-            out of range; while iterating, if a record is damaged.
+    Raises ValueError if files do not match the manifest, a split is empty or too small for a batch, or an option is out
+    of range; while iterating, if a record is damaged.
     """
     chosen = BatchOptions(**options)
     source = Split.open(directory, split, chosen)
@@ -94,21 +84,16 @@ class RecordOrder:
         self._examples = int(self._counts.sum())
 
     def shuffled(self, start: int, epochs: int | None) -> Iterator[Keyed]:
-        """Yields the shuffled stream from sample number `start` on.
+        """Yields the shuffled stream from sample number `start` on: records and their keys, one window at a time.
 
-        Whole shards and windows before `start` are skipped. Records are not parsed.
-
-        Args:
-            start: number of samples to skip.
-            epochs: total number of epochs, `None` for unlimited.
-
-        Yields:
-            Records and their keys, one window at a time.
+        Whole shards and windows before `start` are skipped. Records are not parsed. The number of epochs is unlimited
+        if `epochs` is None.
         """
         first_epoch, within = divmod(start, self._examples)
         window, offset = divmod(within, WINDOW)
         for epoch in itertools.count(first_epoch) if epochs is None else range(first_epoch, epochs):
-            for records, keys in self._windows(epoch, window):
+            order = np.argsort(stream_keys(self._seed, epoch, np.arange(len(self._paths))), kind="stable")
+            for records, keys in self._pieces(epoch, order, window * WINDOW, WINDOW):
                 kept = np.argsort(keys, kind="stable")[offset:]
                 yield [records[number] for number in kept.tolist()], keys[kept]
                 offset = 0
@@ -116,30 +101,21 @@ class RecordOrder:
 
     def in_file_order(self, batch_size: int) -> Iterator[Keyed]:
         """Yields one pass in file order: records and keys, `batch_size` at a time except for the last."""
-        order = np.arange(len(self._paths))
-        yield from self._pieces(0, order, 0, batch_size)
-
-    def _windows(self, epoch: int, window: int) -> Iterator[Keyed]:
-        """Yields the unsorted windows of an epoch from number `window` on."""
-        order = np.argsort(stream_keys(self._seed, epoch, np.arange(len(self._paths))), kind="stable")
-        return self._pieces(epoch, order, window * WINDOW, WINDOW)
+        return self._pieces(0, np.arange(len(self._paths)), 0, batch_size)
 
     def _pieces(self, epoch: int, order: np.ndarray, start: int, size: int) -> Iterator[Keyed]:
-        """Yields the records of the shards in `order` from position `start` on, `size` at a time."""
+        """Yields the records of the shards in `order` from position `start` on, `size` at a time, with their keys."""
         ends = np.cumsum(self._counts[order])
         whole = int(np.searchsorted(ends, start, side="right"))
         before = int(ends[whole - 1]) if whole else 0
         paths = [self._paths[shard] for shard in order[whole:]]
         records = itertools.islice(itertools.chain.from_iterable(map(read_shard, paths)), start - before, None)
         while piece := list(itertools.islice(records, size)):
-            yield piece, self._keys(epoch, order, ends, np.arange(start, start + len(piece)))
+            positions = np.arange(start, start + len(piece))
+            rank = np.searchsorted(ends, positions, side="right")
+            shard = order[rank]
+            yield piece, stream_keys(self._seed, epoch, shard, positions - ends[rank] + self._counts[shard])
             start += len(piece)
-
-    def _keys(self, epoch: int, order: np.ndarray, ends: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""
-        rank = np.searchsorted(ends, positions, side="right")
-        shard = order[rank]
-        return stream_keys(self._seed, epoch, shard, positions - ends[rank] + self._counts[shard])
 
 
 def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
@@ -165,19 +141,10 @@ def _filled(source: Split, piece: Keyed, batch_size: int) -> Batch:
 
 
 def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary) -> Batch:
-    """Builds the batch of B records.
+    """Builds the batch of B serialized Examples, as in `input.tf.pretraining_dataset`.
 
-    Args:
-        records: serialized Examples.
-        keys: uint64 (B,), random streams of the masks of records without masks.
-        config: configuration of the records.
-        vocabulary: vocabulary of the records.
-
-    Returns:
-        Inputs, targets and weights, as in `input.tf.pretraining_dataset`.
-
-    Raises:
-        ValueError: if a record does not follow the schema.
+    `keys`, uint64 (B,), are the random streams of the masks of records without masks. Raises ValueError if a record
+    does not follow the schema.
     """
     features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
@@ -186,7 +153,12 @@ def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig
             wrong = columns[feature.name].counts[columns[feature.name].counts != length]
             if len(wrong):
                 raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
-    _check_ids(columns["input_ids"].values, vocabulary)
+    ids = columns["input_ids"].values
+    if ids.min(initial=0) < 0 or ids.max(initial=0) >= len(vocabulary):
+        raise ValueError(
+            f"token ids must be in [0, {len(vocabulary)}), the size of the vocabulary. "
+            f"Received: {ids.min()} to {ids.max()}"
+        )
     if config.masking == "static":
         return _static_batch(columns, config)
     return _dynamic_batch(columns, keys, config, vocabulary)
@@ -237,11 +209,3 @@ def _batch(
         {MLM_LOGITS: ids, NSP_LOGITS: labels.astype(np.int32)},
         {MLM_LOGITS: weights, NSP_LOGITS: label_weights},
     )
-
-
-def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:
-    if ids.min(initial=0) < 0 or ids.max(initial=0) >= len(vocabulary):
-        raise ValueError(
-            f"token ids must be in [0, {len(vocabulary)}), the size of the vocabulary. "
-            f"Received: {ids.min()} to {ids.max()}"
-        )

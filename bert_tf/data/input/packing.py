@@ -31,15 +31,11 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def first_fit_decreasing(sizes: np.ndarray, capacities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Packs items into rows: the largest first, each into the first row with enough room.
+    """Packs n items into rows: the largest first, each into the first row with enough room.
 
-    Args:
-        sizes: int64 (n, k), size of each item in k dimensions; items are ordered by the first dimension.
-        capacities: int64 (k,), capacity of a row; no size may exceed it.
-
-    Returns:
-        row: int64 (n,), row of each item, numbered from 0.
-        start: int64 (n, k), offset of each item in its row.
+    `sizes`, int64 (n, k), are the sizes of the items in k dimensions; items are ordered by the first one. `capacities`,
+    int64 (k,), is the capacity of a row, which no size may exceed. Returns the row of each item, int64 (n,) from 0, and
+    its offset in its row, int64 (n, k).
     """
     count = len(sizes)
     used = np.zeros_like(sizes)
@@ -55,17 +51,13 @@ def first_fit_decreasing(sizes: np.ndarray, capacities: np.ndarray) -> tuple[np.
 def pack_batch(inputs: Arrays, targets: Arrays, weights: Arrays, multiple: int = 1) -> tuple[dict, dict, dict]:
     """Packs a batch; examples without any target of positive weight are dropped.
 
-    Args:
-        inputs: int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` (ones first) and (B, P) `mask_positions`.
-        targets: int32 (B, P) `mlm_logits` and (B,) `nsp_logits`.
-        weights: float32 of the same shapes; the weights of `mlm_logits` are positive first, then 0.
-        multiple: R is a multiple of this; the last rows may be empty.
+    `inputs` are int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` (ones first) and (B, P) `mask_positions`;
+    `targets` int32 (B, P) `mlm_logits` and (B,) `nsp_logits`; `weights` float32 of the same shapes, those of
+    `mlm_logits` positive first, then 0. R is a multiple of `multiple`; the last rows may be empty.
 
-    Returns:
-        inputs: int32 (R, S) `token_ids` (0 for padding), `segment_ids`, `padding_mask`, `example_ids` and
-            `position_ids`, (R, P) `mask_positions`, (R, M) `first_positions`.
-        targets: int32 (R, P) `mlm_logits` and (R, M) `nsp_logits`.
-        weights: float32 of the same shapes.
+    Returns inputs: int32 (R, S) `token_ids` (0 for padding), `segment_ids`, `padding_mask`, `example_ids` and
+    `position_ids`, (R, P) `mask_positions`, (R, M) `first_positions`; targets: int32 (R, P) `mlm_logits` and (R, M)
+    `nsp_logits`; and float32 weights of the same shapes.
     """
     is_token, predicted = inputs[PADDING_MASK] > 0, weights[MLM_LOGITS] > 0
     kept = np.flatnonzero(predicted.any(axis=1) | (weights[NSP_LOGITS] > 0))

@@ -88,16 +88,10 @@ class RecordOrder:
         self._examples = int(self._counts.sum())
 
     def shuffled(self, start: int, epochs: int | None) -> tf.data.Dataset:
-        """Returns the shuffled stream from sample number `start` on.
+        """Returns the shuffled stream from sample number `start` on, as vectors of varying size n.
 
-        Whole shards and windows before `start` are not read. Records are not parsed.
-
-        Args:
-            start: number of samples to skip.
-            epochs: total number of epochs, `None` for unlimited.
-
-        Returns:
-            A dataset of vectors (serialized string [n], keys uint64 [n]), n varying.
+        A vector is (serialized string [n], keys uint64 [n]). Whole shards and windows before `start` are not read.
+        Records are not parsed. The number of epochs is unlimited if `epochs` is None.
         """
         first_epoch, within = divmod(start, self._examples)
         first_window, offset = divmod(within, WINDOW)
@@ -126,14 +120,7 @@ class RecordOrder:
         return tf.data.Dataset.range(first_epoch, last_epoch).flat_map(one_epoch).prefetch(1)
 
     def in_file_order(self, batch_size: int) -> tf.data.Dataset:
-        """Returns one pass in file order.
-
-        Args:
-            batch_size: records per batch.
-
-        Returns:
-            A dataset of vectors (serialized string [n], keys uint64 [n]), n = `batch_size` except for the last.
-        """
+        """Returns one pass in file order: vectors (string [n], keys uint64 [n]), n = `batch_size` except at the end."""
         order = tf.range(len(self._names))
         ends = tf.cumsum(tf.constant(self._counts))
 

@@ -35,15 +35,7 @@ def in_parallel(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.da
 
 
 def packed_batches(batches: tf.data.Dataset, multiple: int) -> tf.data.Dataset:
-    """Packs each batch with `packing.pack_batch`; R is not static.
-
-    Args:
-        batches: (inputs, targets, weights) of `input.tf.pretraining_dataset`, with static S and P.
-        multiple: R is a multiple of this.
-
-    Returns:
-        The packed batches.
-    """
+    """Packs each batch of `input.tf.pretraining_dataset`, with static S and P, with `pack_batch`; R is not static."""
     return in_parallel(batches, partial(_packed, multiple=multiple)).prefetch(tf.data.AUTOTUNE)
 
 
@@ -69,17 +61,7 @@ def _packed(inputs: Tensors, targets: Tensors, weights: Tensors, multiple: int) 
 
 
 def cut_by_length(groups: tf.data.Dataset, config: DataConfig, seed: int, first: int) -> tf.data.Dataset:
-    """Divides groups of batches into the trimmed batches of `bins.batch_rows`.
-
-    Args:
-        groups: batches of `GROUP` times B rows.
-        config: configuration of the data.
-        seed: seed of the run.
-        first: number of the first group.
-
-    Returns:
-        Batches of B rows.
-    """
+    """Divides groups of `GROUP` batches, from number `first` on, into the trimmed batches of `bins.batch_rows`."""
 
     def divide(group: tf.Tensor, batch: Any) -> Any:
         lengths = tf.reduce_sum(batch[0][PADDING_MASK], axis=1)

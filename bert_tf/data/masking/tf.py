@@ -22,17 +22,10 @@ from bert_tf.text.vocabulary import Vocabulary
 def mask_rows(
     token_ids: tf.Tensor, lengths: tf.Tensor, keys: tf.Tensor, config: DataConfig, vocabulary: Vocabulary
 ) -> Masked:
-    """Draws masks for padded rows; see `tokens.mask_rows`.
+    """Draws masks for B padded rows; see `tokens.mask_rows`.
 
-    Args:
-        token_ids: int32 (B, S), ids below the size of the vocabulary.
-        lengths: int32 (B,), tokens before padding.
-        keys: uint64 (B,), one random stream per row.
-        config: P, masking probability, shares and mask unit.
-        vocabulary: vocabulary with the special tokens.
-
-    Returns:
-        The masked rows.
+    `token_ids` is int32 (B, S), ids below the size of the vocabulary; `lengths` int32 (B,), tokens before padding;
+    `keys` uint64 (B,), one random stream per row.
     """
     width, slots = config.max_seq_length, config.max_predictions_per_seq
     streams = stream_keys(keys, MASK_STREAM)[:, tf.newaxis]

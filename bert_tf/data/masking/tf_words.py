@@ -17,17 +17,9 @@ _NEVER = 2**30
 def choose_words(
     candidates: tf.Tensor, continues: tf.Tensor, scores: tf.Tensor, counts: tf.Tensor, config: DataConfig
 ) -> tf.Tensor:
-    """Chooses words in every row; see `words.choose_words`.
+    """Chooses words in every row, see `words.choose_words`: positions of the tokens to predict, int32 (B, P).
 
-    Args:
-        candidates: bool (B, S), True for tokens that are not special.
-        continues: bool (B, S), True for pieces that continue a word.
-        scores: uint64 (B, S), random scores.
-        counts: int32 (B,), requested predictions, at least 1.
-        config: mask unit.
-
-    Returns:
-        int32 (B, P), positions of the tokens to predict, ascending, then S.
+    Positions are ascending, then S. `counts` is int32 (B,); the other tensors are (B, S).
     """
     width, slots = config.max_seq_length, config.max_predictions_per_seq
     low = np.uint64(2 ** position_bits(width) - 1)
@@ -49,17 +41,10 @@ def choose_words(
 
 
 def smallest(values: tf.Tensor, eligible: tf.Tensor, count: int) -> tf.Tensor:
-    """Returns the smallest eligible values of each row in ascending order.
+    """Returns the `count` <= S smallest eligible values of each row, ascending, then 2**64 - 1: uint64 (B, count).
 
-    `tf.math.top_k` returns the same values in twice the time.
-
-    Args:
-        values: uint64 (B, S); eligible values are distinct within a row.
-        eligible: bool (B, S).
-        count: number of values per row, at most S.
-
-    Returns:
-        uint64 (B, count), padded with 2**64 - 1.
+    `values`, uint64 (B, S), are distinct within a row if `eligible`, bool (B, S). `tf.math.top_k` returns the same
+    values in twice the time.
     """
     last = tf.constant(2**64 - 1, tf.uint64)
     values = tf.where(eligible, values, last)
@@ -79,20 +64,15 @@ def ragged_rows(values: tf.Tensor, rows: tf.Tensor, like: tf.Tensor) -> tf.Ragge
 class _Words(NamedTuple):
     """The words of B rows.
 
-    Args:
-        order: uint64 (B, S), scores with the position in the low bits.
-        starts: bool (B, S), True at the start of a word.
-        counts: int32 (B,), words in each row.
-        numbers: int32 (B, S + 1), consecutive numbers of words and of tokens outside words.
-        sizes: L tensors int32 (E,), indexed by these numbers: total pieces of the next 1, 2, ... L words, `_NEVER`
-            if fewer words follow each other.
+    The sizes are indexed by the numbers: total pieces of the next 1, 2, ... L words, `_NEVER` if fewer words follow
+    each other.
     """
 
-    order: tf.Tensor
-    starts: tf.Tensor
-    counts: tf.Tensor
-    numbers: tf.Tensor
-    sizes: list[tf.Tensor]
+    order: tf.Tensor  # uint64 (B, S), scores with the position in the low bits
+    starts: tf.Tensor  # bool (B, S), True at the start of a word
+    counts: tf.Tensor  # int32 (B,), words in each row
+    numbers: tf.Tensor  # int32 (B, S + 1), consecutive numbers of words and of tokens outside words
+    sizes: list[tf.Tensor]  # L tensors int32 (E,)
 
 
 def _find_words(candidates: tf.Tensor, continues: tf.Tensor, order: tf.Tensor, config: DataConfig) -> _Words:
@@ -122,16 +102,10 @@ def _find_words(candidates: tf.Tensor, continues: tf.Tensor, order: tf.Tensor, c
 
 
 def _take_words(words: _Words, counts: tf.Tensor, tries: int, config: DataConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Takes the words of R rows in their random order.
+    """Takes the words of R rows in their random order, at most `tries` spans per row.
 
-    Args:
-        words: words of the R rows.
-        counts: int32 (R,), requested predictions.
-        tries: maximum number of spans to try per row.
-        config: mask unit.
-
-    Returns:
-        int32 (R, P), positions as in `choose_words`, and bool (R,), True if spans are left to try.
+    `counts`, int32 (R,), are the requested predictions. Returns int32 (R, P), positions as in `choose_words`, and bool
+    (R,), True if spans are left to try.
     """
     begins, sizes = _spans(words, tries, config)
 
@@ -159,10 +133,9 @@ def _take_words(words: _Words, counts: tf.Tensor, tries: int, config: DataConfig
 
 
 def _spans(words: _Words, tries: int, config: DataConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the first spans of R rows in their random order.
+    """Returns the first spans of R rows in their random order: the start of each, int32 (K, R), and their sizes.
 
-    Returns:
-        int32 (K, R), start of each span; int32 (K, L, R), total pieces of its first words, `_NEVER` past its end.
+    The sizes, int32 (K, L, R), are the total pieces of its first words, `_NEVER` past its end.
     """
     draws = tf.transpose(tf.bitcast(smallest(words.order, words.starts, tries), tf.int64))
     begins = tf.cast(draws & (2 ** position_bits(config.max_seq_length) - 1), tf.int32)

@@ -25,32 +25,19 @@ _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Masked(NamedTuple):
-    """Masked rows, as arrays or as tensors.
+    """Masked rows, as arrays or as tensors."""
 
-    Args:
-        token_ids: int32 [n, S], padded with [PAD].
-        mask_positions: int32 [n, P], ascending, then 0.
-        mask_ids: int32 [n, P], original tokens at these positions, then 0.
-        mask_weights: float32 [n, P], 1 for a prediction, then 0.
-    """
-
-    token_ids: Any
-    mask_positions: Any
-    mask_ids: Any
-    mask_weights: Any
+    token_ids: Any  # int32 [n, S], padded with [PAD]
+    mask_positions: Any  # int32 [n, P], ascending, then 0
+    mask_ids: Any  # int32 [n, P], original tokens at these positions, then 0
+    mask_weights: Any  # float32 [n, P], 1 for a prediction, then 0
 
 
 def prediction_counts(config: DataConfig) -> np.ndarray:
-    """Returns the number of predictions for every row length.
+    """Returns the number of predictions for every row length: int64 [S+1].
 
     As in the original: `min(P, max(1, round(length * masked_lm_prob)))`, where the length includes special tokens and
     halves are rounded to even (the rule of Python and IEEE 754).
-
-    Args:
-        config: S, P and the masking probability.
-
-    Returns:
-        int64 [S+1], indexed by length.
     """
     counts = np.rint(np.arange(config.max_seq_length + 1) * config.masked_lm_prob).astype(np.int64)
     return np.clip(counts, 1, config.max_predictions_per_seq)
@@ -62,16 +49,7 @@ def replacement_ids(vocabulary: Vocabulary) -> np.ndarray:
 
 
 def mask_pairs(pairs: Pairs, config: DataConfig, vocabulary: Vocabulary) -> Masked:
-    """Masks every pair once, with the pair's own key.
-
-    Args:
-        pairs: n rows of at most `config.max_seq_length` tokens.
-        config: lengths, shares and mask unit.
-        vocabulary: vocabulary with the special tokens.
-
-    Returns:
-        The masked rows; see `mask_rows`.
-    """
+    """Masks every pair, of at most `config.max_seq_length` tokens, once with the pair's own key; see `mask_rows`."""
     width, lengths = config.max_seq_length, np.diff(pairs.row_splits)
     step = max(_CHUNK // width, 1)
     parts = []
@@ -88,7 +66,7 @@ def mask_pairs(pairs: Pairs, config: DataConfig, vocabulary: Vocabulary) -> Mask
 def mask_rows(
     token_ids: np.ndarray, lengths: np.ndarray, keys: np.ndarray, config: DataConfig, vocabulary: Vocabulary
 ) -> Masked:
-    """Draws masks for padded rows.
+    """Draws masks for n padded rows.
 
     Any token that is not special may be drawn. [UNK] counts as special, although the original predicts it. At most
     `prediction_counts` tokens are drawn per row. With `mask_unit` `piece`, these are the tokens with the smallest
@@ -97,15 +75,8 @@ def mask_rows(
     Each drawn token independently becomes [MASK] with probability `config.mask_share`, or a token drawn from
     `replacement_ids` with probability `config.random_share`, or is kept.
 
-    Args:
-        token_ids: int32 [n, S].
-        lengths: int64 [n], tokens before padding.
-        keys: uint64 [n], one random stream per row.
-        config: P, masking probability, shares and mask unit.
-        vocabulary: vocabulary with the special tokens.
-
-    Returns:
-        The masked rows; if a row has no candidates, all its weights are 0.
+    `token_ids` is int32 [n, S]; `lengths` int64 [n], tokens before padding; `keys` uint64 [n], one random stream per
+    row. If a row has no candidates, all its weights are 0.
     """
     width, slots = config.max_seq_length, config.max_predictions_per_seq
     streams = stream_keys(keys, MASK_STREAM)

@@ -25,13 +25,9 @@ from bert_tf.config.data import DataConfig
 
 
 def span_limits(config: DataConfig) -> np.ndarray:
-    """Returns the thresholds in [0, 2**32) from which a span has a second, a third, ... word.
+    """Returns the thresholds in [0, 2**32) from which a span has a second, a third, ... word: int64 [L - 1], ascending.
 
-    Args:
-        config: mask unit, `max_ngram` and P. Spans are limited to P words, because a longer span never fits.
-
-    Returns:
-        int64 [L - 1], ascending; L is the maximum number of words in a span.
+    L is the maximum number of words in a span. It is at most P, because a longer span never fits.
     """
     longest = config.max_ngram if config.mask_unit == "span" else 1
     cumulative = np.cumsum(1.0 / np.arange(1, longest + 1))
@@ -47,17 +43,11 @@ def position_bits(width: int) -> int:
 def choose_words(
     candidates: np.ndarray, continues: np.ndarray, scores: np.ndarray, counts: np.ndarray, config: DataConfig
 ) -> np.ndarray:
-    """Chooses words in every row with the algorithm of this module.
+    """Chooses words in every row: True for the tokens to predict, at most `counts` per row, bool [n, S].
 
-    Args:
-        candidates: bool [n, S], True for tokens that are not special.
-        continues: bool [n, S], True for pieces that continue a word.
-        scores: uint64 [n, S], random scores; modified in place.
-        counts: int64 [n], requested predictions, at least 1.
-        config: mask unit.
-
-    Returns:
-        bool [n, S], True for the tokens to predict, at most `counts` per row.
+    `candidates` is bool [n, S], True for tokens that are not special; `continues` bool [n, S], True for pieces that
+    continue a word; `scores` uint64 [n, S], random and modified in place; `counts` int64 [n], requested predictions, at
+    least 1.
     """
     width = candidates.shape[1]
     words = _Words(candidates, continues)
@@ -101,16 +91,10 @@ class _Words:
         self._is_taken = np.zeros(len(self._begins), np.bool_)
 
     def take(self, rows: np.ndarray, positions: np.ndarray, lengths: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """Takes one span per row if it is available.
+        """Takes one span per row if it is available, and returns the number of pieces taken: int64 [m].
 
-        Args:
-            rows: int64 [m], distinct rows.
-            positions: int64 [m], start of the first word of each span.
-            lengths: int64 [m], drawn number of words.
-            left: int64 [m], maximum number of pieces to take.
-
-        Returns:
-            int64 [m], number of pieces taken.
+        `rows` are m distinct rows, `positions` the starts of the first words of the spans, `lengths` their drawn
+        numbers of words, and `left` the maximum numbers of pieces to take; all are int64 [m].
         """
         first = self._number.take(rows * self._width + positions).astype(np.int64)
         begin = self._begins.take(first)

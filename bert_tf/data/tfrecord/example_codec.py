@@ -24,29 +24,14 @@ FLOAT_LIST, INT64_LIST = 0x12, 0x1A
 
 @dataclass(frozen=True)
 class Column:
-    """One feature of n records.
+    """One feature of n records."""
 
-    Args:
-        values: non-negative integers or float32 [T], concatenated values of all records.
-        counts: int64 [n], number of values in each record, all >= 1, sum T.
-    """
-
-    values: np.ndarray
-    counts: np.ndarray
+    values: np.ndarray  # non-negative integers or float32 [T], concatenated values of all records
+    counts: np.ndarray  # int64 [n], number of values in each record, all >= 1, sum T
 
 
 def encode_examples(columns: Mapping[str, Column]) -> list[bytes]:
-    """Serializes records.
-
-    Args:
-        columns: features by name, all with the same number of records.
-
-    Returns:
-        The n serialized Examples.
-
-    Raises:
-        ValueError: if a value is negative or a record has no values.
-    """
+    """Serializes n records. Raises ValueError if a value is negative or a record has no values."""
     parts = [part for name in sorted(columns) for part in _entries(name, columns[name])]
     features = map(b"".join, zip(*parts, strict=True))
     return [_header(FEATURES, len(body)) + body for body in features]

@@ -32,17 +32,9 @@ _PROTO: dict[str, dict[int, tuple[str, str]]] = {
 
 
 def decode_examples(records: Sequence[bytes], names: Sequence[str]) -> dict[str, Column]:
-    """Decodes the features `names` of records.
+    """Decodes the features `names`, which every record must have, as columns of int64 or float32 values.
 
-    Args:
-        records: n serialized Examples.
-        names: features to decode; every record must have them.
-
-    Returns:
-        Columns of int64 or float32 values.
-
-    Raises:
-        ValueError: if a record is not an Example of numbers, or lacks a feature or its values.
+    Raises ValueError if a record is not an Example of numbers, or lacks a feature or its values.
     """
     try:
         return _decode_packed(records, names)
@@ -128,17 +120,9 @@ def _varints(data: np.ndarray, is_last: np.ndarray) -> np.ndarray:
 
 
 def decode_example(record: bytes, where: str = "record") -> dict[str, np.ndarray]:
-    """Decodes a serialized Example in any encoding.
+    """Decodes a serialized Example in any encoding: features by name, int64 [n] or float32 [n].
 
-    Args:
-        record: serialized Example whose features are lists of integers or floats.
-        where: source of the record, for errors.
-
-    Returns:
-        Features by name: int64 [n] or float32 [n].
-
-    Raises:
-        ValueError: if `record` is not such an Example.
+    Raises ValueError, which begins with `where`, if `record` is not an Example of integers and floats.
     """
     decoded = {}
     try:

@@ -31,29 +31,18 @@ _FOOTER = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """Manifest entry of a shard.
+    """Manifest entry of a shard."""
 
-    Args:
-        name: file name.
-        examples: number of records.
-        bytes: size of the file.
-        sha256: hexadecimal checksum of the file.
-    """
-
-    name: str
-    examples: int
-    bytes: int
-    sha256: str
+    name: str  # file name
+    examples: int  # number of records
+    bytes: int  # size of the file
+    sha256: str  # hexadecimal
 
 
 def encode_dynamic(pairs: Pairs) -> list[bytes]:
-    """Serializes pairs without masks (`schema.DYNAMIC_FEATURES`).
+    """Serializes pairs without masks (`schema.DYNAMIC_FEATURES`), one record per pair.
 
-    Args:
-        pairs: n pairs.
-
-    Returns:
-        One record per pair, byte-identical to a deterministically serialized `tf.train.Example`.
+    Records are byte-identical to deterministically serialized `tf.train.Example`s.
     """
     records: list[bytes] = []
     for begin in range(0, len(pairs), _CHUNK):
@@ -69,15 +58,9 @@ def encode_dynamic(pairs: Pairs) -> list[bytes]:
 
 
 def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[bytes]:
-    """Serializes masked pairs as the seven features of the original (`schema.STATIC_FEATURES`).
+    """Serializes pairs with their masks from `mask_pairs` as the features of the original (`schema.STATIC_FEATURES`).
 
-    Args:
-        pairs: n pairs.
-        masked: masks of the pairs, from `mask_pairs`.
-        config: configuration with the length of a row.
-
-    Returns:
-        One record per pair, byte-identical to a deterministically serialized `tf.train.Example`.
+    Records are byte-identical to deterministically serialized `tf.train.Example`s.
     """
     records: list[bytes] = []
     position = np.arange(config.max_seq_length)
@@ -99,15 +82,7 @@ def encode_static(pairs: Pairs, masked: Masked, config: DataConfig) -> list[byte
 
 
 def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
-    """Writes a TFRecord file atomically.
-
-    Args:
-        path: destination in an existing directory.
-        records: serialized records in order; consumed while writing.
-
-    Returns:
-        The manifest entry of the shard.
-    """
+    """Writes a TFRecord file atomically into an existing directory; records are consumed while writing."""
     path = Path(path)
     digest, size, examples = hashlib.sha256(), 0, 0
     remaining = iter(records)
@@ -124,15 +99,8 @@ def write_shard(path: str | Path, records: Iterable[bytes]) -> ShardInfo:
 def read_shard(path: str | Path) -> Iterator[bytes]:
     """Reads a TFRecord file and checks both checksums of every record.
 
-    Args:
-        path: path of the file.
-
-    Yields:
-        Serialized records.
-
-    Raises:
-        ValueError: if a record is truncated or damaged; names the file, the record and its offset in bytes, both
-            counted from 0.
+    Raises ValueError if a record is truncated or damaged; names the file, the record and its offset in bytes, both
+    counted from 0.
     """
     with Path(path).open("rb") as file:
         yield from read_records(file, str(path))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -26,19 +27,16 @@ from tensorflow_serving.apis import (
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS
 from bert_tf.export.verify.check import Tensors
 
+# Name of a request, and a function that sends it and returns a description of the response's fault, empty if absent.
+Check = tuple[str, Callable[[], str]]
+
 TIMEOUT_SECONDS = 60
 _NOT_THERE = 2**31
 _SIGNATURE_DEF = "signature_def"
 
 
 class RestServer:
-    """A model version that is served over REST.
-
-    Args:
-        address: http://HOST:PORT.
-        name: name of the model.
-        version: version number.
-    """
+    """A model version that is served over REST at http://HOST:PORT."""
 
     def __init__(self, address: str, name: str, version: int) -> None:
         self.address, self.name, self.version = address, name, version
@@ -84,33 +82,29 @@ class RestServer:
         states = [{key: state[key] for key in ("version", "state")} for state in answer["model_version_status"]]
         return "" if (status, states) == (200, expected) else f"{status} {answer}"
 
-    def metadata(self, signatures: set[str]) -> str:
-        """Returns a description of wrong version metadata; empty if it is right."""
-        _, answer = self.send(f"{self.url}/metadata", None)
-        names = set(answer["metadata"]["signature_def"]["signature_def"]) - {"__saved_model_init_op"}
-        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
+    def signatures(self) -> dict[str, Any]:
+        """Returns the signatures of the version by name."""
+        return self.send(f"{self.url}/metadata", None)[1]["metadata"]["signature_def"]["signature_def"]
+
+    def bad_requests(self) -> Iterator[Check]:
+        """Yields requests that a server must reject."""
+        for name, path, body, status, message in [*_no_model_cases(self), *_bad_body_cases(self.url)]:
+            yield name, functools.partial(self._refused, path, body, status, message)
+
+    def _refused(self, path: str, body: bytes | None, status: int, message: str) -> str:
+        received, answer = self.send(path, body)
+        if received == status and set(answer) == {"error"} and message in answer["error"]:
+            return ""
+        return f"{received} {answer}; expected {status} {message!r}"
 
     def _outputs(self, signature: str) -> list[str]:
-        _, answer = self.send(f"{self.url}/metadata", None)
-        return sorted(answer["metadata"]["signature_def"]["signature_def"][signature]["outputs"])
+        return sorted(self.signatures()[signature]["outputs"])
 
     def _post(self, verb: str, body: Any) -> Any:
         status, answer = self.send(f"{self.url}:{verb}", json.dumps(body).encode())
         if status != 200:
             raise RuntimeError(f"status {status}: {answer}")
         return answer
-
-
-def bad_rest_requests(server: RestServer) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yields requests that a server must reject: a name, and a function that sends the request and checks the error."""
-    for name, path, body, status, message in [
-        *_no_model_cases(server),
-        *_bad_body_cases(f"{server.url}:predict"),
-    ]:
-        yield name, _refused_rest(server, path, body, status, message)
-    for name, body in (("no examples", b"{}"), ("no example", b'{"examples": []}')):
-        yield name, _refused_rest(server, f"{server.url}:classify", body, 400, "")
-    yield "unknown verb", _refused_rest(server, f"{server.url}:guess", b"{}", 400, "Malformed request: POST")
 
 
 RestCase = tuple[str, str, bytes | None, int, str]
@@ -132,8 +126,9 @@ def _no_model_cases(server: RestServer) -> list[RestCase]:
     ]
 
 
-def _bad_body_cases(path: str) -> list[RestCase]:
-    """Returns request bodies that are not valid predict requests."""
+def _bad_body_cases(url: str) -> list[RestCase]:
+    """Returns request bodies that are not valid."""
+    path, classify = f"{url}:predict", f"{url}:classify"
     none = 'Serving signature name: "none" not found in signature def'
     return [
         ("no JSON", path, b"{", 400, "JSON Parse error"),
@@ -146,27 +141,14 @@ def _bad_body_cases(path: str) -> list[RestCase]:
         ("unknown signature", path, b'{"instances": ["a"], "signature_name": "none"}', 400, none),
         ("other type", path, b'{"inputs": [true]}', 400, ""),
         ("unknown input", path, b'{"instances": [{"none": "a"}]}', 400, ""),
+        ("no examples", classify, b"{}", 400, ""),
+        ("no example", classify, b'{"examples": []}', 400, ""),
+        ("unknown verb", f"{url}:guess", b"{}", 400, "Malformed request: POST"),
     ]
 
 
-def _refused_rest(server: RestServer, path: str, body: bytes | None, status: int, message: str) -> Callable[[], str]:
-    def run() -> str:
-        received, answer = server.send(path, body)
-        if received == status and set(answer) == {"error"} and message in answer["error"]:
-            return ""
-        return f"{received} {answer}; expected {status} {message!r}"
-
-    return run
-
-
 class GrpcServer:
-    """A model version that is served over gRPC.
-
-    Args:
-        address: HOST:PORT.
-        name: name of the model.
-        version: version number.
-    """
+    """A model version that is served over gRPC at HOST:PORT."""
 
     def __init__(self, address: str, name: str, version: int) -> None:
         channel = grpc.insecure_channel(address, [("grpc.max_receive_message_length", -1)])
@@ -209,67 +191,54 @@ class GrpcServer:
         available = get_model_status_pb2.ModelVersionStatus.AVAILABLE
         return "" if (state.version, state.state) == (self.version, available) else str(state)
 
-    def metadata(self, signatures: set[str]) -> str:
-        """Returns a description of wrong version metadata; empty if it is right."""
+    def signatures(self) -> Mapping[str, Any]:
+        """Returns the signatures of the version by name."""
         request = self.about(get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=[_SIGNATURE_DEF]))
         definitions = get_model_metadata_pb2.SignatureDefMap()
         response = self.prediction.GetModelMetadata(request, timeout=TIMEOUT_SECONDS)
         response.metadata[_SIGNATURE_DEF].Unpack(definitions)
-        names = set(definitions.signature_def) - {"__saved_model_init_op"}
-        return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
+        return definitions.signature_def
+
+    def bad_requests(self) -> Iterator[Check]:
+        """Yields requests that a server must reject."""
+        predict, classify = self.prediction.Predict, self.prediction.Classify
+        invalid, wrong = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
+        missing = grpc.StatusCode.NOT_FOUND
+        nameless = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(signature_name="serving_default"))
+        unknown = self.about(predict_pb2.PredictRequest())
+        unknown.model_spec.name = str(_NOT_THERE)
+        version = self.about(predict_pb2.PredictRequest())
+        version.model_spec.version.value = _NOT_THERE
+        label = self.about(predict_pb2.PredictRequest())
+        label.model_spec.version_label = "none"
+        other = self.about(predict_pb2.PredictRequest())
+        other.inputs["none"].CopyFrom(tf.make_tensor_proto(["a"]))
+        signature = self.about(predict_pb2.PredictRequest(), "none")
+        no_example = self.about(classification_pb2.ClassificationRequest(), "none")
+        field = self.about(get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["none"]))
+        metadata = self.prediction.GetModelMetadata
+        cases: list[tuple[str, Callable[..., Any], Any, grpc.StatusCode, str]] = [
+            ("no model", predict, predict_pb2.PredictRequest(), invalid, "Missing ModelSpec"),
+            ("no name", predict, nameless, invalid, "ModelSpec has no name specified."),
+            ("unknown model", predict, unknown, missing, "Servable not found for request: "),
+            ("unknown version", predict, version, missing, f"Specific({self.name}, {_NOT_THERE})"),
+            ("unknown label", predict, label, invalid, "Unrecognized servable version label: none"),
+            ("unknown signature", predict, signature, wrong, 'Serving signature key "none" not found.'),
+            ("unknown input", predict, other, invalid, "input size does not match signature: 1!="),
+            ("unknown field", metadata, field, invalid, "Metadata field none is not supported"),
+            ("no example", classify, no_example, invalid, "No signature was found with the name: none"),
+        ]
+        for name, method, request, code, message in cases:
+            yield name, functools.partial(_refused_grpc, method, request, code, message)
 
 
-def bad_grpc_requests(server: GrpcServer) -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yields requests that a server must reject: a name, and a function that sends the request and checks the error."""
-    predict, codes = server.prediction.Predict, grpc.StatusCode
-    nameless = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(signature_name="serving_default"))
-    unknown = server.about(predict_pb2.PredictRequest())
-    unknown.model_spec.name = str(_NOT_THERE)
-    version = server.about(predict_pb2.PredictRequest())
-    version.model_spec.version.value = _NOT_THERE
-    label = server.about(predict_pb2.PredictRequest())
-    label.model_spec.version_label = "none"
-    other = server.about(predict_pb2.PredictRequest())
-    other.inputs["none"].CopyFrom(tf.make_tensor_proto(["a"]))
-    field = server.about(get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["none"]))
-    metadata = server.prediction.GetModelMetadata
-    cases: list[tuple[str, Callable[..., Any], Any, grpc.StatusCode, str]] = [
-        ("no model", predict, predict_pb2.PredictRequest(), codes.INVALID_ARGUMENT, "Missing ModelSpec"),
-        ("no name", predict, nameless, codes.INVALID_ARGUMENT, "ModelSpec has no name specified."),
-        ("unknown model", predict, unknown, codes.NOT_FOUND, "Servable not found for request: "),
-        ("unknown version", predict, version, codes.NOT_FOUND, f"Specific({server.name}, {_NOT_THERE})"),
-        ("unknown label", predict, label, codes.INVALID_ARGUMENT, "Unrecognized servable version label: none"),
-        (
-            "unknown signature",
-            predict,
-            server.about(predict_pb2.PredictRequest(), "none"),
-            codes.FAILED_PRECONDITION,
-            'Serving signature key "none" not found.',
-        ),
-        ("unknown input", predict, other, codes.INVALID_ARGUMENT, "input size does not match signature: 1!="),
-        ("unknown field", metadata, field, codes.INVALID_ARGUMENT, "Metadata field none is not supported"),
-        (
-            "no example",
-            server.prediction.Classify,
-            server.about(classification_pb2.ClassificationRequest(), "none"),
-            codes.INVALID_ARGUMENT,
-            "No signature was found with the name: none",
-        ),
-    ]
-    for name, method, request, code, message in cases:
-        yield name, _refused_grpc(method, request, code, message)
-
-
-def _refused_grpc(method: Callable[..., Any], request: Any, code: grpc.StatusCode, message: str) -> Callable[[], str]:
-    def run() -> str:
-        try:
-            method(request, timeout=TIMEOUT_SECONDS)
-        except grpc.RpcError as error:
-            right = error.code() == code and message in (error.details() or "")
-            return "" if right else f"{error.code().name} {error.details()!r}; expected {code.name} {message!r}"
-        return f"no error; expected {code.name} {message!r}"
-
-    return run
+def _refused_grpc(method: Callable[..., Any], request: Any, code: grpc.StatusCode, message: str) -> str:
+    try:
+        method(request, timeout=TIMEOUT_SECONDS)
+    except grpc.RpcError as error:
+        right = error.code() == code and message in (error.details() or "")
+        return "" if right else f"{error.code().name} {error.details()!r}; expected {code.name} {message!r}"
+    return f"no error; expected {code.name} {message!r}"
 
 
 def _json(array: np.ndarray) -> Any:

@@ -9,54 +9,30 @@ Prints one line for each unexpected response; the exit status is 1 if there are 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from bert_tf.export.conformance.requests import GrpcServer, RestServer, bad_grpc_requests, bad_rest_requests
-from bert_tf.export.metadata import METHODS, signature_defs
+from bert_tf.export.conformance.requests import Check, GrpcServer, RestServer
+from bert_tf.export.metadata import METHODS, signature_shapes
 from bert_tf.export.verify.comparison import RECORDING, Case, Tensors, compare_outputs, read_recording
 
-
-@dataclass(frozen=True)
-class Check:
-    """One request to a server, with the check of its response.
-
-    Args:
-        name: readable name.
-        run: sends the request and returns a description of the fault; empty if absent.
-    """
-
-    name: str
-    run: Callable[[], str]
+Ask = Callable[[str, Tensors], Tensors]
 
 
 def checks(folder: Path, rest: RestServer | None, grpc: GrpcServer | None) -> Iterator[Check]:
-    """Yields all checks of a served version.
-
-    Args:
-        folder: folder of the version, with its recording.
-        rest: REST server, or None to skip REST.
-        grpc: gRPC server, or None to skip gRPC.
-    """
-    signatures = set(signature_defs(folder)) - {"__saved_model_init_op"}
+    """Yields all checks of a served version over REST and gRPC, unless one is None; `folder` has its recording."""
+    signatures = set(signature_shapes(folder))
     cases, _ = read_recording(folder / RECORDING)
     for number, case in enumerate(cases):
         for way, ask in _ways(case.signature, case.inputs, rest, grpc):
-            yield Check(f"{way} {case.signature}, recording {number}", _comparison(ask, case))
-    if rest is not None:
-        yield Check("REST status", rest.status)
-        yield Check("REST metadata", lambda: rest.metadata(signatures))
-        for name, run in bad_rest_requests(rest):
-            yield Check(f"REST, {name}", run)
-    if grpc is not None:
-        yield Check("gRPC status", grpc.status)
-        yield Check("gRPC metadata", lambda: grpc.metadata(signatures))
-        for name, run in bad_grpc_requests(grpc):
-            yield Check(f"gRPC, {name}", run)
-
-
-Ask = Callable[[str, Tensors], Tensors]
+            yield f"{way} {case.signature}, recording {number}", functools.partial(_wrong_outputs, ask, case)
+    for way, server in (("REST", rest), ("gRPC", grpc)):
+        if server is not None:
+            yield f"{way} status", server.status
+            yield f"{way} metadata", functools.partial(_wrong_metadata, server, signatures)
+            for name, run in server.bad_requests():
+                yield f"{way}, {name}", run
 
 
 def _ways(
@@ -80,17 +56,19 @@ def _ways(
             yield f"gRPC {method}", grpc.examples
 
 
-def _comparison(ask: Ask, case: Case) -> Callable[[], str]:
-    def run() -> str:
-        outputs, expected = ask(case.signature, case.inputs), case.outputs
-        # An empty JSON list has neither shape nor dtype.
-        shaped = {
-            name: expected[name] if name in expected and expected[name].size == array.size == 0 else array
-            for name, array in outputs.items()
-        }
-        return "; ".join(f"{name}: {fault}" for name, _, fault in compare_outputs(shaped, case) if fault)
+def _wrong_outputs(ask: Ask, case: Case) -> str:
+    outputs, expected = ask(case.signature, case.inputs), case.outputs
+    # An empty JSON list has neither shape nor dtype.
+    shaped = {
+        name: expected[name] if name in expected and expected[name].size == array.size == 0 else array
+        for name, array in outputs.items()
+    }
+    return "; ".join(f"{name}: {fault}" for name, _, fault in compare_outputs(shaped, case) if fault)
 
-    return run
+
+def _wrong_metadata(server: RestServer | GrpcServer, signatures: set[str]) -> str:
+    names = {name for name in server.signatures() if not name.startswith("__")}
+    return "" if names == signatures else f"signatures {sorted(names)}; expected {sorted(signatures)}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -109,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     name = args.name or folder.parent.name
     rest = RestServer(args.rest.rstrip("/"), name, int(folder.name)) if args.rest else None
     grpc = GrpcServer(args.grpc, name, int(folder.name)) if args.grpc else None
-    results = [(check.name, _result(check)) for check in checks(folder, rest, grpc)]
+    results = [(name, _result(run)) for name, run in checks(folder, rest, grpc)]
     failures = [f"FAILED {name}: {wrong}" for name, wrong in results if wrong]
     for line in failures:
         print(line)
@@ -117,8 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def _result(check: Check) -> str:
+def _result(run: Callable[[], str]) -> str:
     try:
-        return check.run()
+        return run()
     except Exception as error:
         return f"{type(error).__name__}: {error}"

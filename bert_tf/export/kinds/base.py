@@ -18,14 +18,18 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_examples, checked_ids
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.text.vocabulary import Vocabulary
 
 DEFAULT_SIGNATURE, IDS_SIGNATURE, EXAMPLES_SIGNATURE = "serving_default", "ids", "serve_examples"
 EXAMPLES = "examples"
 # [CLS], one word piece for each of two texts, two [SEP], and a few more pieces.
 SHORTEST_SEQUENCE = 8
+# Text rows are padded to a multiple of this length; see `padded_rows`.
+COLUMNS = 8
 
 Outputs = dict[str, tf.Tensor]
 
@@ -129,7 +133,7 @@ class Signatures(ABC):
             EXAMPLES_SIGNATURE: Endpoint(self.answer_examples, (tf.TensorSpec([None], tf.string, EXAMPLES),)),
         }
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns one row of `serving_default` outputs as a dictionary for people and JSON.
 
         Args:
@@ -137,9 +141,7 @@ class Signatures(ABC):
         """
         return {name: python_values(values) for name, values in outputs.items()}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the predictions that a rounding error may change because two scores are almost equal.
 
         Args:
@@ -173,7 +175,7 @@ class Signatures(ABC):
     def encode(self, *texts: tf.Tensor, keep_mask_token: bool = False) -> Outputs:
         """Returns token_ids, segment_ids and padding_mask [B, S] int32 of one or two string tensors [B].
 
-        S is the length of the longest row in the batch, at most `max_sequence_length`.
+        S is the length of the longest row in the batch, rounded up by `padded_rows`.
 
         Args:
             *texts: string tensors of rank 1 and equal length.
@@ -183,7 +185,8 @@ class Signatures(ABC):
 
     def packed(self, segments: list[tf.RaggedTensor]) -> Outputs:
         """Packs one or two segments of ids, ragged (B, None) int32, into the rows of `encode`."""
-        return never_empty(pack(segments, self.vocabulary, self.max_sequence_length))
+        rows = pack(segments, self.vocabulary, self.max_sequence_length)
+        return padded_rows(rows, self.vocabulary, self.max_sequence_length)
 
     def checked(self, *ids: tf.Tensor) -> Outputs:
         """Returns the model's three inputs by name, with checks of shapes and values."""
@@ -210,13 +213,23 @@ def python_values(values: np.ndarray | np.generic | bytes) -> Any:
     return python_value.decode("utf-8", "replace") if isinstance(python_value, bytes) else python_value
 
 
-def never_empty(rows: Outputs) -> Outputs:
-    """Pads the model's inputs (B, S) to at least two columns.
+def padded_rows(rows: Outputs, vocabulary: Vocabulary, max_sequence_length: int) -> Outputs:
+    """Pads the model's inputs (B, S) until S is a multiple of `COLUMNS`, but at most `max_sequence_length`.
 
-    An empty batch has no columns, and attention over zero columns returns a batch of one.
+    oneDNN prepares a product for each shape, and TensorFlow keeps up to 1,024 of them in each thread. With few lengths
+    they are prepared once; with all lengths they would fill hundreds of megabytes and be prepared again and again.
+    An empty batch has no columns, and attention over zero columns returns a batch of one, so S is never zero.
+
+    Args:
+        rows: token_ids, segment_ids and padding_mask.
+        vocabulary: provides `[PAD]`.
+        max_sequence_length: largest S.
     """
-    missing = tf.maximum(2 - tf.shape(rows[TOKEN_IDS])[1], 0)
-    return {name: tf.pad(tensor, [[0, 0], [0, missing]]) for name, tensor in rows.items()}
+    longest = tf.maximum(tf.shape(rows[TOKEN_IDS])[1], 1)
+    columns = tf.minimum((longest + COLUMNS - 1) // COLUMNS * COLUMNS, max_sequence_length)
+    missing = [[0, 0], [0, columns - tf.shape(rows[TOKEN_IDS])[1]]]
+    fillers = {TOKEN_IDS: vocabulary.pad_id}
+    return {name: tf.pad(ids, missing, constant_values=fillers.get(name, 0)) for name, ids in rows.items()}
 
 
 def matrix(name: str) -> tf.TensorSpec:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.schema import TOKEN_IDS
@@ -16,6 +15,7 @@ from bert_tf.export.checks import checked_choices
 from bert_tf.export.kinds.base import Outputs, Signatures
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 
 CHOICES = "choices"
@@ -56,9 +56,7 @@ class ChoiceSignatures(Signatures):
         probabilities = tf.nn.softmax(tf.reshape(in_parts(self._logits, rows, 1, ROWS_AT_ONCE), shape))
         return {"choice": tf.argmax(probabilities, axis=-1, output_type=tf.int32), "probabilities": probabilities}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the choices whose two largest probabilities are tied."""
         return {"choice": is_tie(outputs["probabilities"], logit_error)} if "choice" in outputs else {}
 

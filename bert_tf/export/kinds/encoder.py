@@ -49,15 +49,10 @@ class EncoderSignatures(Signatures):
         return {name: outputs[name] for name in ("pooled_output", "mean_output") if name in outputs}
 
     def embed_layers(self, text: tf.Tensor, layers: tf.Tensor) -> Outputs:
-        """Returns the embeddings of texts in the requested layers.
+        """Returns the embeddings of texts [B] in the requested layers [B, L] int32, L at most N + 1.
 
-        Args:
-            text: string [B].
-            layers: int32 [B, L]: 0 is the embedding layer, 1 to N are the encoder layers. Negative numbers count from
-                the end: -1 is the last layer, -N-1 the embedding layer. L is at most N + 1.
-
-        Returns:
-            `first_output`, the vector of [CLS], and `mean_output`, the mean over all tokens; float32 [B, L, H].
+        Layer 0 is the embedding layer, 1 to N are the encoder layers; negative numbers count from the end.
+        `first_output` is the vector of [CLS], `mean_output` the mean over all tokens; float32 [B, L, H].
         """
         (column,) = checked_texts({TEXT: text})
         count = self._encoder.config.num_layers + 1

@@ -5,7 +5,6 @@ Shape legend: B texts, N rows, S sequence, W words of all texts, E entities of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +14,11 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_texts
 from bert_tf.export.kinds import words
-from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, never_empty, python_values
+from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, padded_rows, python_values
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
 from bert_tf.export.kinds.word_windows import WordRows, word_rows
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
@@ -29,23 +29,14 @@ WORDS_SIGNATURE = "words"
 
 
 class _Tagged(NamedTuple):
-    """Words and their classes.
-
-    Args:
-        words: W words.
-        classes: (W,) int32.
-        probabilities: (W,) float32, probability of that class.
-        begins: (W,) bool, True if an entity begins with the word.
-        inside: (W,) bool, True if the word belongs to an entity.
-        touches: (W,) bool, True if the previous word of the text belongs to an entity of the same type.
-    """
+    """Words and their classes."""
 
     words: words.TextWords
-    classes: tf.Tensor
-    probabilities: tf.Tensor
-    begins: tf.Tensor
-    inside: tf.Tensor
-    touches: tf.Tensor
+    classes: tf.Tensor  # (W,) int32
+    probabilities: tf.Tensor  # (W,) float32, probability of that class
+    begins: tf.Tensor  # (W,) bool, True if an entity begins with the word
+    inside: tf.Tensor  # (W,) bool, True if the word belongs to an entity
+    touches: tf.Tensor  # (W,) bool, True if the previous word of the text belongs to an entity of the same type
 
 
 class EntitySignatures(Signatures):
@@ -97,16 +88,14 @@ class EntitySignatures(Signatures):
         (text,) = checked_texts(dict(zip(self.texts, inputs, strict=True)))
         return self._entities(text, self._tagged(words.split(text, at_spaces_only=False)))
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `entities`, each with `entity`, `type`, `start`, `end` and `score`."""
         names = {"entities": "entity", "types": "type", "starts": "start", "ends": "end", "scores": "score"}
         columns = zip(*(python_values(outputs[name]) for name in names), strict=True)
         entities = [dict(zip(names.values(), values, strict=True)) for values in columns]
         return {"entities": [entity for entity in entities if entity["start"] >= 0]}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns all entities and tags of texts with a word whose two most probable classes are tied."""
         depend = [name for name in ("entities", "types", "starts", "ends", "scores", "tags") if name in outputs]
         if not depend or not len(outputs["entities"]):
@@ -146,7 +135,7 @@ class EntitySignatures(Signatures):
         """Classifies words; entities begin by the rules of conlleval, which cover any sequence of tags."""
         probabilities = self._probabilities(text_words)
         classes = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        is_first = _is_first(text_words.row_splits)
+        is_first = words.marks(text_words.row_splits[:-1], text_words.row_splits[-1])
         numbers = tf.gather(tf.constant(self._type_numbers), classes)
         inside = tf.gather(tf.constant([name != _OUTSIDE for name in self._names]), classes)
         before, inside_before = (tf.concat([each[:1], each[:-1]], 0) for each in (numbers, inside))
@@ -178,12 +167,14 @@ class EntitySignatures(Signatures):
         one = tf.ones_like(begins, tf.int32)[:, tf.newaxis]
         token_ids = tf.concat([one * self.vocabulary.cls_id, held, one * self.vocabulary.sep_id], axis=1)
         padding_mask = tf.ones_like(token_ids).to_tensor()
-        return never_empty(
+        return padded_rows(
             {
                 TOKEN_IDS: token_ids.to_tensor(self.vocabulary.pad_id),
                 SEGMENT_IDS: tf.zeros_like(padding_mask),
                 PADDING_MASK: padding_mask,
-            }
+            },
+            self.vocabulary,
+            self.max_sequence_length,
         )
 
     def _entities(self, text: tf.Tensor, tagged: _Tagged) -> Outputs:
@@ -210,12 +201,6 @@ def _by_text(values: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     """Returns flat values as a matrix with one row for each text, padded with "", 0.0 or -1."""
     filler = -1 if values.dtype == tf.int32 else None
     return tf.RaggedTensor.from_row_splits(values, splits, validate=False).to_tensor(filler)
-
-
-def _is_first(splits: tf.Tensor) -> tf.Tensor:
-    """Returns a bool (W,), True for the first word of each text."""
-    marked = tf.scatter_nd(splits[:-1, tf.newaxis], tf.ones_like(splits[:-1]), splits[-1:] + 1)
-    return marked[:-1] > 0
 
 
 def _substrings(text: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:

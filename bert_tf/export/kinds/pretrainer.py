@@ -5,7 +5,6 @@ Shape legend: B batch, S sequence, P predictions, M masks in a text, K candidate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,17 @@ from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, NSP_LOGITS, TOKEN_ID
 from bert_tf.export.checks import checked_mask_count, checked_positions, checked_texts
 from bert_tf.export.kinds.base import Endpoint, Outputs, matrix, python_values
 from bert_tf.export.kinds.encoder import TEXT, EncoderSignatures
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import close
 from bert_tf.models import Preset
 
 
 class PretrainerSignatures(EncoderSignatures):
-    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores.
+    """`serving_default`: text [B] with [MASK] -> tokens [B, M, K] and scores; `top_k` is K.
 
     `embed` returns the embeddings of the encoder, `layers` those of any layers. `ids` has no nsp_logits if the model
-    has no next sentence prediction head.
-
-    Args:
-        preset: model, vocabulary and task.
-        max_sequence_length: largest S; defaults to that of the task, else of the model.
-        top_k: number of candidates K.
-
-    Raises:
-        ConfigError: for a model without masked language model, and for more candidates than word pieces.
+    has no next sentence prediction head. Raises ConfigError for a model without masked language model, and for more
+    candidates than word pieces.
     """
 
     logits = (MLM_LOGITS,)
@@ -79,9 +72,7 @@ class PretrainerSignatures(EncoderSignatures):
         tokens = tf.gather(tf.constant(self.vocabulary.tokens), candidates)
         return {"tokens": tf.where(present, tokens, ""), "scores": tf.where(present, scores, 0.0)}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the pieces that are tied with the next or the previous candidate."""
         if "tokens" not in outputs or not len(outputs["tokens"]):
             return {}
@@ -94,11 +85,12 @@ class PretrainerSignatures(EncoderSignatures):
         before = np.pad(tied, [(0, 0), (0, 0), (1, 0)])[..., :count]
         return {"tokens": after | before}
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `masks`: the candidates for each [MASK], each with `token` and `score`."""
         pairs = zip(python_values(outputs["tokens"]), python_values(outputs["scores"]), strict=True)
         # Texts with fewer masks are padded with empty tokens.
-        return {"masks": [_candidates(tokens, scores) for tokens, scores in pairs if tokens[0]]}
+        masks = [zip(tokens, scores, strict=True) for tokens, scores in pairs if tokens[0]]
+        return {"masks": [[{"token": token, "score": score} for token, score in mask] for mask in masks]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
         """Returns the logits of both objectives."""
@@ -107,7 +99,3 @@ class PretrainerSignatures(EncoderSignatures):
         positions = checked_positions(mask_positions, checked[TOKEN_IDS])
         outputs = self.run({**checked, MASK_POSITIONS: positions})
         return {name: outputs[name] for name in (MLM_LOGITS, NSP_LOGITS) if name in outputs}
-
-
-def _candidates(tokens: list[str], scores: list[float]) -> list[dict[str, Any]]:
-    return [{"token": token, "score": score} for token, score in zip(tokens, scores, strict=True)]

@@ -16,13 +16,9 @@ ROWS_AT_ONCE = 32
 
 
 def in_parts(run: Callable[[Outputs], tf.Tensor], rows: Outputs, rank: int, size: int | tf.Tensor) -> tf.Tensor:
-    """Returns `run(rows)`, computed for `size` rows at a time.
+    """Returns `run(rows)`, a float32 tensor of a rank, computed for `size` rows at a time.
 
-    Args:
-        run: takes a part of `rows` and returns a float32 tensor (rows of the part, ...).
-        rows: tensors by name, all with the same first dimension N; N may be 0.
-        rank: rank of the tensor that `run` returns.
-        size: number of rows of a part.
+    `rows` are tensors by name with the same first dimension N, which may be 0; `run` takes a part of them.
     """
     total = tf.shape(next(iter(rows.values())))[0]
     # An empty batch runs once, for its shapes.

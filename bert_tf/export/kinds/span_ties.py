@@ -5,26 +5,18 @@ Shape legend: B questions, K answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import close
 
 
-def open_answers(
-    contexts: np.ndarray, outputs: Mapping[str, np.ndarray], score_error: float, threshold: float
-) -> dict[str, np.ndarray]:
+def open_answers(contexts: np.ndarray, outputs: Tensors, score_error: float, threshold: float) -> Tensors:
     """Returns the answers that are tied with another one, and the positions of texts that occur more than once.
 
-    Args:
-        contexts: bytes [B].
-        outputs: outputs of `spans.SpanSignatures`, the n best answers in descending order of probability.
-        score_error: largest error of a span's score.
-        threshold: threshold of `null_odds`.
-
-    Returns:
-        Bool arrays by output name, each broadcastable to its output.
+    `contexts` are bytes [B]; `outputs` are those of `spans.SpanSignatures`, the n best answers in descending order of
+    probability. `score_error` is the largest error of a span's score, `threshold` that of `null_odds`. The bool arrays
+    by output name are broadcastable to their outputs.
     """
     texts, probabilities = outputs["n_best_answers"], outputs["n_best_probabilities"]
     is_text = (texts != b"") & (probabilities > 0)

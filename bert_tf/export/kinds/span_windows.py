@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.export.kinds.base import never_empty
+from bert_tf.export.kinds.base import padded_rows
 from bert_tf.export.kinds.rows import sliced, within_groups
 from bert_tf.text.tokenizer import Pieces
 from bert_tf.text.vocabulary import Vocabulary
@@ -20,39 +20,23 @@ _SPECIAL = 3
 
 
 class SpanWindows(NamedTuple):
-    """Windows of contexts, grouped by question and in order.
+    """Windows of contexts, grouped by question and in order."""
 
-    Args:
-        of: (N,), index of the question.
-        number: (N,), index of the window within its question.
-        begins: (N,), index of the first token of the window in its context.
-        held: (N,), number of context tokens in the window.
-        counts: (B,), number of windows of each question.
-        room: (B,), number of context tokens that fit into a window.
-        step: (B,), number of tokens from the start of one window to the start of the next.
-    """
-
-    of: tf.Tensor
-    number: tf.Tensor
-    begins: tf.Tensor
-    held: tf.Tensor
-    counts: tf.Tensor
-    room: tf.Tensor
-    step: tf.Tensor
+    of: tf.Tensor  # (N,), index of the question
+    number: tf.Tensor  # (N,), index of the window within its question
+    begins: tf.Tensor  # (N,), index of the first token of the window in its context
+    held: tf.Tensor  # (N,), number of context tokens in the window
+    counts: tf.Tensor  # (B,), number of windows of each question
+    room: tf.Tensor  # (B,), number of context tokens that fit into a window
+    step: tf.Tensor  # (B,), number of tokens from the start of one window to the start of the next
 
 
 class ScoredTokens(NamedTuple):
-    """Tokens of all contexts, each in the window that has the most context around it.
+    """Tokens of all contexts, each in the window that has the most context around it."""
 
-    Args:
-        rows: (P,), index of that window.
-        places: (P,), position of the token in its row.
-        limits: (P,), position after the last context token in its row.
-    """
-
-    rows: tf.Tensor
-    places: tf.Tensor
-    limits: tf.Tensor
+    rows: tf.Tensor  # (P,), index of that window
+    places: tf.Tensor  # (P,), position of the token in its row
+    limits: tf.Tensor  # (P,), position after the last context token in its row
 
 
 def window_counts(query_sizes: tf.Tensor, context_sizes: tf.Tensor, length: int, stride: int) -> tf.Tensor:
@@ -62,14 +46,9 @@ def window_counts(query_sizes: tf.Tensor, context_sizes: tf.Tensor, length: int,
 
 
 def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, length: int, stride: int) -> SpanWindows:
-    """Cuts contexts into windows.
+    """Cuts contexts into windows of at most `length` tokens, whose starts are at most `stride` tokens apart.
 
-    Args:
-        counts: (B,), from `window_counts`.
-        query_sizes: (B,), number of tokens of each question.
-        context_sizes: (B,), number of tokens of each context.
-        length: maximum number of tokens of a row.
-        stride: maximum number of tokens from the start of one window to the start of the next.
+    `counts` (B,) are from `window_counts`; the sizes (B,) are numbers of tokens.
     """
     room, step = _room_and_step(query_sizes, length, stride)
     of, number = within_groups(counts)
@@ -79,9 +58,9 @@ def cut(counts: tf.Tensor, query_sizes: tf.Tensor, context_sizes: tf.Tensor, len
 
 
 def rows_of(
-    windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary
+    windows: SpanWindows, queries: tf.RaggedTensor, contexts: Pieces, vocabulary: Vocabulary, length: int
 ) -> dict[str, tf.Tensor]:
-    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, S) int32."""
+    """Returns the rows `[CLS] question [SEP] window [SEP]` as the model's inputs, (N, up to `length`) int32."""
     query = tf.gather(queries, windows.of)
     origins = tf.gather(contexts.ids.row_starts(), windows.of) + windows.begins
     held = sliced(contexts.ids.values, origins, windows.held)
@@ -90,12 +69,14 @@ def rows_of(
     token_ids = tf.concat([cls, query, sep, held, sep], axis=1)
     second = tf.ones_like(tf.concat([held, sep], axis=1))
     segment_ids = tf.concat([tf.zeros_like(tf.concat([cls, query, sep], axis=1)), second], axis=1)
-    return never_empty(
+    return padded_rows(
         {
             TOKEN_IDS: token_ids.to_tensor(vocabulary.pad_id),
             SEGMENT_IDS: segment_ids.to_tensor(),
             PADDING_MASK: tf.ones_like(token_ids).to_tensor(),
-        }
+        },
+        vocabulary,
+        length,
     )
 
 

@@ -5,10 +5,8 @@ Shape legend: B questions, N windows, S sequence, P tokens of a context, L maxim
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
@@ -17,6 +15,7 @@ from bert_tf.export.checks import checked_row_count, checked_texts
 from bert_tf.export.kinds import span_ties, span_windows
 from bert_tf.export.kinds.base import Outputs, Signatures, python_values, task_field
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.models import Preset
 
 QUESTION, CONTEXT = "question", "context"
@@ -29,23 +28,14 @@ _LEAST_BESIDE_QUERY = 4
 
 
 class _Spans(NamedTuple):
-    """The spans of one context and their scores.
+    """The spans of one context and their scores."""
 
-    Args:
-        scores: float64 (P x L), by first token and then by length; -inf for invalid spans.
-        starts: int32 (P,), first character of each token.
-        limits: int32 (P,), character after the last of each token.
-        longest: L.
-        text: the context, a scalar.
-        offsets: int32 (characters + 1,), byte offset of each character, then the number of bytes.
-    """
-
-    scores: tf.Tensor
-    starts: tf.Tensor
-    limits: tf.Tensor
-    longest: int
-    text: tf.Tensor
-    offsets: tf.Tensor
+    scores: tf.Tensor  # float64 (P x L), by first token and then by length; -inf for invalid spans
+    starts: tf.Tensor  # int32 (P,), first character of each token
+    limits: tf.Tensor  # int32 (P,), character after the last of each token
+    longest: int  # L
+    text: tf.Tensor  # the context, a scalar
+    offsets: tf.Tensor  # int32 (characters + 1,), byte offset of each character, then the number of bytes
 
 
 class _Answers(NamedTuple):
@@ -106,7 +96,7 @@ class SpanSignatures(Signatures):
         counts = span_windows.window_counts(*sizes, self.max_sequence_length, self._stride)
         with tf.control_dependencies([checked_row_count(tf.cast(tf.reduce_sum(counts), tf.int32), CONTEXT)]):
             windows = span_windows.cut(tf.identity(counts), *sizes, self.max_sequence_length, self._stride)
-        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary)
+        rows = span_windows.rows_of(windows, queries, contexts, self.vocabulary, self.max_sequence_length)
         logits = tf.cast(in_parts(self._logits, rows, 3, ROWS_AT_ONCE), tf.float64)
         scored = span_windows.scored_tokens(windows, *sizes)
         first_rows = tf.cumsum(counts, exclusive=True)
@@ -132,15 +122,13 @@ class SpanSignatures(Signatures):
         numbers = tf.range(tf.size(counts))
         return tf.map_fn(of_question, numbers, fn_output_signature=self._output_specs(), parallel_iterations=1)
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the answers that are tied with another one, and the positions of texts that occur more than once."""
         if "answer" not in outputs or not len(outputs["answer"]):
             return {}
         return span_ties.open_answers(samples[CONTEXT], outputs, self.logits_of_score * logit_error, self._threshold)
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns the best answer, and `n_best` with all candidates."""
         singular = {f"n_best_{plural}": name for name, plural in _PLURALS.items()}
         values = {name: python_values(value) for name, value in outputs.items()}

@@ -6,10 +6,8 @@ Shape legend: B batch, N rows, C classes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
@@ -18,6 +16,7 @@ from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_label
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced, within_groups
 from bert_tf.export.metadata import CLASSIFY, CLASSIFY_INPUTS, REGRESS
+from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
 
@@ -27,15 +26,7 @@ _OVERLAP = 0.25
 
 
 class TextSignatures(Signatures):
-    """Base class of classification and regression: one prediction a row, or the mean over the windows of a long text.
-
-    Args:
-        preset: model, vocabulary and task.
-        max_sequence_length: largest S; defaults to that of the task, else of the model.
-
-    Raises:
-        ConfigError: if the task does not have one or two text columns.
-    """
+    """Base class of classification and regression: one prediction a row, or the mean over a long text's windows."""
 
     def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
         super().__init__(preset, max_sequence_length)
@@ -99,14 +90,12 @@ class ClassifierSignatures(TextSignatures):
             "probabilities": probabilities,
         }
 
-    def row(self, outputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def row(self, outputs: Tensors) -> dict[str, Any]:
         """Returns `label`, and `probabilities` by class name."""
         named = dict(zip(self._names, python_values(outputs["probabilities"]), strict=True))
         return {"label": python_values(outputs["label"]), "probabilities": named}
 
-    def open_values(
-        self, signature: str, samples: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], logit_error: float
-    ) -> dict[str, np.ndarray]:
+    def open_values(self, signature: str, samples: Tensors, outputs: Tensors, logit_error: float) -> Tensors:
         """Returns the labels of texts whose two most probable classes are tied."""
         if "label" not in outputs:
             return {}
@@ -154,12 +143,8 @@ class RegressionSignatures(TextSignatures):
 def _windows(segments: list[tf.RaggedTensor], room: int) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
     """Cuts examples that are longer than a row into windows of the longer text, as `tasks.classify.rows` does.
 
-    Args:
-        segments: one or two ragged tensors (B, None) int32.
-        room: number of tokens of a row, without the special tokens.
-
-    Returns:
-        The segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
+    The one or two segments are ragged (B, None) int32; `room` is the number of tokens of a row without special tokens.
+    Returns the segments of all rows, ragged (N, None), and the example of each row, int64 (N,), ascending.
     """
     lengths = tf.stack([segment.row_lengths() for segment in segments])
     longer = tf.argmax(lengths, axis=0)

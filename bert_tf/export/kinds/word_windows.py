@@ -13,27 +13,18 @@ from bert_tf.export.checks import MAX_MODEL_ROWS, checked_row_count
 
 
 class WordRows(NamedTuple):
-    """Rows of words, and the row in which each word is predicted.
+    """Rows of words, and the row in which each word is predicted."""
 
-    Args:
-        starts: (N,), first word of each row.
-        ends: (N,), word after the last of each row.
-        of_word: (W,), row in which a word is predicted: the one whose nearer edge is farthest from the word.
-    """
-
-    starts: tf.Tensor
-    ends: tf.Tensor
-    of_word: tf.Tensor
+    starts: tf.Tensor  # (N,), first word of each row
+    ends: tf.Tensor  # (N,), word after the last of each row
+    of_word: tf.Tensor  # (W,), row in which a word is predicted: the one whose nearer edge is farthest from the word
 
 
 def word_rows(offsets: tf.Tensor, splits: tf.Tensor, capacity: int, name: str) -> WordRows:
     """Returns one row for a text that fits, otherwise rows that overlap by half.
 
-    Args:
-        offsets: (W + 1,), row splits of the word pieces; each word has at least 1 and at most `capacity` pieces.
-        splits: (B + 1,), row splits of the words.
-        capacity: maximum number of pieces of a row.
-        name: name of the input, for the error about too many rows.
+    Row splits of the word pieces (W + 1,) and of the words (B + 1,) describe the texts; each word has at least 1 and at
+    most `capacity` pieces, as many as a row. An error about too many rows names the input `name`.
     """
     begins = tf.gather(offsets, splits)
     fit = tf.reduce_all(begins[1:] - begins[:-1] <= capacity)

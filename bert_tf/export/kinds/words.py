@@ -28,36 +28,26 @@ _IDEOGRAPHS = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2CEAF), (0xF900, 
 
 
 class TextWords(NamedTuple):
-    """The words of B texts.
+    """The words of B texts."""
 
-    Args:
-        strings: (W,) string.
-        row_splits: (B + 1,) int64, row splits of the words by text.
-        starts: (W,) int32, position of the first character in the text.
-        limits: (W,) int32, position after the last character.
-    """
-
-    strings: tf.Tensor
-    row_splits: tf.Tensor
-    starts: tf.Tensor
-    limits: tf.Tensor
+    strings: tf.Tensor  # (W,) string
+    row_splits: tf.Tensor  # (B + 1,) int64, row splits of the words by text
+    starts: tf.Tensor  # (W,) int32, position of the first character in the text
+    limits: tf.Tensor  # (W,) int32, position after the last character
 
 
 def split(texts: tf.Tensor, *, at_spaces_only: bool) -> TextWords:
-    """Splits texts into words.
+    """Splits texts (B,) into words; bytes that are not valid UTF-8 count as U+FFFD.
 
-    Args:
-        texts: (B,) string; bytes that are not valid UTF-8 count as U+FFFD.
-        at_spaces_only: True to split at spaces only. Otherwise punctuation at either end and a final `'s` are split
-            off as words, as in named entity corpora: `("Ruiz's)` becomes `( " Ruiz 's )`. A full stop stays if the
-            word contains another one (`U.N.`) or has a single letter (`J.`). Each ideograph and each dash is a word.
-            A repeated punctuation character is one word (`...`).
+    Unless `at_spaces_only`, punctuation at either end and a final `'s` are split off as words, as in named entity
+    corpora: `("Ruiz's)` becomes `( " Ruiz 's )`. A full stop stays if the word contains another one (`U.N.`) or has a
+    single letter (`J.`). Each ideograph and each dash is a word. A repeated punctuation character is one word (`...`).
     """
     decoded = tf.strings.unicode_decode(texts, "UTF-8")
     chars, row_splits = decoded.values, decoded.row_splits
     kinds = _kinds(chars)
     is_space = kinds & _SPACE > 0
-    starts_text = _marks(row_splits[:-1], tf.size(chars, out_type=tf.int64))
+    starts_text = marks(row_splits[:-1], tf.size(chars, out_type=tf.int64))
     begins = ~is_space & (starts_text | _shifted(is_space, True))
     if not at_spaces_only:
         begins = _at_punctuation(chars, kinds, begins)
@@ -104,10 +94,7 @@ def _at_punctuation(chars: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf
 
 
 def _kept_dots(
-    kinds: tf.Tensor,
-    trailing: tf.Tensor,
-    leading: tf.Tensor,
-    up_to: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+    kinds: tf.Tensor, trailing: tf.Tensor, leading: tf.Tensor, up_to: Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 ) -> tf.Tensor:
     """Returns a bool (N,), True for final full stops that belong to an abbreviation."""
     core = ~(trailing | leading)
@@ -146,6 +133,6 @@ def _next(values: tf.Tensor, after: bool) -> tf.Tensor:
     return tf.concat([values, [after]], 0)[1:]
 
 
-def _marks(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+def marks(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Returns a bool (size,), True at `positions`; a position equal to `size` is ignored."""
     return tf.scatter_nd(positions[:, tf.newaxis], tf.ones_like(positions), size[tf.newaxis] + 1)[:-1] > 0

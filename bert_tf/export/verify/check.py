@@ -22,35 +22,16 @@ from bert_tf.export.verify.comparison import RECORDING, Tensors, compare_outputs
 
 
 class Verdict(NamedTuple):
-    """Result of `verify`.
+    """Result of `verify`, with one line for each failure."""
 
-    Args:
-        max_abs_difference: largest difference of the compared values, by signature.
-        tolerance: allowed rounding error, relative to the largest value of an output.
-        warmup_requests: number of warm-up requests.
-        failures: one line for each failure.
-    """
-
-    max_abs_difference: dict[str, float]
-    tolerance: float
+    max_abs_difference: dict[str, float]  # largest difference of the compared values, by signature
+    tolerance: float  # allowed rounding error, relative to the largest value of an output
     warmup_requests: int
     failures: list[str]
 
 
 def verify(folder: Path, recording: Path) -> Verdict:
-    """Runs the warm-up requests of a SavedModel, and compares its outputs with recorded ones.
-
-    Args:
-        folder: folder with saved_model.pb.
-        recording: file of `comparison.write_recording`.
-
-    Returns:
-        The verdict. Its failures are requests with an error, and outputs that differ by more than the recorded
-        tolerances.
-
-    Raises:
-        ValueError: for a recording without tolerances.
-    """
+    """Runs a SavedModel's warm-up requests, and compares its outputs with recorded ones within their tolerances."""
     with without_gradient_warnings():
         signatures = tf.saved_model.load(str(folder)).signatures
     warmup_requests, failures = _run_warmup(signatures, folder)

@@ -20,31 +20,18 @@ Tensors = dict[str, np.ndarray]
 
 
 class Case(NamedTuple):
-    """One request to a signature, its recorded outputs, and their tolerances.
-
-    Args:
-        signature: name of the signature.
-        inputs: arrays by name; strings are objects of bytes.
-        outputs: arrays by name.
-        tolerances: float arrays by output name, each broadcastable to its output: the largest absolute difference of a
-            number; 0 for strings and integers that must be equal; infinity for values that are not compared.
-    """
+    """One request to a signature, its recorded outputs, and their tolerances; strings are objects of bytes."""
 
     signature: str
     inputs: Tensors
     outputs: Tensors
+    # Float arrays by output name, each broadcastable to its output: the largest absolute difference of a number; 0 for
+    # strings and integers that must be equal; infinity for values that are not compared.
     tolerances: Tensors
 
 
 def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float) -> None:
-    """Writes recorded requests and outputs.
-
-    Args:
-        path: the .npz file.
-        cases: requests with outputs and tolerances.
-        relative_tolerance: rounding error relative to the largest value of an output, from which the tolerances of
-            `cases` are derived; stored for reports.
-    """
+    """Writes cases to a .npz file, and the rounding error relative to the largest values that they allow."""
     arrays: dict[str, Any] = {_RELATIVE: np.float64(relative_tolerance)}
     for number, (signature, *sides) in enumerate(cases):
         for side, tensors in zip(_SIDES, sides, strict=True):
@@ -55,14 +42,7 @@ def write_recording(path: Path, cases: Iterable[Case], relative_tolerance: float
 
 
 def read_recording(path: Path) -> tuple[list[Case], float]:
-    """Returns the cases and the relative tolerance of a file of `write_recording`.
-
-    Args:
-        path: the .npz file.
-
-    Raises:
-        ValueError: for a recording of version 0.1.0, which has no tolerances.
-    """
+    """Returns the cases and relative tolerance of a recording. Raises ValueError for one without, of version 0.1.0."""
     with np.load(path) as file:
         arrays = dict(file)
     if _RELATIVE not in arrays:
@@ -82,15 +62,7 @@ def read_recording(path: Path) -> tuple[list[Case], float]:
 
 
 def compare_outputs(actual: Tensors, case: Case) -> Iterator[tuple[str, float, str]]:
-    """Compares outputs with a recorded case.
-
-    Args:
-        actual: outputs by name.
-        case: the recorded case.
-
-    Yields:
-        Name, largest absolute difference and fault of each output, as returned by `compare`.
-    """
+    """Yields name, largest absolute difference and fault of each output, as returned by `compare`."""
     for name in sorted(actual.keys() | case.outputs.keys()):
         yield name, *compare(actual.get(name), case.outputs.get(name), case.tolerances.get(name))
 
@@ -98,25 +70,18 @@ def compare_outputs(actual: Tensors, case: Case) -> Iterator[tuple[str, float, s
 def compare(
     actual: np.ndarray | None, expected: np.ndarray | None, tolerance: np.ndarray | float | None = 0.0
 ) -> tuple[float, str]:
-    """Compares an output with the recorded one.
+    """Compares an output with the recorded one; either is None if it is missing.
 
     Outputs with a list for each row may have more or fewer columns if a recorded prediction is a tie; the shorter one
-    is padded.
-
-    Args:
-        actual: values of the output, strings as objects of bytes; None if the output is missing.
-        expected: recorded values; None if the output was not recorded.
-        tolerance: as in `Case`. None counts as 0.
-
-    Returns:
-        The largest absolute difference of the compared numbers, and a description of the fault; empty if there is
-        none.
+    is padded. The tolerance is that of `Case`. Returns the largest absolute difference of the compared numbers, and a
+    description of the fault; empty if there is no fault.
     """
     if actual is None or expected is None:
         return 0.0, "missing from the SavedModel" if actual is None else "was not recorded"
     allowed = np.broadcast_to(np.asarray(0.0 if tolerance is None else tolerance), expected.shape)
     if actual.shape != expected.shape:
-        if not _differ_in_ties_only(actual.shape, expected.shape, allowed):
+        same_rows = actual.ndim == expected.ndim == 2 and len(actual) == len(expected)
+        if not (same_rows and np.isinf(allowed).any()):
             return 0.0, f"shape {actual.shape}, expected {expected.shape}"
         actual, expected, allowed = _padded_alike(actual, expected, allowed)
     if actual.dtype == object or expected.dtype == object:
@@ -132,19 +97,10 @@ def compare(
     return largest, f"differs by {difference.flat[worst]:.3g}, allowed is {allowed.flat[worst]:.3g}"
 
 
-def _differ_in_ties_only(actual: tuple[int, ...], expected: tuple[int, ...], allowed: np.ndarray) -> bool:
-    """Returns True if matrices differ only in the number of columns, and some row has a tie."""
-    same_rows = len(actual) == len(expected) == 2 and actual[0] == expected[0]
-    return same_rows and bool(np.isinf(allowed).any())
-
-
 def _padded_alike(
     actual: np.ndarray, expected: np.ndarray, allowed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pads the arrays to the number of columns of the wider one.
-
-    In rows without ties, the added columns may hold only padding values.
-    """
+    """Pads the arrays to the wider one's columns, which may hold only padding values in rows without ties."""
     columns = max(actual.shape[1], expected.shape[1])
     row_is_open = np.isinf(allowed).any(axis=1)
     added = np.where(row_is_open, np.inf, 0.0)[:, np.newaxis].repeat(columns - allowed.shape[1], axis=1)

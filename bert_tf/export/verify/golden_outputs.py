@@ -30,15 +30,7 @@ class _Errors(NamedTuple):
 
 
 def record(signatures: Signatures, precision: str) -> list[Case]:
-    """Runs all signatures on a batch of samples and on an empty batch.
-
-    Args:
-        signatures: signatures of the preset.
-        precision: precision of the model, for the tolerances.
-
-    Returns:
-        Inputs and outputs, with tolerances for rounding errors.
-    """
+    """Runs all signatures on samples and on an empty batch; returns cases with the tolerances of the precision."""
     samples = comparison_samples(signatures)
     empty = {name: value[:0] for name, value in samples.items()}
     requests = [
@@ -83,15 +75,7 @@ def _at_tokens_only(signatures: Signatures, output: str, values: np.ndarray, bat
 def _tolerance(
     signatures: Signatures, names: tuple[str, str], values: np.ndarray, batch: Tensors, errors: _Errors
 ) -> np.ndarray | float:
-    """Returns the tolerance of one output, as in `comparison.Case`, ignoring ties.
-
-    Args:
-        signatures: signatures of the preset.
-        names: names of the signature and the output.
-        values: values of the output.
-        batch: inputs by name.
-        errors: rounding errors of the model.
-    """
+    """Returns the tolerance of one output, as in `comparison.Case`, ignoring ties; `names` are signature and output."""
     signature, output = names
     if values.dtype.kind != "f":
         return 0.0
@@ -106,15 +90,7 @@ def _tolerance(
 
 
 def check_arrangement(arranged: list[Case], as_trained: list[Case]) -> None:
-    """Checks that a model arranged for inference has the same outputs as the model as trained.
-
-    Args:
-        arranged: cases of `record` in float32, for the arranged model.
-        as_trained: cases of `record` in float32, for the model as trained.
-
-    Raises:
-        RuntimeError: if an output differs by more than the rounding errors of sums in another order.
-    """
+    """Raises RuntimeError if float32 cases of a model arranged for inference differ from those as trained."""
     for case, expected in zip(arranged, as_trained, strict=True):
         for output, _, failure in compare_outputs(case.outputs, expected):
             if failure:
@@ -125,15 +101,10 @@ def check_arrangement(arranged: list[Case], as_trained: list[Case]) -> None:
 
 
 def differences(cases: list[Case], reference: list[Case]) -> dict[str, dict[str, Any]]:
-    """Compares the outputs of two models of one preset.
+    """Compares the cases of `record` for two models of one preset.
 
-    Args:
-        cases: cases of `record`.
-        reference: cases of `record` for the reference model.
-
-    Returns:
-        By signature, `max_abs_difference` of the numbers at tokens that are not padding, and `other`, the names of
-        outputs with other strings, integers or shapes than the reference.
+    Returns, by signature, `max_abs_difference` of the numbers at tokens that are not padding, and `other`, the names of
+    outputs with other strings, integers or shapes than the reference.
     """
     result: dict[str, dict[str, Any]] = {}
     for (name, _, outputs, _), expected in zip(cases, reference, strict=True):

@@ -25,14 +25,7 @@ _REFUSED = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc", "XlaCallModule
 
 
 def text_operations(folder: Path) -> list[str]:
-    """Returns the sorted operations of a SavedModel that are not part of TensorFlow.
-
-    Args:
-        folder: folder with saved_model.pb.
-
-    Raises:
-        ValueError: for an operation that TF Serving does not link; names it and the signatures that use it.
-    """
+    """Returns the sorted operations beyond TensorFlow's. Raises ValueError for one that TF Serving does not link."""
     meta_graph = read_meta_graph(folder)
     graph = meta_graph.graph_def
     functions = {function.signature.name: function for function in graph.library.function}

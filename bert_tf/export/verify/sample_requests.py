@@ -21,10 +21,7 @@ _COLUMNS = 3
 
 
 def comparison_samples(signatures: Signatures) -> Tensors:
-    """Returns one batch of inputs of all signatures, by name.
-
-    The texts have zero, one or two masks; one text is empty and one too long.
-    """
+    """Returns one batch of inputs by name: texts with zero to two masks, an empty one, and one that is too long."""
     drawn = _words(signatures.vocabulary, signatures.max_sequence_length + 8)
     texts = [
         " ".join(drawn[:5]),

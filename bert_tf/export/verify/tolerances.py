@@ -48,10 +48,6 @@ LARGEST_HIDDEN = 4.0
 def relative_tolerance(precision: str, config: BertConfig) -> float:
     """Returns the bound on the difference of two computations, relative to the largest value of an output.
 
-    Args:
-        precision: `float32`, `bfloat16` or `int8`.
-        config: configuration of the model, for its depth and widths.
-
     Example:
     >>> from bert_tf.config import BertConfig
     >>> base = BertConfig(vocabulary_size=30522, hidden_dim=768, num_layers=12, num_heads=12, intermediate_dim=3072)
@@ -74,24 +70,18 @@ def largest(values: np.ndarray) -> float:
 
 
 def probability_tolerance(probabilities: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns the bound on the difference of each probability.
+    """Returns the bound on the difference of each float32 probability.
 
     If each score has an error of at most e, the logarithm of a softmax probability changes by at most 2e.
-
-    Args:
-        probabilities: float32 of any shape.
-        score_error: largest error of a score.
     """
     smallest = float(np.finfo(np.float32).tiny)
     return probabilities.astype(np.float64) * math.expm1(min(2 * score_error, 700.0)) + smallest
 
 
 def is_tie(probabilities: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns a bool (...), True if rounding may swap the two largest probabilities.
+    """Returns a bool (...), True if rounding may swap the two largest of the probabilities (..., C).
 
-    Args:
-        probabilities: (..., C).
-        score_error: largest error of the logarithm of a probability, up to a constant.
+    `score_error` is the largest error of the logarithm of a probability, up to a constant.
     """
     if probabilities.shape[-1] < 2:
         return np.zeros(probabilities.shape[:-1], bool)
@@ -100,36 +90,21 @@ def is_tie(probabilities: np.ndarray, score_error: float) -> np.ndarray:
 
 
 def close(larger: np.ndarray, smaller: np.ndarray, score_error: float) -> np.ndarray:
-    """Returns a bool array, True for pairs of probabilities so close that rounding may change their order.
+    """Returns True for pairs of probabilities that rounding may put in another order; the error is as in `is_tie`.
 
-    Args:
-        larger: probabilities of any shape.
-        smaller: probabilities of the same shape; 0 marks a missing candidate, which is not close to any other.
-        score_error: largest error of the logarithm of a probability, up to a constant.
+    A smaller probability of 0 marks a missing candidate, which is not close to any other.
     """
     return (smaller > 0) & (larger <= smaller * math.exp(min(2 * score_error, 700.0)))
 
 
 def at_tokens(tolerance: float, padding_mask: np.ndarray, dimensions: int) -> np.ndarray:
-    """Returns a tolerance for each token, infinite at padding.
-
-    Args:
-        tolerance: tolerance at tokens that are not padding.
-        padding_mask: (B, S), 1 for tokens.
-        dimensions: number of dimensions of the output, at least 2.
-    """
+    """Returns a tolerance for each token of an output of some rank, infinite where the mask (B, S) is 0."""
     by_token = np.where(padding_mask == 1, tolerance, np.inf)
     return by_token.reshape(padding_mask.shape + (1,) * (dimensions - 2))
 
 
 def undecided(tolerances: Tensors, open_values: Tensors, outputs: Tensors) -> Tensors:
-    """Returns tolerances with infinity for the values that depend on a tie.
-
-    Args:
-        tolerances: tolerances by output name.
-        open_values: bool arrays by output name, each broadcastable to its output.
-        outputs: outputs by name.
-    """
+    """Returns tolerances with infinity for the values that depend on a tie, by broadcastable bool arrays."""
     return tolerances | {
         name: np.where(np.broadcast_to(is_open, outputs[name].shape), np.inf, tolerances[name])
         for name, is_open in open_values.items()

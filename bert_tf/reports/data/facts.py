@@ -32,7 +32,7 @@ _MOST_HELD_OUT = 0.2
 # Random deviations exceed this once in 16,000 runs (two-sided, normal distribution).
 SIGMAS = 4.0
 # Descriptions of the reasons for leaving out documents.
-_REASONS = {
+REASONS = {
     "redirect": "pages that redirect to another page",
     "namespace": "pages outside the article namespace",
     "disambiguation": "disambiguation pages",
@@ -54,13 +54,9 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class LabelBalance:
-    """Balance of the labels `next` and `random`.
+    """Balance of the labels: pairs whose second segment follows (`next`), or is of another document (`random`).
 
-    Args:
-        next: number of pairs whose second segment follows the first.
-        random: number of pairs whose second segment is from another document.
-        expected: expected share of `random`.
-        sigma: standard deviation of the share for the same number of independent draws.
+    `expected` is the expected share of `random`, `sigma` its standard deviation for as many independent draws.
     """
 
     next: int
@@ -84,14 +80,10 @@ class LabelBalance:
 
 @dataclass(frozen=True)
 class MaskShares:
-    """Masking of the predicted positions in the sample examples.
+    """Masking of the predicted positions in the sample examples: replaced by [MASK] or a random piece, or kept.
 
-    Args:
-        tokens: positions in the examples, including special tokens.
-        masked: predicted positions replaced by [MASK].
-        random: predicted positions replaced by a random piece.
-        kept: predicted positions left unchanged.
-        expected: expected number of predicted positions, by length, masking probability and upper bound.
+    `tokens` counts all positions, including special tokens. `expected` is the number of predicted positions by length,
+    masking probability and upper bound.
     """
 
     tokens: int
@@ -121,17 +113,10 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class DataReport:
-    """All facts about one data directory.
+    """All facts about one data directory, and the sample examples.
 
-    Args:
-        manifest: manifest of the directory.
-        balance: label balance; None if there are no pairs.
-        masks: masking of the sample examples.
-        example_lengths: lengths in tokens; None if the manifest has no histogram.
-        document_lengths: lengths in tokens, rounded up to the end of their power-of-two bin; None if the manifest has
-            no histogram.
-        examples: sample examples.
-        warnings: warnings, one sentence each.
+    `balance` is None if there are no pairs, lengths (in tokens) if the manifest has no histogram. Lengths of documents
+    are rounded up to the end of their power-of-two bin. Each warning is one sentence.
     """
 
     manifest: Manifest
@@ -218,15 +203,8 @@ class DataReport:
 def describe_data(directory: str | Path, checksums: bool = False) -> DataReport:
     """Collects the facts about a data directory from the manifest, the vocabulary and the first records of shards.
 
-    Args:
-        directory: output of `beam_pipelines.create_pretraining_data`.
-        checksums: also compare the SHA-256 of every shard, which reads all data.
-
-    Returns:
-        The report.
-
-    Raises:
-        ValueError: if a file is missing, damaged or does not match the manifest; names the file.
+    `checksums` also compares the SHA-256 of every shard, which reads all data. Raises ValueError, with the name of the
+    file, if one is missing, damaged or does not match the manifest.
     """
     manifest, vocabulary = open_data(directory, checksums=checksums)
     return describe(manifest, read_examples(lambda name: read_shard(Path(directory) / name), manifest, vocabulary))
@@ -246,11 +224,6 @@ def describe(manifest: Manifest, examples: Sequence[Example]) -> DataReport:
         examples=tuple(examples),
         warnings=tuple(_warnings(manifest, balance)),
     )
-
-
-def reason_in_words(reason: str) -> str:
-    """Returns the description of `reason`, empty if it is unknown."""
-    return _REASONS.get(reason, "")
 
 
 def headline(report: DataReport) -> tuple[str, str]:
@@ -318,7 +291,7 @@ def _warnings(manifest: Manifest, balance: LabelBalance | None) -> Iterator[str]
     for reason, count in sorted(manifest.rejected.items(), key=lambda item: -item[1]):
         read = counts.get("documents_read", 0)
         if share(count, read) > LEFT_OUT:
-            words = reason_in_words(reason)
+            words = REASONS.get(reason, "")
             yield f"{share(count, read):.1%} of the documents read were left out as {reason}{words and f' ({words})'}."
 
 

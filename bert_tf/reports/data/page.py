@@ -6,7 +6,7 @@ import dataclasses
 
 from bert_tf.data.examples.sample_examples import KEPT, MASKED, REPLACED, Token
 from bert_tf.reports.charts import WIDTH, Bar, Chart, Row, Scale, column_chart, row_chart
-from bert_tf.reports.data.facts import SIGMAS, DataReport, LabelBalance, headline, reason_in_words
+from bert_tf.reports.data.facts import REASONS, SIGMAS, DataReport, LabelBalance, headline
 from bert_tf.reports.page import render
 from bert_tf.reports.text import flattened, percent, share
 
@@ -36,7 +36,7 @@ def page(report: DataReport) -> str:
         report=report,
         manifest=manifest,
         counts={"documents": 0, "tokens": 0, "sentences": 0, "unknown_tokens": 0} | manifest.counts,
-        reasons=[(reason, count, reason_in_words(reason)) for reason, count in report.left_out],
+        reasons=[(reason, count, REASONS.get(reason, "")) for reason, count in report.left_out],
         lengths=[*_example_lengths(report), *_document_lengths(report)],
         shares=[*_label_balance(report.balance), *_masks(report)],
         legend=_LEGEND,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.data.examples.sample_examples import MASKED, Token
 from bert_tf.data.manifest import Source
-from bert_tf.reports.data.facts import SIGMAS, DataReport, headline, reason_in_words
+from bert_tf.reports.data.facts import REASONS, SIGMAS, DataReport, headline
 from bert_tf.reports.text import flattened, in_bytes, percent, plural, share
 
 _WIDTH = 100
@@ -82,7 +82,7 @@ def _left_out(report: DataReport) -> Iterable[str]:
     if not report.manifest.rejected:
         return [f"None of the {report.documents_read:,} documents read."]
     rows = [
-        [reason, f"{count:,}", percent(count, report.documents_read), reason_in_words(reason)]
+        [reason, f"{count:,}", percent(count, report.documents_read), REASONS.get(reason, "")]
         for reason, count in [*report.left_out, ("all", sum(report.manifest.rejected.values()))]
     ]
     return _aligned(rows, right=(1, 2))

@@ -29,13 +29,9 @@ DEFAULT_LENGTH = 128
 
 @dataclass(frozen=True)
 class AttentionView:
-    """Attention weights of all heads.
+    """Attention weights of all heads, float32 (L, N, S, S): of each token (third axis) over all tokens (fourth axis).
 
-    Args:
-        tokens: model input, S word pieces including [CLS] and [SEP].
-        segments: segment id (0 or 1) of each token.
-        weights: float32 (L, N, S, S), attention weights of each token (third axis) over all tokens (fourth axis).
-        left_out: number of truncated tokens.
+    The S tokens include [CLS] and [SEP]; `segments` are their segment ids. `left_out` tokens were truncated.
     """
 
     tokens: tuple[str, ...]
@@ -45,20 +41,11 @@ class AttentionView:
 
 
 def attention_view(preset: str | Path, texts: Sequence[str], length: int | None = None) -> AttentionView:
-    """Computes the attention weights of the encoder of a preset.
+    """Computes the attention weights of the encoder of a preset for one text or a pair of texts.
 
-    Args:
-        preset: preset of any kind, or output directory of a run.
-        texts: one text, or two texts as a pair.
-        length: maximum tokens, including special tokens; longer texts are truncated. Defaults to `DEFAULT_LENGTH` or
-            the model's number of positions, whichever is less.
-
-    Returns:
-        The tokens and their weights.
-
-    Raises:
-        ConfigError: if the preset cannot be loaded, see `load_backbone`.
-        ValueError: if `length` exceeds the model's positions, or `texts` is a pair and the model has one segment.
+    Longer texts are truncated to `length`, including special tokens; it defaults to `DEFAULT_LENGTH` or the model's
+    number of positions, whichever is less. Raises ConfigError if the preset cannot be loaded, and ValueError if
+    `length` exceeds the model's positions, or `texts` is a pair and the model has one segment.
     """
     loaded = load_backbone(preset)
     positions = loaded.config.max_sequence_length
@@ -80,13 +67,7 @@ def attention_view(preset: str | Path, texts: Sequence[str], length: int | None 
 
 
 def write_attention_page(path: str | Path, view: AttentionView, model: str) -> None:
-    """Writes the page atomically.
-
-    Args:
-        path: destination of the page.
-        view: weights to show.
-        model: name of the model.
-    """
+    """Writes the page atomically; `model` is the name of the model."""
     write_page(path, attention_page(view, model))
 
 

@@ -20,16 +20,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Scores:
-    """Metrics and counts of one label.
-
-    Args:
-        label: name of the label.
-        precision: precision; 0 if the label is never predicted.
-        recall: recall; 0 if no row has the label.
-        f1: harmonic mean of precision and recall; 0 if neither is defined.
-        gold: number of rows with this true label.
-        predicted: number of rows with this predicted label.
-    """
+    """Metrics and counts of one label; undefined metrics are 0."""
 
     label: str
     precision: float
@@ -40,16 +31,7 @@ class Scores:
 
 
 def scores_of(labels: Sequence[str], gold: Sequence[int], predicted: Sequence[int]) -> list[Scores]:
-    """Computes the scores of every label.
-
-    Args:
-        labels: names of the labels.
-        gold: true label of each row, an index of `labels`; -1 if the row has none.
-        predicted: predicted label of each row, in the same form.
-
-    Returns:
-        The scores, in the order of `labels`.
-    """
+    """Computes the scores of every label from the true and predicted label of each row: an index, or -1 for none."""
     if not len(gold):
         return [Scores(label, 0.0, 0.0, 0.0, 0, 0) for label in labels]
     precision, recall, f1, support = precision_recall_fscore_support(
@@ -66,10 +48,7 @@ def scores_of(labels: Sequence[str], gold: Sequence[int], predicted: Sequence[in
 class Calibration:
     """Calibration by predicted probability, in bins of equal width (arXiv 1706.04599, section 2).
 
-    Args:
-        counts: int64 (B,), number of rows in each bin.
-        confidence: float64 (B,), mean probability of the predicted label; 0 for empty bins.
-        accuracy: float64 (B,), accuracy; 0 for empty bins.
+    Rows of each bin, mean probability of the predicted label, and accuracy: (B,) each; 0 for empty bins.
     """
 
     counts: np.ndarray
@@ -89,14 +68,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A misclassified row.
-
-    Args:
-        row: the row with its true label.
-        predicted: predicted label.
-        predicted_probability: probability of the predicted label.
-        gold_probability: probability of the true label.
-    """
+    """A misclassified row, with its predicted label, and the probabilities of the predicted and the true label."""
 
     row: ScoredLabel
     predicted: str
@@ -105,11 +77,7 @@ class Mistake:
 
 
 class LabelMetrics:
-    """Metrics of predicted labels.
-
-    Args:
-        scored: predictions with their true labels. True labels missing from `scored.labels` are appended to them.
-    """
+    """Metrics of predicted labels; true labels missing from `scored.labels` are appended to them."""
 
     def __init__(self, scored: ScoredLabels) -> None:
         self._rows = scored.rows

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ScoredLabel:
-    """A label for one or more texts.
+    """A label for one or more texts, each with a name, for example `("premise", "A man ...")`.
 
-    Args:
-        place: the example's id, or file and line.
-        texts: the input texts, each with a name, for example `("premise", "A man ...")`.
-        gold: the gold label.
-        probabilities: probability of each label, in the order of `ScoredLabels.labels`.
+    `place` is the example's id, or file and line. Probabilities are in the order of `ScoredLabels.labels`.
     """
 
     place: str
@@ -62,15 +58,10 @@ class Span:
 
 @dataclass(frozen=True)
 class ScoredSpans:
-    """Predicted and gold spans of one text.
+    """Predicted and gold spans of one text, with a score of the prediction (`right`) in [0, 1].
 
-    Args:
-        place: the example's id, or file and line.
-        heading: the question; empty for other tasks.
-        text: the text that contains the spans.
-        gold: the gold spans; for a question, each of them is a correct answer.
-        predicted: the predicted spans; () for a question predicts that it has no answer.
-        right: score of the prediction, in [0, 1].
+    `place` is the example's id, or file and line; `heading` is the question, or empty for other tasks. For a question,
+    each gold span is a correct answer, and the prediction () is that it has no answer.
     """
 
     place: str

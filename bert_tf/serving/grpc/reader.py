@@ -22,16 +22,11 @@ _WITHOUT_TOKEN = "/grpc.health.v1.Health/"
 
 
 class RequestReader(grpc.ServerInterceptor):
-    """Reads the single message of a call within its handler.
+    """Reads the single message of a call within its handler, and cancels the call if it takes longer than `seconds`.
 
     By default, grpcio (1.85) waits for the message in a thread without a time-out, so that as many slow calls as there
-    are threads block all others. It also never frees a call whose message it could not read.
-
-    Args:
-        admission: limits the bytes of messages.
-        seconds: time-out for the arrival of a message; later calls are cancelled.
-        token: token that calls must have in their metadata as `authorization: Bearer TOKEN`; None for no
-            authentication.
+    are threads block all others. It also never frees a call whose message it could not read. `token` is required in the
+    call's metadata as `authorization: Bearer TOKEN`; None for no authentication.
     """
 
     def __init__(self, admission: Admission, seconds: float, token: str | None = None) -> None:
@@ -63,11 +58,7 @@ class RequestReader(grpc.ServerInterceptor):
         return grpc.stream_unary_rpc_method_handler(answer, response_serializer=handler.response_serializer)
 
     def _read(
-        self,
-        messages: Iterator[bytes],
-        context: grpc.ServicerContext,
-        admitted: Admitted,
-        read: Callable[[bytes], Any],
+        self, messages: Iterator[bytes], context: grpc.ServicerContext, admitted: Admitted, read: Callable[[bytes], Any]
     ) -> Any:
         # A separate function, so that the bytes are freed before the request is answered.
         message = self._wait_for_message(messages, context)
@@ -95,11 +86,7 @@ def _authorization(context: grpc.ServicerContext) -> str:
 
 
 class DeadlineWatcher:
-    """Cancels calls whose message does not arrive in time. The thread exits when no calls are pending.
-
-    Args:
-        seconds: time-out of a call.
-    """
+    """Cancels calls whose message does not arrive in `seconds`. The thread exits when no calls are pending."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -26,7 +27,6 @@ from tensorflow_serving.apis import (
 
 from bert_tf.export.metadata import CLASSIFY, REGRESS
 from bert_tf.serving.errors import ServingError, break_reference_cycles
-from bert_tf.serving.grpc.health import health_handler
 from bert_tf.serving.grpc.reader import RequestReader
 from bert_tf.serving.reloading import reload_models
 from bert_tf.serving.requests.cancellation import Cancellation
@@ -37,39 +37,25 @@ from bert_tf.serving.service import GRPC, Service, Target
 _HANDSHAKE_MILLISECONDS, _IDLE_MILLISECONDS = 5_000, 60_000
 SIGNATURE_DEF = "signature_def"
 _STATES = get_model_status_pb2.ModelVersionStatus.State
+_HEALTH = health_pb2.HealthCheckResponse
 
 
 @dataclass(frozen=True)
 class GrpcOptions:
-    """Limits of the gRPC interface.
-
-    Args:
-        max_message_bytes: maximum bytes of a request; larger ones are rejected with RESOURCE_EXHAUSTED.
-        max_requests: maximum number of concurrent requests; more are rejected with RESOURCE_EXHAUSTED.
-        message_seconds: time-out for the arrival of a message; later calls are cancelled.
-        threads: number of threads that answer requests.
-        max_connections: maximum number of open connections; further ones are closed.
-        token: bearer token that calls must have; None for no authentication.
-        allow_reload_config: True to let HandleReloadConfigRequest change the models. Any client can then make the
-            server read any folder of the machine.
-    """
+    """Limits of the gRPC interface. Larger or more requests are rejected with RESOURCE_EXHAUSTED."""
 
     max_message_bytes: int = 16 * 2**20
-    max_requests: int = 512
-    message_seconds: float = 30.0
-    threads: int = 64
-    max_connections: int = 1000
-    token: str | None = None
+    max_requests: int = 512  # at once
+    message_seconds: float = 30.0  # time-out for the arrival of a message; later calls are cancelled
+    threads: int = 64  # that answer requests
+    max_connections: int = 1000  # open ones; further ones are closed
+    token: str | None = None  # bearer token that calls must have; None for no authentication
+    # HandleReloadConfigRequest may change the models: any client can make the server read any folder of the machine.
     allow_reload_config: bool = False
 
 
 def create_grpc_server(service: Service, options: GrpcOptions) -> grpc.Server:
-    """Returns a gRPC server for a service; it is not started yet.
-
-    Args:
-        service: service with the models.
-        options: limits of the interface.
-    """
+    """Returns a gRPC server for a service; it is not started yet."""
     server = grpc.server(
         ThreadPoolExecutor(options.threads, "grpc"),
         maximum_concurrent_rpcs=options.max_requests,
@@ -99,25 +85,25 @@ class _Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):
         with _request(self._service, request, context, "Predict") as target:
 
             def inputs(specs: Specs) -> Arrays:
-                return _inputs(request, specs)
+                check_names(request.inputs.keys(), specs.keys())
+                return {name: array_of(request.inputs[name], spec, name) for name, spec in specs.items()}
 
-            answer = self._service.predict(target, inputs, list(request.output_filter))
-            response = predict_pb2.PredictResponse(model_spec=_spec(target, answer.version, answer.signature))
-            for name, array in answer.outputs.items():
+            version, outputs = self._service.predict(target, inputs, list(request.output_filter))
+            response = predict_pb2.PredictResponse(model_spec=_spec(target, version, target.signature_name))
+            for name, array in outputs.items():
                 response.outputs[name].CopyFrom(tensor_proto(array))
             return response
 
     def Classify(self, request: classification_pb2.ClassificationRequest, context: grpc.ServicerContext) -> Any:
-        with _request(self._service, request, context, "Classify") as target:
-            version, result = self._service.run_examples(target, CLASSIFY, request.input)
-            spec = _spec(target, version, target.signature_name)
-            return classification_pb2.ClassificationResponse(model_spec=spec, result=result)
+        return self._run_examples(request, context, CLASSIFY, classification_pb2.ClassificationResponse)
 
     def Regress(self, request: regression_pb2.RegressionRequest, context: grpc.ServicerContext) -> Any:
-        with _request(self._service, request, context, "Regress") as target:
-            version, result = self._service.run_examples(target, REGRESS, request.input)
-            spec = _spec(target, version, target.signature_name)
-            return regression_pb2.RegressionResponse(model_spec=spec, result=result)
+        return self._run_examples(request, context, REGRESS, regression_pb2.RegressionResponse)
+
+    def _run_examples(self, request: Any, context: grpc.ServicerContext, verb: str, response: Any) -> Any:
+        with _request(self._service, request, context, verb.capitalize()) as target:
+            version, result = self._service.run_examples(target, verb, request.input)
+            return response(model_spec=_spec(target, version, target.signature_name), result=result)
 
     def MultiInference(self, request: inference_pb2.MultiInferenceRequest, context: grpc.ServicerContext) -> Any:
         spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
@@ -180,6 +166,32 @@ class _Models(model_service_pb2_grpc.ModelServiceServicer):
             return model_management_pb2.ReloadConfigResponse()
 
 
+def health_handler(service: Service) -> grpc.GenericRpcHandler:
+    """Returns the handler of the standard health check `grpc.health.v1.Health/Check`, for probes and load balancers.
+
+    A check names one model, or is empty for all models. The status is SERVING if each of them has an available version,
+    NOT_SERVING if not or during a shutdown, and NOT_FOUND for an unknown name.
+
+    `Watch` is not implemented. Each open watch would hold a thread of the server, so that a few clients could block all
+    requests. By gRPC's definition, a watching client treats UNIMPLEMENTED as healthy.
+    """
+
+    def check(request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> health_pb2.HealthCheckResponse:
+        known = service.manager.names
+        if request.service and request.service not in known:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no model is named {request.service!r}")
+        names = [request.service] if request.service else known
+        ready = all(map(service.ready, names)) and not service.draining
+        return _HEALTH(status=_HEALTH.SERVING if ready else _HEALTH.NOT_SERVING)
+
+    handler = grpc.unary_unary_rpc_method_handler(
+        check, health_pb2.HealthCheckRequest.FromString, _HEALTH.SerializeToString
+    )
+    name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+    # The generated class would also register `Watch`, whose thread waits for a message before it can reject the call.
+    return grpc.method_handlers_generic_handler(name, {"Check": handler})
+
+
 @contextlib.contextmanager
 def _count_request(service: Service, name: str, context: grpc.ServicerContext, api: str) -> Iterator[None]:
     """Counts a request, and aborts the call with the code and message of a ServingError."""
@@ -225,8 +237,3 @@ def _spec(target: Target, version: int, signature: str = "") -> model_pb2.ModelS
     spec = model_pb2.ModelSpec(name=target.name, signature_name=signature)
     spec.version.value = version
     return spec
-
-
-def _inputs(request: predict_pb2.PredictRequest, specs: Specs) -> Arrays:
-    check_names(request.inputs.keys(), specs.keys())
-    return {name: array_of(request.inputs[name], spec, name) for name, spec in specs.items()}

@@ -25,14 +25,10 @@ _SECURITY_HEADERS = {
 
 
 class AccessRules:
-    """Decides which HTTP requests are answered.
+    """Decides which HTTP requests are answered by a server that listens on `bound_host`.
 
-    A web page of another site can send requests to a server on this machine from a user's browser. Such requests have
-    a foreign Origin. If the site's name resolves to this machine (DNS rebinding), they have a foreign Host.
-
-    Args:
-        bound_host: address that the server listens on.
-        options: host names and token.
+    A web page of another site can send requests to a server on this machine from a user's browser. Such requests have a
+    foreign Origin. If the site's name resolves to this machine (DNS rebinding), they have a foreign Host.
     """
 
     def __init__(self, bound_host: str, options: AccessOptions) -> None:
@@ -43,16 +39,7 @@ class AccessRules:
         self._bound_host = bound_host
 
     def check(self, method: str, path: str, headers: Headers) -> None:
-        """Checks a request.
-
-        Args:
-            method: HTTP method.
-            path: path without the query.
-            headers: headers of the request.
-
-        Raises:
-            ServingError: with status 403 for a host or origin that is not allowed, 401 for a wrong token.
-        """
+        """Raises ServingError with status 403 for a host or origin that is not allowed, 401 for a wrong token."""
         host = headers.get("host", "")
         # HTTP/1.0 clients may omit it; browsers never do.
         if host and not self._any_host and not self._is_own(_name(host)):
@@ -82,12 +69,7 @@ class AccessRules:
 
 
 class AccessMiddleware:
-    """Rejects requests by `AccessRules` and requests with two lengths, and adds security headers to all responses.
-
-    Args:
-        app: application that answers the other requests.
-        rules: access rules.
-    """
+    """Rejects requests by `AccessRules` and requests with two lengths, and adds security headers to all responses."""
 
     def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app

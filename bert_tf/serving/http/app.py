@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,12 +23,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bert_tf.export.json_values import message_values
 from bert_tf.serving import metrics
 from bert_tf.serving.access import AccessOptions
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http import json_bodies
 from bert_tf.serving.http.access import AccessMiddleware, AccessRules
-from bert_tf.serving.http.page import page, page_headers
 from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
 from bert_tf.serving.http.responses import error_response, json_response
 from bert_tf.serving.logs import AccessLogMiddleware
@@ -42,31 +44,20 @@ _DESCRIBE = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
 _CLIENT_GONE = 499
 _INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 19
-
-
 # Fraction of the threads that large requests may use: parsing and writing one takes seconds.
 _LARGE_SHARE = 0.125
 
 
 @dataclass(frozen=True)
 class RestOptions:
-    """Limits and options of the REST interface.
-
-    Args:
-        body: limits of request bodies.
-        answer_seconds: time-out of a request; later ones return status 504.
-        threads: maximum number of requests that are processed at once.
-        hang_seconds: `/livez` fails if a request has waited or a batch has run for longer.
-        access: host names and token.
-        metrics_path: path of the metrics; None for no metrics.
-    """
+    """Limits and options of the REST interface."""
 
     body: BodyLimits = field(default_factory=BodyLimits)
-    answer_seconds: float = 30.0
-    threads: int = 64
-    hang_seconds: float = 120.0
+    answer_seconds: float = 30.0  # time-out of a request; later ones return status 504
+    threads: int = 64  # maximum number of requests that are processed at once
+    hang_seconds: float = 120.0  # `/livez` fails if a request has waited or a batch has run for longer
     access: AccessOptions = field(default_factory=AccessOptions)
-    metrics_path: str | None = metrics.PATH
+    metrics_path: str | None = metrics.PATH  # None for no metrics
 
 
 def create_app(
@@ -75,14 +66,7 @@ def create_app(
     lifespan: Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]] | None = None,
     host: str = "127.0.0.1",
 ) -> Starlette:
-    """Returns the ASGI application of a service.
-
-    Args:
-        service: service with the models.
-        options: limits and options.
-        lifespan: context manager around all requests.
-        host: address that the server listens on.
-    """
+    """Returns the ASGI application of a service for a server on `host`; `lifespan` surrounds all requests."""
     surface = _Surface(service, options)
     monitoring = [Route(options.metrics_path, surface.metrics, methods=["GET"])] if options.metrics_path else []
     return Starlette(
@@ -164,8 +148,8 @@ class _Surface:
             if verb == "predict":
                 request = json_bodies.Request.from_json(body)
                 target = _target(match, request.signature, timeout, cancellation)
-                answer = self._service.predict(target, request.arrays)
-                return json_bodies.answer_json(answer.outputs, rows=request.rows)
+                _, outputs = self._service.predict(target, request.arrays)
+                return json_bodies.answer_json(outputs, rows=request.rows)
             signature, examples = json_bodies.examples_of(body)
             target = _target(match, signature, timeout, cancellation)
             _, result = self._service.run_examples(target, verb, examples)
@@ -192,6 +176,26 @@ class _Surface:
         return json_response(json.dumps({"models": self._service.labels()}).encode())
 
 
+@functools.cache
+def page() -> str:
+    """Returns the web page for trying the served models, as one HTML file without external resources."""
+    return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+
+
+@functools.cache
+def page_headers() -> dict[str, str]:
+    """Returns the page's headers: a policy that allows only its own script, style and requests."""
+    hashes = {}
+    for element in ("script", "style"):
+        (content,) = re.findall(f"<{element}>(.*?)</{element}>", page(), re.DOTALL)
+        hashes[element] = f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+    policy = (
+        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; img-src data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return {"content-security-policy": policy}
+
+
 async def _no_route(request: Request, error: Any) -> Response:
     """Returns the error for requests without a route, such as a path with a line break."""
     return error_response(ServingError(f"Malformed request: {error.detail}", http_status=error.status_code))
@@ -204,10 +208,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _target(
-    match: re.Match[str],
-    signature: str = "",
-    timeout: float | None = None,
-    cancellation: Cancellation | None = None,
+    match: re.Match[str], signature: str = "", timeout: float | None = None, cancellation: Cancellation | None = None
 ) -> Target:
     digits = (match["version"] or "").lstrip("0")
     version = int(digits[: _INT64_DIGITS + 1] or 0) if match["version"] else None
@@ -220,10 +221,7 @@ def _describe(service: Service, match: re.Match[str]) -> bytes:
     target = _target(match)
     if match["metadata"]:
         version, signatures = service.metadata(target)
-        definitions = {
-            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-            for name, definition in sorted(signatures.items())
-        }
+        definitions = {name: message_values(definition) for name, definition in sorted(signatures.items())}
         document: dict[str, Any] = {
             "model_spec": {"name": target.name, "signature_name": "", "version": str(version)},
             "metadata": {"signature_def": {"signature_def": definitions}},

@@ -21,29 +21,17 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Lengt
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Limits of the HTTP connections of a process.
+    """Limits of the HTTP connections of a process."""
 
-    Args:
-        connections: maximum number of open connections. If it is exceeded, the connection that has waited longest for a
-            request is closed.
-        header_seconds: time-out for the headers of a request, from the start of a connection or the last response.
-        write_seconds: time-out for a client to read a response.
-    """
-
-    connections: int = 1000
-    header_seconds: float = 10.0
-    write_seconds: float = 30.0
+    connections: int = 1000  # if there are more, the one that has waited longest for a request is closed
+    header_seconds: float = 10.0  # for a request's headers, from the start or the last response
+    write_seconds: float = 30.0  # for a client to read a response
 
 
 def reserve_descriptors(connections: int, surfaces: int) -> int:
-    """Raises the limit on open files if necessary, and returns the possible number of connections.
+    """Raises the limit on open files if `connections` on each of `surfaces` listeners need it.
 
-    Args:
-        connections: desired number of connections for each listener.
-        surfaces: number of listeners, such as REST and gRPC.
-
-    Returns:
-        `connections`, or fewer if the hard limit requires it; at least 1.
+    Returns the number of connections, reduced if the hard limit requires it, but at least 1.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections * surfaces + _RESERVED_DESCRIPTORS
@@ -62,11 +50,6 @@ class BoundedConnection(H11Protocol):
 
     uvicorn has a time-out only for idle connections after a response: a client that connects and sends half a header
     would keep its connection forever.
-
-    Args:
-        *args: arguments of uvicorn's H11Protocol.
-        limits: limits of connections.
-        **kwargs: keyword arguments of uvicorn's H11Protocol.
     """
 
     def __init__(self, *args: Any, limits: ConnectionLimits, **kwargs: Any) -> None:

@@ -40,17 +40,11 @@ _INT32, _INT64 = np.iinfo(np.int32), np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class Request:
-    """The body of a predict request.
+    """The body of a predict request."""
 
-    Args:
-        signature: name of the signature; empty for the default one.
-        rows: True for row format, False for column format.
-        values: value of `instances` or `inputs`.
-    """
-
-    signature: str
-    rows: bool
-    values: Any
+    signature: str  # empty for the default one
+    rows: bool  # row format, not column format
+    values: Any  # of `instances` or `inputs`
 
     @classmethod
     def from_json(cls, body: bytes) -> Request:
@@ -68,20 +62,13 @@ class Request:
         return cls(signature, keys[0] == ROW_KEY, values)
 
     def arrays(self, specs: Specs) -> dict[str, np.ndarray]:
-        """Returns an array for each input of a signature.
-
-        Args:
-            specs: inputs of the signature by name.
-
-        Raises:
-            ServingError: for unknown or missing inputs, values of another dtype, or ragged lists.
-        """
-        columns = self._row_columns(specs) if self.rows else self._inputs_by_name(self.values, specs)
+        """Returns the inputs of a signature. Raises ServingError for wrong names or dtypes, or ragged lists."""
+        if self.rows:
+            named = [self._inputs_by_name(row, specs) for row in self.values]
+            columns = {name: [row[name] for row in named] for name in specs}
+        else:
+            columns = self._inputs_by_name(self.values, specs)
         return {name: _array(columns[name], spec, name) for name, spec in specs.items()}
-
-    def _row_columns(self, specs: Specs) -> dict[str, list[Any]]:
-        named = [self._inputs_by_name(row, specs) for row in self.values]
-        return {name: [row[name] for row in named] for name in specs}
 
     def _inputs_by_name(self, value: Any, specs: Specs) -> dict[str, Any]:
         if isinstance(value, dict) and not _is_bytes(value):
@@ -94,17 +81,11 @@ class Request:
 
 
 def answer_json(outputs: Mapping[str, np.ndarray], *, rows: bool) -> bytes:
-    """Returns the response to a predict request.
+    """Returns the response to a predict request, in row or column format.
 
     A single output is written as bare values, several outputs as objects. NaN and infinities are written as `NaN`,
-    `Infinity` and `-Infinity`, as in TF Serving. Invalid UTF-8 in strings is replaced.
-
-    Args:
-        outputs: arrays by name; strings as objects of bytes.
-        rows: True for row format.
-
-    Raises:
-        ServingError: in row format, if the outputs have different batch sizes.
+    `Infinity` and `-Infinity`, as in TF Serving. Invalid UTF-8 in strings is replaced. Raises ServingError in row
+    format if the outputs have different batch sizes.
     """
     names = sorted(outputs)
     if not rows:
@@ -135,17 +116,7 @@ def _array_json(array: np.ndarray) -> str:
 
 
 def examples_of(body: bytes) -> tuple[str, input_pb2.Input]:
-    """Parses the body of a classify or regress request.
-
-    Args:
-        body: JSON of the request.
-
-    Returns:
-        Name of the signature, empty for the default one, and the examples.
-
-    Raises:
-        ServingError: for an invalid body.
-    """
+    """Returns the signature, empty for the default one, and the examples of a classify or regress request."""
     document, signature = _document(body)
     rows = document.get(EXAMPLES_KEY)
     if not isinstance(rows, list) or not rows:

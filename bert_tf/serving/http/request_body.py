@@ -22,31 +22,15 @@ _GZIP = ("gzip", "x-gzip")
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """Limits of a request body.
+    """Limits of a request body. Larger bodies return status 413, slower ones 408."""
 
-    Args:
-        max_bytes: maximum size, before and after decompression; larger bodies return status 413.
-        seconds: time-out for the whole body; later ones return status 408.
-        pause_seconds: time-out for each `MIN_PROGRESS_BYTES` of the body; slower ones return status 408.
-    """
-
-    max_bytes: int = 16 * 2**20
-    seconds: float = 30.0
-    pause_seconds: float = 5.0
+    max_bytes: int = 16 * 2**20  # before and after decompression
+    seconds: float = 30.0  # time-out for the whole body
+    pause_seconds: float = 5.0  # time-out for each `MIN_PROGRESS_BYTES` of the body
 
 
 async def read_body(request: Request, admitted: Admitted, limits: BodyLimits) -> bytes:
-    """Returns the body of a request, still compressed.
-
-    Args:
-        request: request whose body has not been read.
-        admitted: byte counter of the request.
-        limits: limits on size and time.
-
-    Raises:
-        ServingError: if the body is too large or too slow.
-        ClientDisconnect: if the client disconnects.
-    """
+    """Returns the body of a request, still compressed. Raises ServingError if it is too large or too slow."""
     declared = request.headers.get("content-length")
     if declared is not None and int(declared) > limits.max_bytes:
         raise _too_large(limits)
@@ -75,20 +59,7 @@ async def read_body(request: Request, admitted: Admitted, limits: BodyLimits) ->
 
 
 def decompressed(body: bytes, encoding: str, admitted: Admitted, limits: BodyLimits) -> bytes:
-    """Decompresses a body.
-
-    Args:
-        body: body as sent by the client.
-        encoding: value of the header Content-Encoding; empty for none.
-        admitted: byte counter of the request.
-        limits: limit on the size.
-
-    Returns:
-        The decompressed body.
-
-    Raises:
-        ServingError: for another encoding than gzip, or a damaged or too large body.
-    """
+    """Decompresses a body. Raises ServingError for another encoding than gzip, or a damaged or too large body."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return body

@@ -33,13 +33,7 @@ class _EventLoop(asyncio.SelectorEventLoop):
 
 
 class DrainingConfig(Config):
-    """uvicorn configuration with a drain time, without uvicorn's own log configuration.
-
-    Args:
-        *args: arguments of uvicorn's Config.
-        drain_seconds: seconds for which the server still accepts requests after a stop signal.
-        **kwargs: keyword arguments of uvicorn's Config.
-    """
+    """uvicorn configuration with the drain time of `DrainingServer`, and without uvicorn's log configuration."""
 
     def __init__(self, *args: Any, drain_seconds: float, **kwargs: Any) -> None:
         kwargs |= {"log_config": None, "access_log": False, "server_header": False, "ws": "none"}
@@ -58,12 +52,9 @@ class DrainingConfig(Config):
 class DrainingServer(Server):
     """Server that shuts down in three steps, so that no connection is reset.
 
-    First it continues for `drain_seconds`, reports to load balancers that it is not ready, and asks clients to close
-    their connections after the next response. Then it accepts the connections in the listener's backlog and closes the
-    listener. Finally it waits for the requests of all connections.
-
-    Args:
-        config: configuration with an application whose `state.drain` is called at the start of the shutdown.
+    First it calls the application's `state.drain` and continues for `drain_seconds`, reports to load balancers that it
+    is not ready, and asks clients to close their connections after the next response. Then it accepts the connections
+    in the listener's backlog and closes the listener. Finally it waits for the requests of all connections.
     """
 
     def __init__(self, config: DrainingConfig) -> None:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+import grpc
 import numpy as np
 
 from bert_tf.config.errors import check_fields
+from bert_tf.serving.errors import ServingError
 from bert_tf.serving.requests.tensors import Arrays
 
 # Maximum bytes of a text in the first bin, and the ratio from one bin to the next.
@@ -29,25 +31,14 @@ _SHORTEST, _RATIO = 64, 1.5
 _MAX_TEXT_BYTES = 2**20
 
 
-class QueueFullError(RuntimeError):
-    """Raised if the queue has no room for a request."""
-
-
 @dataclass(frozen=True)
 class BatchingOptions:
-    """Batching options, with the names of TF Serving's batching parameters.
+    """Batching options, with the names of TF Serving's batching parameters."""
 
-    Args:
-        max_batch_size: maximum number of rows of a batch; a larger request is a batch by itself.
-        batch_timeout_micros: maximum wait of a request for other requests, in microseconds.
-        max_enqueued_rows: maximum number of waiting rows; further requests are rejected.
-        num_batch_threads: maximum number of concurrent batches.
-    """
-
-    max_batch_size: int = 32
-    batch_timeout_micros: int = 2000
-    max_enqueued_rows: int = 1024
-    num_batch_threads: int = 2
+    max_batch_size: int = 32  # maximum number of rows; a larger request is a batch by itself
+    batch_timeout_micros: int = 2000  # maximum wait of a request for other requests
+    max_enqueued_rows: int = 1024  # maximum number of waiting rows; further requests are rejected
+    num_batch_threads: int = 2  # maximum number of concurrent batches
 
     def __post_init__(self) -> None:
         counts = ("max_batch_size", "max_enqueued_rows", "num_batch_threads")
@@ -61,33 +52,21 @@ ONE_BY_ONE = BatchingOptions(max_batch_size=1, batch_timeout_micros=0)
 
 @dataclass(eq=False)
 class _Waiting:
-    """A waiting request.
-
-    Args:
-        signature: name of the signature.
-        inputs: arrays with the first dimension `rows`.
-        rows: number of rows.
-        size: bytes of its texts.
-        since: time of arrival, in seconds of the monotonic clock.
-        answer: future of the outputs.
-    """
+    """A waiting request."""
 
     signature: str
-    inputs: Arrays
+    inputs: Arrays  # arrays with the first dimension `rows`
     rows: int
-    size: int
-    since: float
+    size: int  # bytes of its texts
+    since: float  # time of arrival, in seconds of the monotonic clock
     answer: Future[Arrays] = field(default_factory=Future)
 
 
 class Batcher:
     """Runs requests in batches on its own threads.
 
-    Use it as a context manager, or call `close`: waiting requests are still answered.
-
-    Args:
-        run: takes a signature and inputs and returns outputs; the first dimension of all arrays is the rows.
-        options: batch sizes and time-outs.
+    After `close`, waiting requests are still answered. `run` takes a signature and inputs and returns outputs; the
+    first dimension of all arrays is the rows.
     """
 
     def __init__(self, run: Callable[[str, Arrays], Mapping[str, np.ndarray]], options: BatchingOptions) -> None:
@@ -107,18 +86,9 @@ class Batcher:
             thread.start()
 
     def submit(self, signature: str, inputs: Arrays) -> Future[Arrays]:
-        """Enqueues a request and returns the future of its outputs.
+        """Enqueues a request, to be joined with others of its signature, and returns the future of its outputs.
 
-        Args:
-            signature: name of the signature; only requests for the same signature are joined.
-            inputs: arrays with the rows as equal first dimensions.
-
-        Returns:
-            The future of the outputs.
-
-        Raises:
-            QueueFullError: if too many rows are waiting.
-            RuntimeError: after `close`.
+        Raises ServingError, UNAVAILABLE, if too many rows are waiting; RuntimeError after `close`.
         """
         rows = next(iter(inputs.values())).shape[0]
         request = _Waiting(signature, inputs, rows, _text_bytes(inputs), time.monotonic())
@@ -127,8 +97,10 @@ class Batcher:
                 raise RuntimeError("the batcher is closed")
             # A request that is larger than the queue is accepted if no other request waits.
             if self._rows_waiting and self._rows_waiting + rows > self._options.max_enqueued_rows:
-                raise QueueFullError(
-                    f"at most {self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already"
+                raise ServingError(
+                    "The batch scheduling queue to which this task was submitted is full; at most "
+                    f"{self._options.max_enqueued_rows} rows may wait; {self._rows_waiting} are waiting already",
+                    grpc.StatusCode.UNAVAILABLE,
                 )
             self._queues.setdefault(_key(request), deque()).append(request)
             self._rows_waiting += rows
@@ -150,12 +122,6 @@ class Batcher:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
-
-    def __enter__(self) -> Batcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _forget_cancelled(self, reference: weakref.ref[_Waiting], answer: Future[Arrays]) -> None:
         """Removes a cancelled request, so that it does not occupy its queue."""

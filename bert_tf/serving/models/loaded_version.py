@@ -7,18 +7,16 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
-import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.serving.errors import ServingError
-from bert_tf.serving.models.batching import Batcher, BatchingOptions, QueueFullError
+from bert_tf.serving.models.batching import Batcher, BatchingOptions
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.tensors import Arrays, Specs, check_rows
 
@@ -30,16 +28,7 @@ OnRun = Callable[[int], None]
 
 
 class LoadedVersion:
-    """A loaded version that runs requests.
-
-    Args:
-        folder: folder with saved_model.pb.
-        batching: batching options.
-        on_run: called with the number of rows after each run of the graph.
-
-    Raises:
-        ValueError: if the version is not a readable SavedModel.
-    """
+    """A loaded version that runs requests. Raises ValueError if the folder is not a readable SavedModel."""
 
     def __init__(self, folder: Path, batching: BatchingOptions, on_run: OnRun | None = None) -> None:
         self.folder = folder
@@ -75,34 +64,28 @@ class LoadedVersion:
         return self._signatures[signature].structured_input_signature[1]
 
     def answer(
-        self,
-        signature: str,
-        inputs: Arrays,
-        timeout: float | None = None,
-        cancellation: Cancellation | None = None,
+        self, signature: str, inputs: Arrays, timeout: float | None = None, cancellation: Cancellation | None = None
     ) -> Arrays:
-        """Runs a signature, in a batch with other requests if possible.
+        """Runs a signature on arrays of the right dtypes, in a batch with other requests if possible.
 
-        Args:
-            signature: one of `signature_defs`.
-            inputs: an array for each input, with the right dtype; strings as objects of bytes.
-            timeout: time-out in seconds; None for no time-out.
-            cancellation: drops the request while it is waiting.
-
-        Returns:
-            The outputs by name.
-
-        Raises:
-            ServingError: for too many rows, too many output values, or a full queue.
-            TimeoutError: after the time-out.
-            tf.errors.OpError: for inputs that the graph rejects.
+        Raises ServingError for too many rows, too many output values, or a full queue; TimeoutError after `timeout`
+        seconds; tf.errors.OpError for inputs that the graph rejects. A cancellation drops the request while it is
+        waiting.
         """
         rows = {array.shape[0] if array.ndim else -1 for array in inputs.values()}
         check_rows(max(rows))
         # Inputs with different numbers of rows cannot be batched; the graph reports the error.
         if len(rows) != 1 or min(rows) < 0:
             return self._run(signature, inputs)
-        return _result(self._batcher, signature, inputs, timeout, cancellation)
+        future = self._batcher.submit(signature, inputs)
+        if cancellation is not None:
+            cancellation.watch(future)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            # No client waits any longer, so a request that has not started is dropped.
+            future.cancel()
+            raise
 
     def busy_seconds(self) -> float:
         """Returns the longest time in seconds that a request has waited or a batch has run."""
@@ -126,14 +109,7 @@ class LoadedVersion:
         self._batcher.close()
 
     def warm_up(self, requests: Iterable[tuple[str, Arrays]]) -> int:
-        """Runs warm-up requests in parallel, because each graph is optimized by a single thread.
-
-        Args:
-            requests: signatures and inputs.
-
-        Returns:
-            Number of requests.
-        """
+        """Runs warm-up requests in parallel, because a single thread optimizes each graph; returns their number."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return len(list(pool.map(lambda request: self._run(*request), requests)))
 
@@ -149,21 +125,3 @@ class LoadedVersion:
             rows = max((array.shape[0] for array in inputs.values() if array.ndim), default=0)
             self._on_run(rows)
         return arrays
-
-
-def _result(
-    batcher: Batcher, signature: str, inputs: Arrays, timeout: float | None, cancellation: Cancellation | None
-) -> Arrays:
-    try:
-        future: Future[dict[str, np.ndarray]] = batcher.submit(signature, inputs)
-    except QueueFullError as error:
-        message = f"The batch scheduling queue to which this task was submitted is full; {error}"
-        raise ServingError(message, grpc.StatusCode.UNAVAILABLE) from error
-    if cancellation is not None:
-        cancellation.watch(future)
-    try:
-        return future.result(timeout)
-    except TimeoutError:
-        # No client waits any longer, so a request that has not started is dropped.
-        future.cancel()
-        raise

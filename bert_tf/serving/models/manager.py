@@ -31,7 +31,6 @@ from bert_tf.serving.models.versions import (
     UNLOADING,
     ModelVersions,
     ServedModel,
-    Serving,
     VersionState,
     close_version,
 )
@@ -47,15 +46,10 @@ _UNLOAD_THREADS = 32
 class ModelManager:
     """Loads, swaps and unloads versions.
 
-    Use it as a context manager: the block is entered after one attempt to load each model.
-
-    Args:
-        models: models to serve.
-        load: loads a version from the model's name and the version's folder; raises an error with the reason if it
-            cannot.
-        poll_seconds: polling interval of the folders in seconds; 0 to read them only at the start.
-        load_threads: maximum number of concurrent loads.
-        clock: clock in seconds for the pauses between retries of a failed version.
+    Use it as a context manager: the block is entered after one attempt to load each model. `load` takes a model's name
+    and a version's folder, and raises an error with the reason if it cannot load it. The folders are read every
+    `poll_seconds`, at the start only if that is 0. `clock` measures the pauses between retries of a failed version, in
+    seconds.
     """
 
     def __init__(
@@ -83,8 +77,7 @@ class ModelManager:
     @property
     def names(self) -> list[str]:
         """Names of the models that are configured."""
-        with self._lock:
-            return list(self._models)
+        return [model.name for model in self._configured()]
 
     def __enter__(self) -> ModelManager:
         try:
@@ -111,24 +104,12 @@ class ModelManager:
         self._loader.shutdown(cancel_futures=True)
         self._unloader.shutdown()
         for model in models:
-            for serving in model.serving.values():
-                serving.loaded.close()
+            for loaded in model.serving.values():
+                loaded.close()
 
     @contextlib.contextmanager
     def lease(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """Keeps a version loaded for the duration of a block.
-
-        Args:
-            name: name of the model.
-            version: version number; defaults to the highest.
-            label: version label, instead of a number.
-
-        Yields:
-            The version.
-
-        Raises:
-            ServingError: if the version is not available.
-        """
+        """Keeps the highest version, or one by number or label, loaded for a block. Raises ServingError if absent."""
         with self._lock:
             if label is not None:
                 version = self._labelled(name, label)
@@ -137,7 +118,7 @@ class ModelManager:
             if number not in serving:
                 wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
                 raise ServingError(f"Servable not found for request: {wanted}", grpc.StatusCode.NOT_FOUND)
-            loaded = serving[number].loaded
+            loaded = serving[number]
             # Under the lock: otherwise a swap could close it before it is acquired.
             loaded.acquire()
         try:
@@ -146,16 +127,7 @@ class ModelManager:
             loaded.release()
 
     def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionState]:
-        """Returns the states of all versions of a model, the highest first, or of one version.
-
-        Args:
-            name: name of the model.
-            version: version number; None for all versions.
-            label: version label, instead of a number.
-
-        Raises:
-            ServingError: if there is no such version.
-        """
+        """Returns the states of all versions, the highest first, or of one. Raises ServingError if it is absent."""
         with self._lock:
             if label is not None:
                 version = self._labelled(name, label)
@@ -183,7 +155,7 @@ class ModelManager:
     def loaded(self) -> list[LoadedVersion]:
         """Returns all loaded versions."""
         with self._lock:
-            return [serving.loaded for model in self._models.values() for serving in model.serving.values()]
+            return [loaded for model in self._models.values() for loaded in model.serving.values()]
 
     def poll(self) -> None:
         """Scans the folders of all models once, and waits for the resulting loads and unloads."""
@@ -198,9 +170,6 @@ class ModelManager:
         Removed models are unloaded after their current requests, and new ones are loaded; `wait_loaded` waits for them.
         Labels and policies of the other models change immediately; their current versions serve until the new ones are
         loaded.
-
-        Args:
-            models: all models, with unique names.
         """
         with self._reloading:
             if self._stopping.is_set():
@@ -220,15 +189,7 @@ class ModelManager:
                 self._start_watching(model)
 
     def wait_loaded(self, names: Collection[str], timeout: float | None = None) -> None:
-        """Waits until all loads of some models have finished.
-
-        Args:
-            names: names of the models.
-            timeout: time-out in seconds; None for no time-out.
-
-        Raises:
-            TimeoutError: after the time-out.
-        """
+        """Waits until all loads of the named models have finished. Raises TimeoutError after `timeout` seconds."""
         self._settle([model for model in self._configured() if model.name in names], (self._loader,), timeout)
 
     def _settle(
@@ -282,7 +243,7 @@ class ModelManager:
         with self._lock:
             notices = model.note_duplicates(candidates)
             load, unload = model.plan(folders, waiting)
-            closing = [(number, [model.serving.pop(number).loaded]) for number in unload]
+            closing = [(number, [model.serving.pop(number)]) for number in unload]
         for notice in notices:
             logger.warning("%s: %s", model.name, notice)
         for number in load:
@@ -294,7 +255,7 @@ class ModelManager:
         """Unloads a model that is no longer configured."""
         model.dropped.set()
         with model.scanning, self._lock:
-            holders = [[model.serving.pop(number).loaded] for number in list(model.serving)]
+            holders = [[model.serving.pop(number)] for number in list(model.serving)]
         logger.info("%s is no longer served", model.name)
         for holder in holders:
             self._start(self._unloader, model, close_version, holder)
@@ -335,7 +296,7 @@ class ModelManager:
             self._failed(model, VersionState(number, state, str(error)), folder, before)
             served = False
         else:
-            served = self._loaded(model, number, Serving(folder, loaded), before)
+            served = self._loaded(model, number, loaded, before)
             del loaded
         if not served:
             release_memory()
@@ -361,26 +322,22 @@ class ModelManager:
         elif news:
             logger.warning("version %d of %s cannot be served yet: %s", state.version, model.name, state.error)
 
-    def _loaded(self, model: ModelVersions, number: int, serving: Serving, before: Signature) -> bool:
-        """Puts a version into service, unless its files changed or its model was dropped during the load.
-
-        Returns:
-            True if it is in service.
-        """
-        if folder_signature(serving.folder) != before:
-            serving.loaded.close()
-            error = f"{serving.folder}: its files changed while it was loaded"
-            self._failed(model, VersionState(number, END, error), serving.folder, before)
+    def _loaded(self, model: ModelVersions, number: int, loaded: LoadedVersion, before: Signature) -> bool:
+        """Puts a version into service and returns True, unless its files changed or its model was dropped meanwhile."""
+        if folder_signature(loaded.folder) != before:
+            loaded.close()
+            error = f"{loaded.folder}: its files changed while it was loaded"
+            self._failed(model, VersionState(number, END, error), loaded.folder, before)
             return False
         with self._lock:
             dropped = model.dropped.is_set()
-            replaced = None if dropped else model.serve(number, serving)
+            replaced = None if dropped else model.serve(number, loaded)
         if dropped:
-            serving.loaded.close()
+            loaded.close()
             return False
         logger.info("serving version %d of %s", number, model.name)
         if replaced:
-            holder = [replaced.loaded]
+            holder = [replaced]
             del replaced
             self._start(self._unloader, model, close_version, holder)
         return True

@@ -25,9 +25,6 @@ def folder_signature(folder: Path) -> Signature:
     """Returns the names, sizes and times of all files of a folder; equal if and only if no file has changed.
 
     Files that disappear in the meantime and unreadable folders are skipped. Links to folders are not followed.
-
-    Args:
-        folder: folder of a version.
     """
     signature = set()
     for parent, _, names in os.walk(folder):
@@ -41,16 +38,10 @@ def folder_signature(folder: Path) -> Signature:
 
 
 def check_complete(folder: Path) -> None:
-    """Checks that no file of a version is missing or truncated.
+    """Raises IncompleteVersionError if saved_model.pb, an asset or a part of the variables is missing or truncated.
 
     It reads the graph and the index of the variables, not the variables. Unreadable files are left to the loader, which
     reports the error.
-
-    Args:
-        folder: folder of a version.
-
-    Raises:
-        IncompleteVersionError: if saved_model.pb, an asset, or a part of the variables is missing.
     """
     if not (folder / SAVED_MODEL_NAME).is_file():
         raise IncompleteVersionError(f"{folder}: incomplete: {SAVED_MODEL_NAME} is missing")

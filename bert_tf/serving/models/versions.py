@@ -8,7 +8,6 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from tensorflow_serving.config.file_system_storage_path_source_pb2 import FileSystemStoragePathSourceConfig
 
@@ -30,18 +29,12 @@ MAX_RETRY_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class ServedModel:
-    """Configuration of a served model.
-
-    Args:
-        name: name for clients.
-        base_path: folder of its versions.
-        labels: version numbers by label.
-        policy: policy that selects the versions; defaults to the highest version.
-    """
+    """Configuration of a served model."""
 
     name: str
-    base_path: Path
-    labels: dict[str, int] = field(default_factory=dict)
+    base_path: Path  # folder of its versions
+    labels: dict[str, int] = field(default_factory=dict)  # version numbers by label
+    # The versions to serve; defaults to the highest.
     policy: FileSystemStoragePathSourceConfig.ServableVersionPolicy | None = None
 
     def __post_init__(self) -> None:
@@ -67,18 +60,11 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class VersionState:
-    """State of a version.
-
-    Args:
-        version: version number.
-        state: START, LOADING, AVAILABLE, UNLOADING or END, as in TF Serving's ModelVersionStatus. START means that
-            the files are not complete yet.
-        error: error of the version or of its model's folder; empty if absent.
-    """
+    """State of a version, with the names of TF Serving's ModelVersionStatus."""
 
     version: int
-    state: str
-    error: str = ""
+    state: str  # START if the files are not complete yet
+    error: str = ""  # of the version or of its model's folder
 
     @property
     def error_code(self) -> str:
@@ -86,29 +72,15 @@ class VersionState:
         return "UNKNOWN" if self.state == END and self.error else "OK"
 
 
-class Serving(NamedTuple):
-    """A version in service, and its folder."""
-
-    folder: Path
-    loaded: LoadedVersion
-
-
 @dataclass(frozen=True)
 class FailedLoad:
-    """A failed load.
+    """A failed load."""
 
-    Args:
-        signature: signature of the folder before the load; None if its files changed during the load, so that only the
-            pause counts.
-        failures: number of consecutive failures with this signature.
-        retry_at: time of the next retry, on the manager's clock.
-        news: state and error in the log.
-    """
-
+    # Signature of the folder before the load; None if its files changed during the load, so that only the pause counts.
     signature: Signature | None
-    failures: int
-    retry_at: float
-    news: tuple[str, str]
+    failures: int  # number of consecutive failures with this signature
+    retry_at: float  # on the manager's clock
+    news: tuple[str, str]  # state and error in the log
 
     def is_due(self, folder: Path, now: float) -> bool:
         """Returns True if a retry is due: after the pause, or if the files have changed."""
@@ -116,15 +88,11 @@ class FailedLoad:
 
 
 class ModelVersions:
-    """State of one model. Callers must hold the manager's lock.
-
-    Args:
-        served: configuration of the model; it may be replaced at any time.
-    """
+    """State of one model, whose configuration may be replaced at any time. Callers must hold the manager's lock."""
 
     def __init__(self, served: ServedModel) -> None:
         self.served = served
-        self.serving: dict[int, Serving] = {}
+        self.serving: dict[int, LoadedVersion] = {}
         self.states: dict[int, VersionState] = {}
         self.loading: set[int] = set()
         self.failed: dict[Path, FailedLoad] = {}
@@ -141,12 +109,7 @@ class ModelVersions:
         return self.served.name
 
     def plan(self, folders: Mapping[int, Path], waiting: Collection[int]) -> tuple[list[int], list[int]]:
-        """Returns the versions to load and the versions to unload, and updates their states.
-
-        Args:
-            folders: folders of the versions on disk.
-            waiting: failed versions whose retry is not due yet.
-        """
+        """Returns the versions to load and to unload, and updates states; `waiting` ones failed and are not due yet."""
         wanted = self.served.wanted(sorted(folders))
         tried = wanted + self._fallback(wanted, self.served.older(sorted(folders)), waiting)
         load = [number for number in tried if number not in waiting and self._is_missing(number, folders[number])]
@@ -196,27 +159,17 @@ class ModelVersions:
             return False
         return number not in self.serving or self.serving[number].folder != folder
 
-    def serve(self, number: int, serving: Serving) -> Serving | None:
+    def serve(self, number: int, loaded: LoadedVersion) -> LoadedVersion | None:
         """Puts a loaded version into service; returns the version that it replaces."""
         replaced = self.serving.get(number)
-        self.serving[number] = serving
+        self.serving[number] = loaded
         self.loading.discard(number)
-        self.failed.pop(serving.folder, None)
+        self.failed.pop(loaded.folder, None)
         self.states[number] = VersionState(number, AVAILABLE)
         return replaced
 
     def fail(self, version: VersionState, folder: Path, signature: Signature | None, now: float) -> bool:
-        """Records a failed load.
-
-        Args:
-            version: new state and error of the version.
-            folder: folder of the version.
-            signature: see `FailedLoad`.
-            now: time on the manager's clock.
-
-        Returns:
-            True if state or error differ from the last failure of the folder.
-        """
+        """Records a failed load; returns True if its state or error differ from the folder's last failure."""
         last = self.failed.get(folder)
         # If the files have changed, the next retry is soon.
         failures = last.failures + 1 if last and last.signature in (signature, None) else 1
@@ -238,10 +191,6 @@ class ModelVersions:
 
 
 def close_version(holder: list[LoadedVersion]) -> None:
-    """Closes a version after its current requests, and frees its memory.
-
-    Args:
-        holder: list that contains only the version; it is emptied, so that no caller keeps a reference.
-    """
+    """Closes the only version in `holder`, emptied so that no caller keeps a reference, and frees its memory."""
     holder.pop().close()
     release_memory()

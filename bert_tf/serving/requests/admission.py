@@ -20,33 +20,23 @@ _SMALL_SHARE = 0.25
 
 @dataclass
 class _Pool:
-    """Bytes of one kind of requests.
+    """Bytes of one kind of requests."""
 
-    Args:
-        name: name of the requests in errors.
-        most: maximum bytes of all requests together; a single one may have more.
-        held: current bytes.
-    """
-
-    name: str
-    most: int
-    held: int = 0
+    name: str  # in errors
+    most: int  # of all requests together; a single one may have more
+    held: int = 0  # current bytes
 
 
 class Admission:
     """Counts the bytes of requests until they are answered; thread-safe.
 
     There are separate limits for requests of at most `SMALL_BYTES` bytes, for large requests that are still arriving,
-    and for large requests that are being answered. A client that pauses while it sends a large body therefore blocks
-    neither small requests nor large ones that have arrived.
+    and for large requests that are being answered: `most` bytes for each of the latter, though a single one may have
+    more. A client that pauses while it sends a large body therefore blocks neither small requests nor large ones that
+    have arrived.
 
-    The memory of large requests lies between objects that live longer, so glibc does not return it by itself. It is
-    returned each time that `most` bytes of large requests have ended.
-
-    Args:
-        most: maximum bytes of all large requests that are arriving, and of all that are being answered; a single one
-            may have more.
-        trim: returns freed memory to the system; called in a thread of its own.
+    The memory of large requests lies between objects that live longer, so glibc does not return it by itself. `trim`
+    returns it, in a thread of its own, each time that `most` bytes of large requests have ended.
     """
 
     def __init__(self, most: int, trim: Callable[[], None] = trim_heap) -> None:
@@ -62,7 +52,7 @@ class Admission:
     @contextlib.contextmanager
     def request(self) -> Iterator[Admitted]:
         """Yields a counter for the bytes of one request, which are released after the block."""
-        admitted = Admitted(self)
+        admitted = Admitted(self, self._small)
         try:
             yield admitted
         finally:
@@ -76,16 +66,7 @@ class Admission:
                 threading.Thread(target=self._trim, name="trim", daemon=True).start()
 
     def update(self, admitted: Admitted, size: int, complete: bool) -> None:
-        """Sets the size of a request.
-
-        Args:
-            admitted: the request.
-            size: number of bytes so far.
-            complete: True if the request has arrived completely.
-
-        Raises:
-            ServingError: UNAVAILABLE (503) if the requests of its kind have too many bytes.
-        """
+        """Sets the bytes of a request so far. Raises ServingError, UNAVAILABLE (503), if its kind has too many."""
         large = self._complete if complete else self._arriving
         pool = self._small if size <= SMALL_BYTES else large
         with self._lock:
@@ -97,22 +78,13 @@ class Admission:
             message = f"{pool.name} hold more than {pool.most} bytes; try again later"
             raise ServingError(message, grpc.StatusCode.UNAVAILABLE)
 
-    @property
-    def first_pool(self) -> _Pool:
-        """The pool of requests that have no bytes yet."""
-        return self._small
-
 
 class Admitted:
-    """Byte counter of one request.
+    """Byte counter of one request."""
 
-    Args:
-        admission: total counter and limits.
-    """
-
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, pool: _Pool) -> None:
         self._admission = admission
-        self.pool = admission.first_pool
+        self.pool = pool
         self.size = 0
 
     def add(self, count: int) -> None:

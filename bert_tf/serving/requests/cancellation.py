@@ -8,10 +8,7 @@ from typing import Any
 
 
 class Cancellation:
-    """Cancels the work of one request; thread-safe.
-
-    Running work continues to its end, because TensorFlow cannot be interrupted. Waiting work is dropped.
-    """
+    """Drops the waiting work of one request; thread-safe. Running work ends, as TensorFlow cannot be interrupted."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

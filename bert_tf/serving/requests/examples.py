@@ -23,15 +23,9 @@ CLASSES, SCORES, OUTPUTS = "classes", "scores", "outputs"
 
 
 def serialized_examples(examples: input_pb2.Input) -> Arrays:
-    """Returns the examples of a request as the single input of their signatures.
+    """Returns the examples of a request as the single input of their signatures. Raises ServingError for no examples.
 
     The features of a context are added to each example; the example's own features have priority.
-
-    Args:
-        examples: input of the request.
-
-    Raises:
-        ServingError: if there are no examples.
     """
     kind = examples.WhichOneof("kind")
     example_list = getattr(examples, kind).examples if kind else []
@@ -84,17 +78,11 @@ def regression_result(outputs: Arrays) -> regression_pb2.RegressionResult:
 
 @dataclass(frozen=True)
 class ExampleMethod:
-    """Requirements and result of a method on tf.Examples.
+    """Requirements and result of a method on tf.Examples."""
 
-    Args:
-        kind: name of the method in error messages.
-        outputs: allowed output names of a signature, which must have at least one of them.
-        result: converts outputs to a message.
-    """
-
-    kind: str
-    outputs: Set[str]
-    result: Callable[[Arrays], Any]
+    kind: str  # name of the method in error messages
+    outputs: Set[str]  # allowed output names of a signature, which must have at least one of them
+    result: Callable[[Arrays], Any]  # converts outputs to a message
 
 
 # Keys are the method names in requests and signatures.
@@ -107,18 +95,7 @@ EXAMPLE_METHODS = {
 def checked_tasks(
     tasks: Sequence[inference_pb2.InferenceTask], signatures: Mapping[str, meta_graph_pb2.SignatureDef]
 ) -> dict[str, ExampleMethod]:
-    """Checks that tasks are compatible and that the model has their signatures (multi_inference.cc).
-
-    Args:
-        tasks: tasks of one request.
-        signatures: signatures of the model.
-
-    Returns:
-        The methods of the tasks by signature, in order.
-
-    Raises:
-        ServingError: for the first invalid task.
-    """
+    """Returns the methods of compatible tasks by signature, in order; ServingError for others (multi_inference.cc)."""
     methods: dict[str, ExampleMethod] = {}
     for task in tasks:
         spec = task.model_spec

@@ -41,13 +41,7 @@ _FIELDS = {
 def array_of(proto: tensor_pb2.TensorProto, spec: tf.TensorSpec, name: str) -> np.ndarray:
     """Returns the values of a message. If there are fewer than its shape has, the last is repeated, as in TensorFlow.
 
-    Args:
-        proto: tensor of a request.
-        spec: input of the signature; only the dtype is checked here, the graph checks the shape.
-        name: name of the input.
-
-    Raises:
-        ServingError: for another dtype or an invalid tensor.
+    Raises ServingError for another dtype than that of `spec` or an invalid tensor; the graph checks the shape.
     """
     try:
         dtype = tf.dtypes.as_dtype(proto.dtype)
@@ -80,15 +74,7 @@ def check_rank(rank: int, name: str) -> None:
 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], max_text_bytes: int) -> None:
-    """Checks the number of dimensions and the lengths of texts.
-
-    Args:
-        arrays: inputs by name, strings as objects of bytes.
-        max_text_bytes: maximum bytes of one text; all texts of a request may have four times as many.
-
-    Raises:
-        ServingError: for an input with too many dimensions, or texts that are too long.
-    """
+    """Raises ServingError for too many dimensions, texts over `max_text_bytes`, or over four times that in total."""
     total = 0
     for name, array in arrays.items():
         check_rank(array.ndim, name)
@@ -131,11 +117,7 @@ def check_names(received: Collection[str], expected: Collection[str]) -> None:
 
 
 def tensor_proto(array: np.ndarray) -> tensor_pb2.TensorProto:
-    """Returns an array as a message, with the values in the field of their dtype.
-
-    Args:
-        array: float32, int32, int64, bool, or strings as objects of bytes.
-    """
+    """Returns a float32, int32, int64, bool or bytes array as a message, with values in the field of their dtype."""
     dtype = tf.string if array.dtype == object else tf.dtypes.as_dtype(array.dtype)
     proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)
     for size in array.shape:

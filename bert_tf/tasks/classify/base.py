@@ -46,13 +46,10 @@ class NumberAnswer:
 
 @dataclass(frozen=True)
 class TextsTask(Task[TextExample, TextAnswer]):
-    """Base class of tasks with one prediction for a text or a pair of texts.
+    """Base class of tasks with one prediction for a text or a pair of texts, of the names `text_names`.
 
-    Args:
-        text_names: names of the texts, one or two.
-        pooling: `pooling` of `BertTextClassifier`.
-        windows: whether to split texts longer than a row into windows (`text_rows`). Each window is a training row; the
-            prediction is the mean over the example's windows.
+    `pooling` is that of `BertTextClassifier`. `windows` splits texts longer than a row (`text_rows`): each window is a
+    training row, and the prediction is the mean over the example's windows.
     """
 
     head: ClassVar[str] = "sequence_classification"
@@ -102,11 +99,7 @@ class TextsTask(Task[TextExample, TextAnswer]):
 
 @dataclass(frozen=True)
 class TextTask(TextsTask[LabelAnswer]):
-    """Classification of texts.
-
-    Args:
-        labels: names of the classes, in the order of the model's outputs; () before `fit_labels`.
-    """
+    """Classification of texts; `labels` are in the order of the model's outputs, and () before `fit_labels`."""
 
     labels: tuple[str, ...] = ()
 
@@ -207,17 +200,10 @@ def right_numbers(examples: Sequence[TextExample]) -> list[float]:
 
 
 def class_names(labels: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Returns labels in the order of an imported model's outputs.
+    """Returns the task's `labels` in the order of an imported model's class names; () returns `names`.
 
     Names are compared without case, and `-` equals `_`. Default names (`LABEL_0`, `LABEL_1`, ...) match the labels 0,
-    1, ... if the task has these.
-
-    Args:
-        labels: the task's labels, in any order; () returns `names` unchanged.
-        names: the model's class names.
-
-    Raises:
-        ValueError: if the names do not match the labels.
+    1, ... if the task has these. Raises ValueError if the names do not match the labels.
     """
     if not labels:
         return tuple(names)

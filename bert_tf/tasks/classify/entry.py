@@ -51,14 +51,7 @@ class ClassifyEntry(TaskEntry):
         )
 
     def make_task(self, args: argparse.Namespace) -> Task:
-        """Returns the task of labels or numbers.
-
-        Args:
-            args: parsed arguments.
-
-        Raises:
-            ValueError: for more than two texts, and for weights of numbers.
-        """
+        """Returns the task of labels or numbers. Raises ValueError for three texts or more, and weights of numbers."""
         from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
 
         if len(args.text_columns) > 2:
@@ -75,14 +68,7 @@ class ClassifyEntry(TaskEntry):
         return RegressionTask(names, pooling, windows, label_column=args.label_column)
 
     def make_files(self, args: argparse.Namespace) -> TaskFiles:
-        """Returns the files.
-
-        Args:
-            args: parsed arguments.
-
-        Raises:
-            ValueError: unless the flags are `--data`, or `--train` and `--dev`.
-        """
+        """Returns the files. Raises ValueError unless the flags are `--data`, or `--train` and `--dev`."""
         if args.data is None:
             if args.train is None or args.dev is None:
                 raise ValueError("`--data`, or `--train` and `--dev`, are required.")

@@ -20,23 +20,15 @@ Row = tuple[str, tuple[str, ...]]
 
 
 def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> Iterator[Row]:
-    """Reads a file row by row, in the format of its suffix.
+    """Yields file and line, and the cells of `columns`, of each row, in the format of the file's suffix.
 
     .tsv: tab-separated with a header line; quotes are ordinary characters, as in GLUE's files. .csv: RFC 4180 with a
-    header line; a quoted cell may contain commas, tabs and line breaks. .jsonl: one object a line; numbers, true and
-    false are read as their JSON text.
+    header line; a quoted cell may contain commas, tabs and line breaks. .jsonl: one object a line with keys instead of
+    columns; numbers, true and false are read as their JSON text. Files are UTF-8, with or without a byte order mark,
+    with lines terminated by LF or CRLF.
 
-    Args:
-        path: the file, UTF-8, with or without a byte order mark, lines terminated by LF or CRLF.
-        columns: column names from the header, or keys.
-        input_errors: collects rows of another width or without some column, and empty cells.
-
-    Yields:
-        File and line, and the cells of `columns`.
-
-    Raises:
-        ValueError: for another suffix, an empty file, a missing column, unclosed quotes, bytes that are not UTF-8, and
-            errors that `input_errors` does not skip, with file and line.
+    Rows of another width or without some column, and empty cells, are added to `input_errors`. Raises ValueError, with
+    file and line, for another suffix, an empty file, a missing column, unclosed quotes, and bytes that are not UTF-8.
     """
     if path.suffix not in SUFFIXES:
         raise ValueError(f"{path}: the name must end in {', '.join(SUFFIXES)}. Received: {path.suffix!r}")
@@ -52,11 +44,7 @@ def read_rows(path: Path, columns: Sequence[str], input_errors: InputErrors) -> 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yields number, from 1, and text of each line of a UTF-8 file, without line end or byte order mark.
 
-    Args:
-        path: the file.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, with file and line.
+    Raises ValueError for bytes that are not UTF-8, with file and line.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

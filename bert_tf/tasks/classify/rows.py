@@ -20,13 +20,10 @@ _OVERLAP = 0.25
 
 @dataclass(frozen=True)
 class TextExample:
-    """An example of one or two texts.
+    """An example of one or two texts at a `place`, file and line.
 
-    Args:
-        place: file and line.
-        texts: one or two texts.
-        label: the gold label, or the gold number as text; None if unknown.
-        key: index of the example in files of predictions, if their format has one.
+    `label` is the gold label, or the gold number as text; None if unknown. `key` is the index of the example in files
+    of predictions, if their format has one.
     """
 
     place: str
@@ -38,17 +35,13 @@ class TextExample:
 def text_rows(
     examples: Sequence[TextExample], tokenizer: BertTokenizer, length: int, windows: bool = False
 ) -> EncodedRows:
-    """Encodes texts as rows, without targets.
+    """Encodes texts, one or two for all examples, as rows of at most `length` tokens, without targets.
 
-    Args:
-        examples: all with one text, or all with two.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a row. Longer examples are truncated at the end of their longer text.
-        windows: whether to split longer examples into several rows instead. The longer text (the first of equally long
-            ones) is covered by windows that overlap by at least a quarter. Each window also holds the other text,
-            truncated to half of a row.
+    Longer examples are truncated at the end of their longer text. With `windows` they are split into several rows
+    instead: the longer text (the first of equally long ones) is covered by windows that overlap by at least a quarter,
+    and each window also holds the other text, truncated to half of a row.
     """
-    columns = [tokenizer.tokenize([example.texts[n] for example in examples]) for n in range(_width(examples))]
+    columns = [tokenizer.tokenize([example.texts[n] for example in examples]) for n in range(len(examples[0].texts))]
     begins = np.stack([column.row_splits[:-1] for column in columns])
     ends = np.stack([column.row_splits[1:] for column in columns])
     rows = np.arange(len(examples))
@@ -76,10 +69,6 @@ def mean_of_windows(values: np.ndarray, rows: EncodedRows, examples: int) -> np.
     np.add.at(sums, rows.examples, values)
     counts = np.bincount(rows.examples, minlength=examples)
     return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
-
-
-def _width(examples: Sequence[TextExample]) -> int:
-    return len(examples[0].texts)
 
 
 def _packed(

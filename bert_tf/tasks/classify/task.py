@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -31,7 +31,6 @@ class ClassifyTask(TextTask):
     """Text classification with files of `files.read_rows`.
 
     Args:
-        label_column: name of the label column.
         class_weights: () weighs all examples 1; `("balanced",)` weighs each by the inverse frequency of its label in
             training; `("spam=5", ...)` sets the weights of the named labels, the others are 1.
         label_weights: the resulting weights, in the order of `labels`; () if all are 1, and before `fit_labels`.
@@ -87,17 +86,11 @@ class ClassifyTask(TextTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[LabelAnswer]]]) -> None:
         """Writes JSON lines with the texts, `label`, and `probabilities` by label name."""
-        _write(
-            path,
-            (
-                dict(self.named_texts(example))
-                | {
-                    "label": answer.label,
-                    "probabilities": dict(zip(self.labels, answer.probabilities, strict=True)),
-                }
-                for example, answer in pairs_of(answers)
-            ),
-        )
+        with staged_file(path) as file:
+            for example, answer in pairs_of(answers):
+                probabilities = dict(zip(self.labels, answer.probabilities, strict=True))
+                row = {"label": answer.label, "probabilities": probabilities}
+                file.write(_line(dict(self.named_texts(example)) | row))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[LabelAnswer]:
         """Reads `label` from JSON lines in the order of the examples."""
@@ -106,13 +99,7 @@ class ClassifyTask(TextTask):
 
 @dataclass(frozen=True)
 class RegressionTask(NumberTask):
-    """Regression with files of `files.read_rows`; targets are standardized to mean 0 and deviation 1.
-
-    Args:
-        label_column: name of the column of numbers.
-        mean: mean of the training numbers.
-        deviation: standard deviation of the training numbers.
-    """
+    """Regression with files of `files.read_rows`; targets are standardized by `mean` and `deviation` in training."""
 
     name: ClassVar[str] = "regression"
     metric: ClassVar[str] = "pearson"
@@ -156,10 +143,9 @@ class RegressionTask(NumberTask):
 
     def write(self, path: Path, answers: Iterator[tuple[Sequence[TextExample], Sequence[NumberAnswer]]]) -> None:
         """Writes JSON lines with the texts and `number`."""
-        _write(
-            path,
-            (dict(self.named_texts(example)) | {"number": answer.number} for example, answer in pairs_of(answers)),
-        )
+        with staged_file(path) as file:
+            for example, answer in pairs_of(answers):
+                file.write(_line(dict(self.named_texts(example)) | {"number": answer.number}))
 
     def read_answers(self, path: Path, examples: Sequence[TextExample]) -> list[NumberAnswer]:
         """Reads `number` from JSON lines in the order of the examples."""
@@ -179,10 +165,8 @@ def _read(
         yield TextExample(place, cells[: len(text_names)], cells[-1] if labelled else None)
 
 
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with staged_file(path) as file:
-        for row in rows:
-            file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False) + "\n").encode()
 
 
 def _values(path: Path, key: str, count: int) -> Iterator[tuple[str, Any]]:

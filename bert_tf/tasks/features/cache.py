@@ -43,13 +43,7 @@ _TOKENS_BETWEEN_NOTES = 1 << 16
 
 @dataclass(frozen=True)
 class Source:
-    """Source of features.
-
-    Args:
-        encoder: fingerprint of the encoder.
-        rows: SHA-256 of the input rows.
-        by_token: whether features are of tokens instead of rows.
-    """
+    """Source of features: fingerprints of the encoder and of the input rows; features are of tokens or of rows."""
 
     encoder: str
     rows: str
@@ -68,14 +62,10 @@ class FeatureManifest:
 
 
 class FeatureFolder:
-    """A directory of features.
+    """A directory of features, written by `extract`.
 
-    Args:
-        directory: directory written by `extract`.
-
-    Raises:
-        ConfigError: if the manifest is missing, for example because writing was interrupted, or an array does not match
-            it.
+    Raises ConfigError if the manifest is missing, for example because writing was interrupted, or an array does not
+    match it.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -127,15 +117,11 @@ class FeatureFolder:
 
 @dataclass(frozen=True)
 class Extraction:
-    """Features to compute.
+    """Features to compute, with H by name in `widths`, and the fingerprint of the encoder.
 
-    Args:
-        build: builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors,
-            (B, S, H) for features of tokens, (B, H) for features of rows.
-        widths: H by feature name.
-        by_token: whether features are of tokens instead of rows.
-        encoder: fingerprint of the encoder.
-        config: the encoder's configuration, for the memory estimate of a batch.
+    `build` builds the model of the named features, from the encoder's inputs to a dictionary of float16 tensors: (B, S,
+    H) for features of tokens (`by_token`), (B, H) for features of rows. `config`, the encoder's, serves to estimate the
+    memory of a batch.
     """
 
     build: Callable[[Sequence[str]], keras.Model]
@@ -156,19 +142,9 @@ class Extraction:
 def extract(extraction: Extraction, rows: EncodedRows, directory: str | Path) -> FeatureFolder:
     """Computes the features of all rows that are not in a directory yet.
 
-    After an interruption, a call with the same rows resumes.
-
-    Args:
-        extraction: the features.
-        rows: rows with one choice each.
-        directory: a new or empty directory, or one with features of the same encoder and rows.
-
-    Returns:
-        The directory of features.
-
-    Raises:
-        ConfigError: if the directory has other contents, or there is not enough disk space.
-        ValueError: for features outside of float16's range.
+    Rows have one choice each. The directory is new, empty, or holds features of the same encoder and rows. After an
+    interruption, a call with the same rows resumes. Raises ConfigError if the directory has other contents, or there is
+    not enough disk space; ValueError for features outside of float16's range.
     """
     directory = local_path(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -216,16 +192,11 @@ def _write(extraction: Extraction, names: Sequence[str], rows: EncodedRows, dire
     partial = directory / _PARTIAL
     note = {"source": to_dict(extraction.source(rows)), "names": list(names)}
     done = _done(partial, note, extraction, rows)
-    mode = "r+" if done else "w+"
-    arrays = {
-        name: np.lib.format.open_memmap(
-            partial / f"{name}.npy",
-            mode=mode,
-            dtype=np.float16,
-            shape=(extraction.values(rows), extraction.widths[name]),
-        )
-        for name in names
-    }
+    mode: Any = "r+" if done else "w+"
+    arrays = {}
+    for name in names:
+        shape = (extraction.values(rows), extraction.widths[name])
+        arrays[name] = np.lib.format.open_memmap(partial / f"{name}.npy", mode, np.float16, shape)
 
     def keep(count: int) -> None:
         for array in arrays.values():

@@ -24,14 +24,11 @@ _POINT = BertConfig(1, 1, 1, 1, 1, 1)
 
 @dataclass(frozen=True)
 class Features:
-    """Configuration of training on features.
+    """Configuration of training on features of a `combination` from `config.features.COMBINATIONS`, or of one layer.
 
-    Args:
-        combination: a name from `config.features.COMBINATIONS`, or of one layer.
-        pooling: None for a BiLSTM tagger of tokens; one of `models.feature_models.POOLINGS` for a linear classifier of
-            whole texts.
-        bilstm_dim: width of each direction of the tagger's BiLSTM.
-        folder: directory of features, shared by any number of runs; None uses the run's output directory.
+    `pooling` of None is for a BiLSTM tagger of tokens, each direction `bilstm_dim` wide; one of
+    `models.feature_models.POOLINGS` is for a linear classifier of whole texts. `folder` is a directory of features,
+    shared by any number of runs; None uses the run's output directory.
     """
 
     combination: str
@@ -54,14 +51,7 @@ class Features:
     def rows(self, rows: EncodedRows, backbone: BertBackbone, output: Path) -> EncodedRows:
         """Returns rows whose inputs are features, computed unless they are cached on disk.
 
-        Args:
-            rows: rows of word pieces.
-            backbone: the encoder.
-            output: the run's output directory.
-
-        Raises:
-            ConfigError: for rows with several choices, and for errors of `cache.extract`.
-            ValueError: for features outside of float16's range.
+        Raises ConfigError for rows with several choices, and the errors of `cache.extract`.
         """
         if rows.choices > 1:
             raise ConfigError(f"features do not support multiple choice. Received: {rows.choices} choices")

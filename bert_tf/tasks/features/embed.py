@@ -1,21 +1,27 @@
-"""Writes contextual embeddings of a file's texts, for use in other programs."""
+"""Writes contextual embeddings of a file's texts, for use in other programs.
+
+Without a task, a file has one text on each line, and texts longer than a row are split into several rows.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bert_tf.config import local_path
 from bert_tf.config.features import combination
 from bert_tf.config.files import staged_file
 from bert_tf.models import load_backbone
 from bert_tf.tasks.base import Task
+from bert_tf.tasks.classify.files import lines_of
+from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.features.cache import INDEX_NAME, FeatureFolder, extract
-from bert_tf.tasks.features.lines import Window, encode_lines, read_lines
 from bert_tf.tasks.features.rows import token_extraction
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import EncodedRows
@@ -23,13 +29,20 @@ from bert_tf.text.tokenizer import BertTokenizer
 
 
 @dataclass(frozen=True)
-class Embedded:
-    """Result of `embed_file`.
+class Window:
+    """The part of a text in one row.
 
-    Args:
-        folder: the features.
-        examples: number of texts, or of examples of a task.
+    `first` is the text's word piece that follows [CLS]. `keep` has start and end (exclusive) of the row's tokens that
+    have at least as much context on their shorter side as in any other row of the text.
     """
+
+    first: int
+    keep: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Result of `embed_file`: the features, and the number of texts, or of examples of a task."""
 
     folder: FeatureFolder
     examples: int
@@ -47,24 +60,13 @@ def embed_file(
 ) -> Embedded:
     """Writes the outputs of an encoder's layers for each token of a file.
 
-    Args:
-        preset: a preset of any kind.
-        path: a file with one text on each line, or a file of `task`.
-        layers: names of layers, or of combinations (`config.features`), all of whose layers are written.
-        output: a new or empty directory, or one with features of the same texts and encoder; only missing layers are
-            computed.
-        task: task that reads and encodes the file; None reads one text a line.
-        max_sequence_length: maximum tokens of a row; None uses the model's positions. Without a task, a longer text is
-            split into rows that overlap by half; a task encodes longer examples in its own way.
-        input_errors: collects errors of the file; None raises them.
+    The file has one text on each line, or is one of `task`. `layers` are names of layers, or of combinations
+    (`config.features`), all of whose layers are written; only missing layers are computed. Rows have at most
+    `max_sequence_length` tokens, the model's positions by default. A longer text is split into rows that overlap by
+    half; a task encodes longer examples in its own way. `input_errors` of None raises errors of the file.
 
-    Returns:
-        The features and the number of texts.
-
-    Raises:
-        ConfigError: for errors of `cache.extract`, and for unknown layers.
-        ValueError: for an error in the file, with file and line; for a task of multiple choice; and for features
-            outside of float16's range.
+    Raises ConfigError for unknown layers and the errors of `cache.extract`, and ValueError for a task of multiple
+    choice.
     """
     path, output = local_path(path), local_path(output)
     source = load_backbone(preset)
@@ -75,28 +77,26 @@ def embed_file(
         raise ValueError(f"`max_sequence_length` must not exceed the model's {positions} positions. Received: {length}")
     tokenizer = BertTokenizer(source.vocabulary, source.lowercase)
     input_errors = InputErrors() if input_errors is None else input_errors
-    windows: list[Window] | None = None
-    if task is None:
-        examples: list[Any] = list(read_lines(path, input_errors))
-    else:
-        examples = list(task.read(path, input_errors, labelled=False))
+    read = task.read(path, input_errors, labelled=False) if task else read_lines(path, input_errors)
+    examples: list[Any] = list(read)
     if not examples:
         raise ValueError(f"{path}: no texts.")
-    if task is None:
-        rows, windows = encode_lines(examples, tokenizer, length)
-    else:
+    kept: list[Window] = []
+    if task:
         rows = task.encode(examples, tokenizer, length, labelled=False)
+    else:
+        rows, kept = encode_lines(examples, tokenizer, length)
     if rows.choices > 1:
         raise ValueError(
             f"{path}: features do not support multiple choice. Received: {rows.choices} choices an example"
         )
     folder = extract(token_extraction(source.model, tuple(chosen)), rows, output)
-    _write_index(output / INDEX_NAME, rows, examples, windows, tokenizer)
+    _write_index(output / INDEX_NAME, rows, examples, kept, tokenizer)
     return Embedded(folder, len(examples))
 
 
 def _write_index(
-    path: Path, rows: EncodedRows, examples: Sequence[Any], windows: Sequence[Window] | None, tokenizer: BertTokenizer
+    path: Path, rows: EncodedRows, examples: Sequence[Any], kept: Sequence[Window], tokenizer: BertTokenizer
 ) -> None:
     """Writes one line for each row: its example, place, token offsets, tokens, and its window of the text."""
     with staged_file(path) as file:
@@ -108,6 +108,56 @@ def _write_index(
                 "begin": begin,
                 "end": end,
                 "tokens": tokenizer.tokens(rows.token_ids[begin:end]),
-                **(asdict(windows[number]) if windows else {}),
+                **(asdict(kept[number]) if kept else {}),
             }
             file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+
+
+def read_lines(path: Path, input_errors: InputErrors) -> Iterator[TextExample]:
+    """Yields one text from each line of a UTF-8 file (others raise ValueError); an empty line is an input error."""
+    for number, text in lines_of(path):
+        place = f"{path}: line {number}"
+        if text.strip():
+            yield TextExample(place, (text.rstrip("\r"),))
+        else:
+            input_errors.add(place, "a text must not be empty. Received: an empty line")
+
+
+def windows(length: int, most: int) -> list[Window]:
+    """Splits a text of `length` word pieces into windows of up to `most` (at least 2) that overlap by half."""
+    stride = most // 2
+    firsts = [0, *range(stride, length - most, stride), length - most] if length > most else [0]
+    ends = [min(first + most, length) for first in firsts]
+    # In the middle of an overlap, both rows have the same context.
+    borders = [0, *((after + end + 1) // 2 for after, end in zip(firsts[1:], ends[:-1], strict=True)), length]
+    return [
+        Window(first, (borders[number] - first + 1, borders[number + 1] - first + 1))
+        for number, first in enumerate(firsts)
+    ]
+
+
+def encode_lines(
+    lines: Sequence[TextExample], tokenizer: BertTokenizer, length: int
+) -> tuple[EncodedRows, list[Window]]:
+    """Returns rows of `[CLS] pieces [SEP]`, and their windows. Raises ValueError if `length` is less than 4."""
+    if length < 4:
+        raise ValueError(f"`max_sequence_length` must be at least 4. Received: {length}")
+    ids, splits = tokenizer.tokenize([line.texts[0] for line in lines])
+    vocabulary = tokenizer.vocabulary
+    tokens, kept, examples = [], [], []
+    for number in range(len(lines)):
+        pieces = ids[splits[number] : splits[number + 1]]
+        for window in windows(len(pieces), length - 2):
+            part = pieces[window.first : window.first + length - 2]
+            tokens.append(np.concatenate([[vocabulary.cls_id], part, [vocabulary.sep_id]]))
+            kept.append(window)
+            examples.append(number)
+    lengths = np.array([len(row) for row in tokens], np.int64)
+    rows = EncodedRows(
+        token_ids=np.concatenate(tokens).astype(np.int32),
+        row_splits=np.concatenate([[0], np.cumsum(lengths)]),
+        first_lengths=lengths.astype(np.int32),
+        pad_id=vocabulary.pad_id,
+        examples=np.array(examples, np.int64),
+    )
+    return rows, kept

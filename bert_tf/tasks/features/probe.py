@@ -39,17 +39,9 @@ def train_probe(
     """Fits a logistic or ridge regression for each of `STRENGTHS` and keeps the best one.
 
     Features are standardized to mean 0 and deviation 1 over the training rows; the scaling is folded into the model's
-    weights. Training is deterministic: the same rows produce the same model.
-
-    Args:
-        task: a task of whole texts.
-        build: builds a `BertProbe`.
-        rows: training rows with targets.
-        evaluate: returns the metrics of a model of features on the development set.
-        measure: like `evaluate`, and saves the model from `build`.
-
-    Returns:
-        The result; its step is the number of the selected strength, from 1.
+    weights. Training is deterministic: the same rows produce the same model. `build` builds a `BertProbe`. `evaluate`
+    returns the metrics of a model of features on the development set; `measure` also saves the model from `build`. The
+    step of the result is the number of the selected strength, from 1.
     """
     began = time.perf_counter()
     scaler = StandardScaler().fit(rows.matrix)
@@ -75,12 +67,7 @@ def train_probe(
 
 
 def linear_model(kernel: np.ndarray, bias: np.ndarray) -> Model:
-    """Returns a function from `features` (N, F) to logits (N, C).
-
-    Args:
-        kernel: weights, float32 (F, C).
-        bias: biases, float32 (C,).
-    """
+    """Returns a function from `features` (N, F) to logits (N, C), of float32 `kernel` (F, C) and `bias` (C,)."""
     return lambda inputs: inputs[FEATURES].astype(np.float32) @ kernel + bias
 
 

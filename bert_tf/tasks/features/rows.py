@@ -30,11 +30,7 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class TokenFeatures(EncodedRows):
-    """Rows whose inputs are features of their tokens.
-
-    Args:
-        layers: features of each layer, float16 (T, H), in the order of `token_ids`.
-    """
+    """Rows whose inputs are features of their tokens; `layers` has those of each layer, float16 (T, H)."""
 
     layers: tuple[np.ndarray, ...] = ()
 
@@ -48,11 +44,7 @@ class TokenFeatures(EncodedRows):
 
 @dataclass(frozen=True)
 class PooledFeatures(EncodedRows):
-    """Rows whose inputs are features of whole rows.
-
-    Args:
-        layers: features of each layer, float16 (N, H).
-    """
+    """Rows whose inputs are features of whole rows; `layers` has those of each layer, float16 (N, H)."""
 
     layers: tuple[np.ndarray, ...] = ()
 
@@ -67,16 +59,9 @@ class PooledFeatures(EncodedRows):
 
 
 def with_features(rows: EncodedRows, extraction: Extraction, root: Path) -> TokenFeatures | PooledFeatures:
-    """Returns rows with features, computed unless they are cached on disk.
+    """Returns rows with features, computed unless they are cached on disk; rows have one choice each.
 
-    Args:
-        rows: rows with one choice each.
-        extraction: the features.
-        root: cache directory, with one subdirectory for each encoder and set of rows.
-
-    Raises:
-        ConfigError: for errors of `cache.extract`.
-        ValueError: for features outside of float16's range.
+    `root` has one subdirectory for each encoder and set of rows. Raises the errors of `cache.extract`.
     """
     source = json.dumps(to_dict(extraction.source(rows)), sort_keys=True)
     folder = extract(extraction, rows, root / hashlib.sha256(source.encode()).hexdigest()[:_DIGITS])

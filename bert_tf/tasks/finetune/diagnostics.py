@@ -11,11 +11,7 @@ _NO_SPREAD = 1e-2
 def detect_collapse(scored: Scored) -> str:
     """Returns a message if the predictions are all alike and the gold labels are not; otherwise "".
 
-    Fine-tuning on few examples may collapse (arXiv 1810.04805, 4.1, on Large). Try another seed or a lower learning
-    rate.
-
-    Args:
-        scored: the scored predictions.
+    Fine-tuning on few examples may collapse (arXiv 1810.04805, 4.1). Try another seed or a lower learning rate.
     """
     if isinstance(scored, ScoredLabels):
         return _one_label(scored)

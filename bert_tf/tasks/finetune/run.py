@@ -20,7 +20,6 @@ from bert_tf.reports.tasks.answers import ANSWERS_NAME
 from bert_tf.reports.training import write_report
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
-from bert_tf.tasks.features.config import Features
 from bert_tf.tasks.features.rows import PooledFeatures
 from bert_tf.tasks.finetune.diagnostics import detect_collapse
 from bert_tf.tasks.finetune.init import FinetuneInit, builder
@@ -45,15 +44,10 @@ PROBLEMS_NAME = "skipped.tsv"
 
 @dataclass(frozen=True)
 class Finetuned:
-    """Result of a fine-tuning run.
+    """Result of a fine-tuning run: the preset, and official metrics on the development set.
 
-    Args:
-        preset: directory of the preset.
-        metrics: official metrics on the development set.
-        dev_examples: number of development examples.
-        remark: diagnostics of the predictions, for example that they collapsed; empty if there is nothing to report.
-        step: number of steps.
-        seconds: wall time of the last process.
+    `remark` has diagnostics of the predictions, for example that they collapsed; it is empty if there is nothing to
+    report. `seconds` is the wall time of the last process.
     """
 
     preset: Path
@@ -62,14 +56,6 @@ class Finetuned:
     remark: str
     step: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Examples with their encoded rows."""
-
-    examples: Sequence[Any]
-    rows: EncodedRows
 
 
 def finetune_task(
@@ -124,16 +110,19 @@ def finetune_task(
     examples = [example for path in sources.training for example in task.read(path, input_errors)]
     task.validate_examples(examples, local_path(sources.train))
     task = start.adapted(task, source.config).fit_labels(examples)
-    train = _encoded(task, examples, tokenizer, length)
-    dev = _part(task, local_path(sources.dev), tokenizer, length, input_errors)
+    dev = _examples(task, local_path(sources.dev), input_errors)
     # Read before training, so that errors in these files do not waste a run.
     further = {name: _examples(task, local_path(path), input_errors) for name, path in sources.further.items()}
+    most_widths = current_backend().most_widths
+    rows = [replace(task.encode(part, tokenizer, length), most_widths=most_widths) for part in (examples, dev)]
     if start.features:
         make_output(output)
-        train, dev = _on_features(task, start.features, source, train, dev, output)
-    best = _Best(task, dev, source, length, config.patience > 0, output / RUN_PRESET_NAME)
-    result = _trained(best, task, source, start, train, config, output)
-    return _finish(best, further, result, output, input_errors)
+        start.features.check(task)
+        rows = [start.features.rows(part, encoder_of(source.model), output) for part in rows]
+    train, dev_rows = rows
+    build = builder(task, source, start)
+    best = _Best(task, dev, dev_rows, source, build, length, config.patience > 0, output / RUN_PRESET_NAME)
+    return _finish(best, further, _trained(best, start, train, config, output), output, input_errors)
 
 
 def _augmented(
@@ -147,38 +136,19 @@ def _augmented(
     return replace(start, preset=output, from_scratch=False, keep_head=True)
 
 
-def _on_features(
-    task: Task, features: Features, source: Preset, train: EncodedRows, dev: _Part, output: Path
-) -> tuple[EncodedRows, _Part]:
-    """Converts training and development rows to features."""
-    features.check(task)
-    encoder = encoder_of(source.model)
-    rows = [features.rows(rows, encoder, output) for rows in (train, dev.rows)]
-    return rows[0], _Part(dev.examples, rows[1])
-
-
-def _trained(
-    best: _Best,
-    task: Task,
-    source: Preset,
-    start: FinetuneInit,
-    train: EncodedRows,
-    config: TrainingConfig,
-    output: Path,
-) -> TrainResult:
-    build = best.building(builder(task, source, start))
+def _trained(best: _Best, start: FinetuneInit, train: EncodedRows, config: TrainingConfig, output: Path) -> TrainResult:
     if isinstance(train, PooledFeatures):
         from bert_tf.tasks.features.probe import train_probe
 
-        return train_probe(task, build, train, best.evaluate, best.measure)
+        return train_probe(best.task, best.build, train, best.evaluate, best.measure)
     steps = config.epochs * batches_in_epoch(train, config.batch_size)
     run = RunSpec(
-        build,
+        best.build,
         TrainingData(lambda start_step: training_batches(train, config.batch_size, config.seed, start_step)),
         steps,
-        task.objective,
-        EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=task.metric),
-        _identity(task, source, start) | {"data": train.fingerprint},
+        best.task.objective,
+        EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=best.task.metric),
+        _identity(best.task, best.source, start) | {"data": train.fingerprint},
         on_finish=write_report,
     )
     return fit(run, config, output)
@@ -200,15 +170,6 @@ def _identity(task: Task, source: Preset, start: FinetuneInit) -> dict[str, Any]
     }
 
 
-def _part(task: Task, path: Path, tokenizer: BertTokenizer, length: int, input_errors: InputErrors) -> _Part:
-    examples = _examples(task, path, input_errors)
-    return _Part(examples, _encoded(task, examples, tokenizer, length))
-
-
-def _encoded(task: Task, examples: Sequence[Any], tokenizer: BertTokenizer, length: int) -> EncodedRows:
-    return replace(task.encode(examples, tokenizer, length), most_widths=current_backend().most_widths)
-
-
 def _examples(task: Task, path: Path, input_errors: InputErrors) -> list[Any]:
     examples = list(task.read(path, input_errors))
     if not examples:
@@ -216,39 +177,36 @@ def _examples(task: Task, path: Path, input_errors: InputErrors) -> list[Any]:
     return examples
 
 
+@dataclass
 class _Best:
-    """Evaluates a model and saves its preset; with early stopping, only the best one."""
+    """Evaluates a model on the development set and saves its preset; with `keeps_best`, only the best one."""
 
-    def __init__(self, task: Task, dev: _Part, source: Preset, length: int, keeps_best: bool, preset: Path) -> None:
-        self._task, self._dev, self._preset = task, dev, preset
-        self._source, self._length, self._keeps_best = source, length, keeps_best
-        self._model: keras.Model | None = None
-        self._measured: tuple[int, Task, list[Any]] | None = None
+    task: Task
+    examples: Sequence[Any]
+    rows: EncodedRows
+    source: Preset
+    build_model: Callable[[], keras.Model]
+    length: int
+    keeps_best: bool
+    preset: Path
+    _model: keras.Model | None = None
+    _measured: tuple[int, Task, list[Any]] | None = None
 
-    @property
-    def dev_examples(self) -> Sequence[Any]:
-        """The development set."""
-        return self._dev.examples
-
-    def building(self, build: Callable[[], keras.Model]) -> Callable[[], keras.Model]:
-        """Returns a function that calls `build`, stores the whole model and returns its trained part."""
-
-        def build_trained_part() -> keras.Model:
-            self._model = build()
-            return self._model.tagger if isinstance(self._model, BertFeatureTagger) else self._model
-
-        return build_trained_part
+    def build(self) -> keras.Model:
+        """Builds and stores the whole model; returns its trained part."""
+        self._model = self.build_model()
+        return self._model.tagger if isinstance(self._model, BertFeatureTagger) else self._model
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """Returns the official metrics without saving the model."""
         task, answers = self._answered(model)
-        return task.score(self._dev.examples, answers)
+        return task.score(self.examples, answers)
 
     def measure(self, model: Model, step: int) -> dict[str, float]:
         """Returns the official metrics after `step`, and saves the model if it is the best one so far."""
         task, answers = self._answered(model)
-        metrics = task.score(self._dev.examples, answers)
-        kept = self._kept() if self._keeps_best else None
+        metrics = task.score(self.examples, answers)
+        kept = self._kept() if self.keeps_best else None
         if kept is None or kept["step"] >= step or metrics[task.metric] > kept["metrics"][task.metric]:
             self._save(task, step, metrics)
             self._measured = step, task, answers
@@ -260,28 +218,28 @@ class _Best:
         if self._measured and kept and self._measured[0] == kept["step"]:
             return self._measured[1:]
         # Saved by an earlier process that was interrupted.
-        predictor = TaskPredictor(self._preset)
-        return predictor.task, predictor.answers(self._dev.examples)
+        predictor = TaskPredictor(self.preset)
+        return predictor.task, predictor.answers(self.examples)
 
     def _answered(self, model: Model) -> tuple[Task, list[Any]]:
-        outputs = outputs_of(model, self._dev.rows, self._source.config, self._task.by_token)
-        answers = self._task.answers(self._dev.examples, self._dev.rows, outputs)
-        task = self._task.calibrate(self._dev.examples, answers)
-        return task, answers if task == self._task else task.answers(self._dev.examples, self._dev.rows, outputs)
+        outputs = outputs_of(model, self.rows, self.source.config, self.task.by_token)
+        answers = self.task.answers(self.examples, self.rows, outputs)
+        task = self.task.calibrate(self.examples, answers)
+        return task, answers if task == self.task else task.answers(self.examples, self.rows, outputs)
 
     def _kept(self) -> dict[str, Any] | None:
         """Returns step and metrics of the saved preset; None if there is no saved preset."""
-        path = self._preset / CONFIG_NAME
+        path = self.preset / CONFIG_NAME
         return json.loads(path.read_text(encoding="utf-8"))["info"] if path.is_file() else None
 
     def _save(self, task: Task, step: int, metrics: Mapping[str, float]) -> None:
         save_preset(
             self._model,
-            self._preset,
-            self._source.vocabulary,
-            self._source.lowercase,
-            task={"task": task.name, "max_sequence_length": self._length, **task.description()},
-            info={"step": step, "metrics": dict(metrics), "dev_examples": len(self._dev.examples)},
+            self.preset,
+            self.source.vocabulary,
+            self.source.lowercase,
+            task={"task": task.name, "max_sequence_length": self.length, **task.description()},
+            info={"step": step, "metrics": dict(metrics), "dev_examples": len(self.examples)},
         )
 
 
@@ -290,26 +248,25 @@ def _finish(
 ) -> Finetuned:
     """Writes predictions and metrics of the development set, the result and the HTML page."""
     task, answers = best.answers()
-    examples = best.dev_examples
     folder = output / DEV_NAME
     folder.mkdir(exist_ok=True)
-    task.write(folder / task.predictions_name, iter([(examples, answers)]))
-    official = task.score(examples, answers)
+    task.write(folder / task.predictions_name, iter([(best.examples, answers)]))
+    official = task.score(best.examples, answers)
     metrics = official | _further(further, output)
-    scored = task.score_details(examples, answers)
+    scored = task.score_details(best.examples, answers)
     remark = detect_collapse(scored)
     if remark:
         logger.warning("%s: %s", output, remark)
     if len(input_errors):
         input_errors.write(output / PROBLEMS_NAME)
-    summary = {"metrics": metrics, "dev_examples": len(examples), "remark": remark, "skipped": len(input_errors)}
+    summary = {"metrics": metrics, "dev_examples": len(best.examples), "remark": remark, "skipped": len(input_errors)}
     save_json(
         {"task": task.name, "step": result.step, "seconds": round(result.seconds, 1), **summary}, output / RESULT_NAME
     )
     task.write_page(folder / ANSWERS_NAME, f"{task.name} on the development set", scored, official, remark)
     print(f"predictions page: {folder / ANSWERS_NAME}", file=sys.stderr)
     print(f"{output}: {metrics}", file=sys.stderr)
-    return Finetuned(output / RUN_PRESET_NAME, metrics, len(examples), remark, result.step, result.seconds)
+    return Finetuned(output / RUN_PRESET_NAME, metrics, len(best.examples), remark, result.step, result.seconds)
 
 
 def _further(further: Mapping[str, Sequence[Any]], output: Path) -> dict[str, float]:

@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,7 @@ from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, t
 from bert_tf.config.files import sha256_of
 from bert_tf.models.preset_files import replace_directory
 from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
-from bert_tf.reports.tasks.results import RunRow
-from bert_tf.reports.tasks.sweep import write_results
+from bert_tf.reports.tasks.sweep import RunRow, write_results
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.finetune.init import FinetuneInit
@@ -36,11 +35,7 @@ PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS = (16, 32), (5e-5, 3e-5, 2e-5), (2, 3, 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of a sweep.
-
-    Args:
-        config: the run's configuration.
-    """
+    """One run of a sweep, by its configuration."""
 
     config: TrainingConfig
 
@@ -58,29 +53,19 @@ class Trial:
 def trials(config: TrainingConfig, paper_grid: bool, restarts: int) -> list[Trial]:
     """Returns the runs of a sweep.
 
-    Args:
-        config: the shared configuration.
-        paper_grid: whether to use the paper's batch sizes, learning rates and epochs instead of those of `config`.
-        restarts: number of runs for each setting; seeds count up from the seed of `config`.
-
-    Raises:
-        ValueError: if `restarts` is less than 1.
+    `paper_grid` replaces batch size, learning rate and epochs of `config` by all of the paper's. Each setting has
+    `restarts` runs, whose seeds count up from that of `config`. Raises ValueError if `restarts` is less than 1.
     """
     if restarts < 1:
         raise ValueError(f"`restarts` must be at least 1. Received: {restarts}")
+    grid: Iterable[tuple] = [(config.batch_size, config.learning_rate, config.epochs)]
+    if paper_grid:
+        grid = itertools.product(PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS)
     return [
-        Trial(replace(setting, seed=config.seed + number))
-        for setting in _settings(config, paper_grid)
+        Trial(replace(config, batch_size=batch, learning_rate=rate, epochs=epochs, seed=config.seed + number))
+        for batch, rate, epochs in grid
         for number in range(restarts)
     ]
-
-
-def _settings(config: TrainingConfig, paper_grid: bool) -> Iterator[TrainingConfig]:
-    if not paper_grid:
-        yield config
-        return
-    for batch, rate, epochs in itertools.product(PAPER_BATCHES, PAPER_RATES, PAPER_EPOCHS):
-        yield replace(config, batch_size=batch, learning_rate=rate, epochs=epochs)
 
 
 @dataclass(frozen=True)
@@ -103,24 +88,12 @@ def finetune_trials(
     """Runs a sweep; writes the best preset to `output/preset`, with a table and an HTML page of all runs.
 
     A run whose loss is not finite counts as failed, and the sweep continues. If the output directory holds an earlier
-    sweep, finished runs are reused and an interrupted run is resumed. Checkpoints of finished runs are deleted, because
-    those of eighteen runs of BERT base would take more than 20 GB.
+    sweep, finished runs are reused and an interrupted run is resumed. Each run has its own directory in `output/runs`.
+    Checkpoints of finished runs are deleted, because those of eighteen runs of BERT base would take more than 20 GB.
 
-    Args:
-        task: the task, before `fit_labels`.
-        sources: the task's files.
-        start: encoder and initialization.
-        runs: the runs, from `trials`.
-        output: output directory; each run has its own directory in `output/runs`.
-        input_errors: collects errors of the files.
-
-    Returns:
-        The best trial by the task's metric on the development set (the first of equal ones), its result, and all
-        outcomes.
-
-    Raises:
-        ConfigError: if the output directory holds a run with other settings or files.
-        TrainingError: if no run finished.
+    Returns the best trial by the task's metric on the development set (the first of equal ones), its result, and all
+    outcomes. Raises ConfigError if the output directory holds a run with other settings or files, and TrainingError if
+    no run finished.
     """
     outcomes: list[Outcome] = []
     began = time.monotonic()
@@ -137,7 +110,8 @@ def finetune_trials(
             result = _stored_result(folder, settings) or finetune_task(
                 task, sources, start, trial.config, folder, input_errors
             )
-            save_json({"settings": settings, "result": _plain(result)}, folder / TRIAL_NAME)
+            stored = {"settings": settings, "result": {**vars(result), "preset": RUN_PRESET_NAME}}
+            save_json(stored, folder / TRIAL_NAME)
             shutil.rmtree(folder / CHECKPOINTS_NAME, ignore_errors=True)
             outcomes.append(Outcome(trial, result))
         except TrainingError as error:
@@ -145,31 +119,33 @@ def finetune_trials(
         # Models and their graphs form reference cycles; several of them would not fit into memory.
         gc.collect()
         page = write_results(output, task.name, _rows(outcomes, task.metric), task.metric)
-    finished = _finished(outcomes)
-    if not finished:
+    best = _best(outcomes, task.metric)
+    if best is None or best.result is None:
         raise TrainingError(f"none of {len(runs)} runs finished. The last one: {outcomes[-1].failure}")
-    trial, result = max(finished, key=lambda run: run[1].metrics[task.metric])
-    replace_directory(output / RUN_PRESET_NAME, lambda staging: _copy(result.preset, staging))
+    preset = best.result.preset
+
+    def copy(staging: Path) -> None:
+        shutil.copytree(preset, staging, dirs_exist_ok=True)
+
+    replace_directory(output / RUN_PRESET_NAME, copy)
     print(f"page of all runs: {page}", file=sys.stderr)
-    return trial, result, outcomes
+    return best.trial, best.result, outcomes
 
 
-def _finished(outcomes: Sequence[Outcome]) -> list[tuple[Trial, Finetuned]]:
-    return [(outcome.trial, outcome.result) for outcome in outcomes if outcome.result]
+def _best(outcomes: Sequence[Outcome], metric: str) -> Outcome | None:
+    """Returns the first of the finished runs with the largest metric."""
+    finished = [(outcome.result.metrics[metric], outcome) for outcome in outcomes if outcome.result]
+    return max(finished, key=lambda pair: pair[0])[1] if finished else None
 
 
 def _rows(outcomes: Sequence[Outcome], metric: str) -> list[RunRow]:
     """Returns the rows of the table."""
-    best = max((result.metrics[metric] for _, result in _finished(outcomes)), default=None)
-    rows: list[RunRow] = []
+    best, rows = _best(outcomes, metric), []
     for outcome in outcomes:
-        trial, result = outcome.trial, outcome.result
-        if result is None:
-            rows.append(RunRow(trial.name, trial.settings, None, 0, 0.0, outcome.failure))
-            continue
-        is_best = result.metrics[metric] == best and not any(row.is_best for row in rows)
-        values = (result.metrics, result.step, result.seconds, result.remark)
-        rows.append(RunRow(trial.name, trial.settings, *values, is_best))
+        row = RunRow(outcome.trial.name, outcome.trial.settings, None, 0, 0.0, outcome.failure)
+        if result := outcome.result:
+            row = replace(row, metrics=result.metrics, step=result.step, seconds=result.seconds, remark=result.remark)
+        rows.append(replace(row, is_best=outcome is best))
     return rows
 
 
@@ -186,10 +162,6 @@ def _stored_result(folder: Path, settings: Mapping[str, Any]) -> Finetuned | Non
     return Finetuned(**stored["result"] | {"preset": folder / RUN_PRESET_NAME})
 
 
-def _plain(result: Finetuned) -> dict[str, Any]:
-    return {**vars(result), "preset": RUN_PRESET_NAME}
-
-
 def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     """Returns hashes of the files that runs depend on, and their initialization."""
     directory = preset_directory(start.preset)
@@ -198,8 +170,3 @@ def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     features = start.features and replace(start.features, folder=None)
     init = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
     return {"files": {str(path): sha256_of(path) for path in paths if path.is_file()}, "start": init}
-
-
-def _copy(source: Path, staging: Path) -> None:
-    for path in source.iterdir():
-        shutil.copy2(path, staging / path.name)

@@ -13,12 +13,7 @@ from bert_tf.tasks.entry import TaskEntry, TaskFiles
 
 @dataclass(frozen=True)
 class GlueEntry(TaskEntry):
-    """Task of GLUE, with the files of its directory.
-
-    Args:
-        dev: name of the development file.
-        further: names of further labelled files.
-    """
+    """Task of GLUE, with the files of its directory; `dev` and `further` are the names of its labelled files."""
 
     dev: str = "dev.tsv"
     further: Mapping[str, str] = field(default_factory=dict)

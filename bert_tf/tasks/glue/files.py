@@ -25,11 +25,8 @@ Value = TypeVar("Value")
 class Layout:
     """Columns of a task's files.
 
-    Args:
-        label: name of the label column.
-        key: name of the index column for predictions; without one, rows are counted from 0.
-        headerless: column names of files without a header line; () if all files have one.
-        aliases: alternative column names.
+    `key` names the index column for predictions; without one, rows are counted from 0. `headerless` has the column
+    names of files without a header line; () if all files have one. `aliases` are alternative column names.
     """
 
     label: str = "label"
@@ -41,21 +38,11 @@ class Layout:
 def read_glue(
     path: Path, layout: Layout, texts: Sequence[str], input_errors: InputErrors, labelled: bool
 ) -> Iterator[TextExample]:
-    """Reads examples, with labels as in the file.
+    """Yields examples of the columns `texts`; labels are as in the file, or None unless `labelled`.
 
-    Args:
-        path: the file, UTF-8, with or without a byte order mark, lines terminated by LF or CRLF.
-        layout: columns of the file.
-        texts: names of the text columns.
-        input_errors: collects rows of another width, empty texts and labels, and duplicate indices.
-        labelled: whether labels are required and read; otherwise they are None.
-
-    Yields:
-        The examples.
-
-    Raises:
-        ValueError: for a missing column, an empty file, bytes that are not UTF-8, and errors that `input_errors` does
-            not skip, with file and line.
+    The file is UTF-8, with or without a byte order mark, with lines terminated by LF or CRLF. Rows of another width,
+    empty texts and labels, and duplicate indices are added to `input_errors`. Raises ValueError, with file and line,
+    for a missing column, an empty file, and bytes that are not UTF-8.
     """
     lines = lines_of(path)
     _, first = next(lines, (1, ""))
@@ -101,17 +88,10 @@ def write_predictions(path: Path, predictions: Iterable[tuple[str, str]]) -> Non
 
 
 def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tuple[int, str, Value]]:
-    """Reads leaderboard predictions of `write_predictions` or any other program.
+    """Yields line, index and prediction of leaderboard predictions of `write_predictions` or any other program.
 
-    Args:
-        path: the file.
-        value: parses a prediction; raises ValueError for an invalid one.
-
-    Yields:
-        Line, index and prediction.
-
-    Raises:
-        ValueError: for another header or width, or an invalid prediction, with file and line.
+    `value` parses a prediction, or raises ValueError. Raises ValueError for another header or width, and for an invalid
+    prediction, with file and line.
     """
     lines = lines_of(path)
     _, header = next(lines, (1, ""))
@@ -130,14 +110,7 @@ def read_predictions(path: Path, value: Callable[[str], Value]) -> Iterator[tupl
 def predictions_of(path: Path, examples: Sequence[TextExample], value: Callable[[str], Value]) -> list[Value]:
     """Returns the predictions of a file in the order of the examples.
 
-    Args:
-        path: the file.
-        examples: the examples.
-        value: parses a prediction; raises ValueError for an invalid one.
-
-    Raises:
-        ValueError: for an error of `read_predictions`, a duplicate or unknown index, with file and line; and for an
-            example without a prediction.
+    Raises ValueError as `read_predictions`, for a duplicate or unknown index, and for an example without a prediction.
     """
     known = {example.key for example in examples}
     predictions: dict[str, Value] = {}

@@ -40,18 +40,10 @@ TEST_SETS: dict[str, TestSet] = {
 
 
 def bundle(predictions: str | Path, output: str | Path) -> dict[str, int]:
-    """Validates the predictions of all test sets and zips them.
+    """Validates the predictions of all test sets in a directory, zips them, and returns the rows of each file.
 
-    Args:
-        predictions: directory with the files of `TEST_SETS`, from `bert-tf predict` or any other program.
-        output: the zip file, written atomically.
-
-    Returns:
-        Number of rows by file name.
-
-    Raises:
-        ValueError: for missing files, with their names; and for another header, an unknown label, an index that is out
-            of order, or a wrong number of rows, with file and line.
+    The zip file is written atomically. Raises ValueError for missing files, with their names; and for another header,
+    an unknown label, an index that is out of order, or a wrong number of rows, with file and line.
     """
     predictions, output = local_path(predictions), local_path(output)
     missing = [name for name in TEST_SETS if not (predictions / name).is_file()]

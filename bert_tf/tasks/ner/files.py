@@ -1,4 +1,4 @@
-"""Column files with one word and its tag on each line: CoNLL-2003, WNUT, WikiANN and others.
+"""Column files with one word and its tag on each line: CoNLL-2003, WNUT, WikiANN and others; and predicted tags.
 
 Columns are separated by tabs, or by spaces if the line of the first word has no tab. All words have the same number of
 columns. A blank line (only spaces and tabs) ends a sentence, `-DOCSTART-` begins a document.
@@ -22,34 +22,14 @@ _COMMENT, _ID = "# ", "# id "
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Indices of the columns to read; negative numbers count from the end.
-
-    Args:
-        token: column of the word.
-        tag: column of the tag.
-    """
-
-    token: int = 0
-    tag: int = -1
-
-
-@dataclass(frozen=True)
 class Sentence:
     """A sentence of words, with its tags and the text to write predictions.
 
-    Args:
-        path: the file.
-        line: line number of the first word; the other words follow on consecutive lines.
-        words: the words without language prefix.
-        tags: the tag of each word, as in the file; () if tags were not read.
-        written: the output line of each word without the predicted tag: all columns, then the gold tag again if its
-            column is not the last.
-        separator: separator of columns.
-        before: output lines between the previous sentence and this one.
-        after: output lines after the last sentence of the file; () for the others.
-        document: the words of all sentences of the document, including this one.
-        number: index of this sentence in `document`.
+    `line` is that of the first word; the other words follow on consecutive lines. Words have no language prefix; `tags`
+    are as in the file, or () if not read. `written` has the output line of each word without the predicted tag: all
+    columns, then the gold tag again if its column is not the last. `before` has the output lines since the previous
+    sentence, `after` those after the last sentence of the file. `document` has the words of all sentences of the
+    document, of which this is the one at index `number`.
     """
 
     path: Path
@@ -80,15 +60,9 @@ class Sentence:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Layout of all lines of a file.
+    """Layout of all lines of a file, read from line `first`: number of columns (`width`), and columns of word and tag.
 
-    Args:
-        first: number of the line that the layout was read from.
-        separator: a tab or a space.
-        width: number of columns.
-        token: column of the word.
-        tag: column of the tag; None if absent.
-        prefixed: whether every word has a language prefix.
+    `tag` is None if absent; `prefixed` if every word has a language prefix.
     """
 
     first: int
@@ -101,14 +75,22 @@ class _Layout:
     def is_comment(self, line: str, labelled: bool) -> bool:
         """Returns True if the first line of a sentence is a comment.
 
-        `#` may also be a word, especially on Twitter. A line is a comment only if it cannot be the line of a word, or
-        if it states the sentence's id.
+        `#` may also be a word. A comment cannot be the line of a word, or it states the sentence's id.
         """
         if not line.startswith(_COMMENT):
             return False
-        cells = cells_of(line, self.separator)
-        invalid = len(cells) != self.width or (labelled and self.tag is not None and not is_tag(cells[self.tag]))
-        return invalid or line.startswith(_ID)
+        return line.startswith(_ID) or bool(self.fault(cells_of(line, self.separator), labelled))
+
+    def fault(self, cells: Sequence[str], labelled: bool) -> str:
+        """Returns the error message of a word's columns; "" if they are valid."""
+        if len(cells) != self.width:
+            return f"expected {self.width} columns, as in line {self.first}. Received: {cells}"
+        if labelled and self.tag is not None and not is_tag(cells[self.tag]):
+            return (
+                f"column {self.tag}, counted from 0, must be a tag: O, or B-, I-, E- or S- with a type. "
+                f"Received: {cells[self.tag]!r}"
+            )
+        return ""
 
     def written(self, cells: Sequence[str]) -> str:
         """Returns the output line of a word without the predicted tag, which follows the gold tag."""
@@ -134,23 +116,15 @@ def cells_of(line: str, separator: str) -> list[str]:
     return re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def read_columns(path: Path, columns: Columns, input_errors: InputErrors, labelled: bool) -> Iterator[Sentence]:
-    """Reads sentences one by one.
+def read_columns(
+    path: Path, token_column: int, tag_column: int, input_errors: InputErrors, labelled: bool
+) -> Iterator[Sentence]:
+    """Yields the sentences of a UTF-8 file one by one; `document` contains only the sentence itself.
 
-    Args:
-        path: the file, UTF-8.
-        columns: columns of word and tag.
-        input_errors: collects words with another number of columns or an invalid tag; the whole sentence is skipped.
-        labelled: whether tags are required and read.
-
-    Yields:
-        The sentences; `document` contains only the sentence itself.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, missing columns, and errors that `input_errors` does not skip, with
-            file and line.
+    Words with another number of columns or an invalid tag are added to `input_errors`; the whole sentence is skipped.
+    Raises ValueError, with file and line, for bytes that are not UTF-8 and missing columns.
     """
-    layout = _layout(path, columns, labelled)
+    layout = _layout(path, token_column, tag_column, labelled)
     if layout is None:
         return
     pending: Sentence | None = None
@@ -172,7 +146,7 @@ def _blocks(path: Path, layout: _Layout, labelled: bool) -> Iterator[tuple[list[
     gap: list[str] = []
     rows: list[tuple[int, list[str]]] = []
     for number, line in lines_of(path):
-        blank, document = is_blank(line), _is_document_start(line, layout.separator)
+        blank, document = is_blank(line), DOCUMENT_START in line and DOCUMENT_START in cells_of(line, layout.separator)
         if not blank and not document and (rows or not layout.is_comment(line, labelled)):
             rows.append((number, cells_of(line, layout.separator)))
             continue
@@ -192,36 +166,20 @@ def _sentence(
     labelled: bool,
 ) -> Sentence | None:
     """Returns the sentence of some lines; None if one of them is faulty."""
-    faults = 0
-    for number, cells in rows:
-        place = f"{path}: line {number}"
-        if len(cells) != layout.width:
-            faults += 1
-            input_errors.add(place, f"expected {layout.width} columns, as in line {layout.first}. Received: {cells}")
-        elif labelled and layout.tag is not None and not is_tag(cells[layout.tag]):
-            faults += 1
-            input_errors.add(
-                place,
-                f"column {layout.tag}, counted from 0, must be a tag: O, or B-, I-, E- or S- with a type. "
-                f"Received: {cells[layout.tag]!r}",
-            )
+    faults = [(number, fault) for number, cells in rows if (fault := layout.fault(cells, labelled))]
+    for number, fault in faults:
+        input_errors.add(f"{path}: line {number}", fault)
     if faults:
         return None
-    words = tuple(_word(cells[layout.token], layout.prefixed) for _, cells in rows)
+    words = tuple(cells[layout.token] for _, cells in rows)
+    if layout.prefixed:
+        words = tuple(word.partition(":")[2] for word in words)
     tags = tuple(cells[layout.tag] for _, cells in rows) if labelled and layout.tag is not None else ()
     written = tuple(layout.written(cells) for _, cells in rows)
     return Sentence(path, rows[0][0], words, tags, written, layout.separator, before, (), (words,))
 
 
-def _word(cell: str, prefixed: bool) -> str:
-    return cell.partition(":")[2] if prefixed else cell
-
-
-def _is_document_start(line: str, separator: str) -> bool:
-    return DOCUMENT_START in line and DOCUMENT_START in cells_of(line, separator)
-
-
-def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
+def _layout(path: Path, token_column: int, tag_column: int, labelled: bool) -> _Layout | None:
     """Returns the layout of a file from its first word; None if the file has no words."""
     first = _first_word(path)
     if first is None:
@@ -229,13 +187,13 @@ def _layout(path: Path, columns: Columns, labelled: bool) -> _Layout | None:
     number, line = first
     separator = "\t" if "\t" in line.rstrip(" \t") else " "
     width = len(cells_of(line, separator))
-    token, tag = (index + width if index < 0 else index for index in (columns.token, columns.tag))
+    token, tag = (index + width if index < 0 else index for index in (token_column, tag_column))
     place = f"{path}: line {number}"
     if not 0 <= token < width:
-        raise ValueError(f"{place}: no column {columns.token} for words. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {token_column} for words. Received: {width} column(s): {line!r}")
     has_tag = 0 <= tag < width and tag != token
     if labelled and not has_tag:
-        raise ValueError(f"{place}: no column {columns.tag} for tags. Received: {width} column(s): {line!r}")
+        raise ValueError(f"{place}: no column {tag_column} for tags. Received: {width} column(s): {line!r}")
     return _Layout(
         number, separator, width, token, tag if has_tag else None, _is_prefixed(path, separator, token, number)
     )
@@ -262,3 +220,44 @@ def _is_prefixed(path: Path, separator: str, token: int, first: int) -> bool:
         if token < len(cells) and not _LANGUAGE.match(cells[token]):
             return False
     return True
+
+
+def read_tags(path: Path, sentences: Sequence[Sentence], token_column: int) -> list[tuple[str, ...]]:
+    """Reads the predicted tags of each sentence from the last column of a file of any program.
+
+    The file has all columns of the gold file and one more, or fewer columns. Words in `token_column` must match
+    `sentences`; negative columns are not compared. Raises ValueError, with file and line, for a missing, additional or
+    different word, and for an invalid tag.
+    """
+    lines = _word_lines(path, sentences)
+    predicted = []
+    for sentence in sentences:
+        tags = []
+        for word, line in enumerate(sentence.written):
+            number, cells = next(lines, (0, []))
+            expected = f"{sentence.words[word]!r}, the word at {sentence.place_of(word)}"
+            if not number:
+                raise ValueError(f"{path}: must continue with {expected}. Received: the end of the file")
+            place = f"{path}: line {number}"
+            if len(cells) < 2 or not is_tag(cells[-1]):
+                raise ValueError(
+                    f"{place}: the last of several columns must be a tag: O, or B-, I-, E- or S- with a type. "
+                    f"Received: {cells}"
+                )
+            as_read = cells_of(line, sentence.separator)[token_column]
+            if token_column >= 0 and cells[token_column] not in (as_read, sentence.words[word]):
+                raise ValueError(f"{place}: column {token_column} must be {expected}. Received: {cells}")
+            tags.append(cells[-1])
+        predicted.append(tuple(tags))
+    for number, cells in lines:
+        raise ValueError(f"{path}: line {number}: must be the end of the file: all words have a tag. Received: {cells}")
+    return predicted
+
+
+def _word_lines(path: Path, sentences: Sequence[Sentence]) -> Iterator[tuple[int, list[str]]]:
+    """Yields line number and columns of each word."""
+    between = {line for sentence in sentences for line in (*sentence.before, *sentence.after)}
+    for number, line in lines_of(path):
+        if is_blank(line) or DOCUMENT_START in line or line in between:
+            continue
+        yield number, cells_of(line, "\t" if "\t" in line else " ")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,19 +29,6 @@ class Window(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True)
-class _Pieces:
-    """Concatenated word pieces of words.
-
-    Args:
-        ids: int32 (pieces,), ids of the pieces.
-        offsets: int64 (words + 1,), start offset of each word, and the end.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-
-
 def word_rows(
     sentences: Sequence[Sentence], tokenizer: BertTokenizer, length: int, targets: np.ndarray | None = None
 ) -> EncodedRows:
@@ -52,29 +38,21 @@ def word_rows(
     in exactly one row; all other tokens have weight 0. A word that normalization removes becomes [UNK]; a word longer
     than a row keeps its first pieces.
 
-    Args:
-        sentences: the sentences; those of a document are consecutive and in order.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a row.
-        targets: int32 (W,), the class of each word; None returns rows without targets.
-
-    Returns:
-        The rows; tokens of weight 1 are the words, in order.
-
-    Raises:
-        ValueError: if `length` has no room for a piece.
+    Sentences of a document are consecutive and in order. `targets` has the class of each word, int32 (W,); tokens of
+    weight 1 are the words, in order. Raises ValueError if `length`, the maximum tokens of a row, has no room for a
+    piece.
     """
     capacity = length - _SPECIAL
     if capacity < 1:
         raise ValueError(f"`max_sequence_length` must be at least {_SPECIAL + 1} for words. Received: {length}")
     words, spans = _laid_out(sentences, capacity)
-    pieces = _pieces(words, tokenizer, capacity)
+    pieces, offsets = _pieces(words, tokenizer, capacity)
     rows = [
         (number, window)
         for number, (first, last, begin, end) in enumerate(spans)
-        for window in windows(pieces.offsets, first, last, begin, end, capacity)
+        for window in windows(offsets, first, last, begin, end, capacity)
     ]
-    token_ids, row_splits, weights = _joined([window for _, window in rows], pieces, tokenizer)
+    token_ids, row_splits, weights = _joined([window for _, window in rows], pieces, offsets, tokenizer)
     token_targets = {}
     if targets is not None:
         token_targets[SINGLE_OUTPUT] = np.zeros(len(token_ids), np.int32)
@@ -91,19 +69,11 @@ def word_rows(
 
 
 def windows(offsets: np.ndarray, first: int, last: int, begin: int, end: int, capacity: int) -> Iterator[Window]:
-    """Yields the rows of a sentence.
+    """Yields the rows of the sentence of words `first` to `last` in a document of words `begin` to `end` (exclusive).
 
-    Args:
-        offsets: int (words + 1,), start offsets of the words' pieces; each word has 1 to `capacity` pieces.
-        first: first word of the sentence.
-        last: end of the sentence (exclusive).
-        begin: first word of its document.
-        end: end of the document (exclusive).
-        capacity: maximum pieces of a row.
-
-    Yields:
-        One row with the sentence in the middle. If the sentence does not fit: rows that overlap by half, with each word
-        predicted in the row where it is farthest from the nearer edge.
+    This is one row with the sentence in the middle. If the sentence does not fit: rows that overlap by half, with each
+    word predicted in the row where it is farthest from the nearer edge. `offsets`, (words + 1,), are the start offsets
+    of the words' pieces; each word has 1 to `capacity` pieces, the maximum of a row.
     """
     if offsets[last] - offsets[first] <= capacity:
         start, stop = _filled(offsets, first, last, begin, end, capacity)
@@ -172,8 +142,8 @@ def _back(document: Sequence[Sequence[str]], number: int, reach: int) -> int:
     return number
 
 
-def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> _Pieces:
-    """Returns the pieces of each word, at least one and at most `most`; each distinct word is tokenized once."""
+def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the pieces of all words, 1 to `most` each, int32, and the start offset of each word, and the end."""
     numbers: dict[str, int] = {}
     index = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.int64)
     ids, splits = tokenizer.tokenize(list(numbers))
@@ -183,18 +153,19 @@ def _pieces(words: Sequence[str], tokenizer: BertTokenizer, most: int) -> _Piece
     lengths = np.clip(counts, 1, most)[index]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return _Pieces(np.append(ids, tokenizer.vocabulary.unk_id).astype(np.int32)[places], offsets)
+    return np.append(ids, tokenizer.vocabulary.unk_id).astype(np.int32)[places], offsets
 
 
-def _joined(rows: Sequence[Window], pieces: _Pieces, tokenizer: BertTokenizer) -> tuple[np.ndarray, ...]:
+def _joined(
+    rows: Sequence[Window], pieces: np.ndarray, offsets: np.ndarray, tokenizer: BertTokenizer
+) -> tuple[np.ndarray, ...]:
     """Returns token ids, row splits and token weights of all rows."""
-    offsets = pieces.offsets
     lengths = [int(offsets[row.end] - offsets[row.start]) + _SPECIAL for row in rows]
     splits = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     ids = np.full(splits[-1], tokenizer.vocabulary.sep_id, np.int32)
     weights = np.zeros(splits[-1], np.float32)
     ids[splits[:-1]] = tokenizer.vocabulary.cls_id
     for begin, stop, row in zip(splits[:-1] + 1, splits[1:] - 1, rows, strict=True):
-        ids[begin:stop] = pieces.ids[offsets[row.start] : offsets[row.end]]
+        ids[begin:stop] = pieces[offsets[row.start] : offsets[row.end]]
         weights[begin + offsets[row.first : row.last] - offsets[row.start]] = 1.0
     return ids, splits, weights

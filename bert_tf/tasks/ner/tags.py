@@ -1,4 +1,4 @@
-"""Tagging schemes of named entities.
+"""Tagging schemes of named entities; precision, recall and F1 as in the conlleval script of the CoNLL shared tasks.
 
 | scheme | an entity of three words, then an adjacent entity of one word and the same type |
 |---|---|
@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -48,11 +49,8 @@ def type_of(tag: str) -> str:
 def begins(previous: str, tag: str) -> bool:
     """Returns True if an entity begins at `tag`, by conlleval's rules, which accept any sequence of tags.
 
-    I or E after O or after another type begins an entity, and so does any tag after E or S, except O.
-
-    Args:
-        previous: the previous tag; O at the beginning of a sentence.
-        tag: the tag.
+    I or E after O or after another type begins an entity, and so does any tag after E or S, except O. `previous` is O
+    at the beginning of a sentence.
     """
     if tag == OUTSIDE:
         return False
@@ -73,13 +71,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]:
-    """Returns the tags of a sentence.
-
-    Args:
-        spans: entities of the sentence, in order and not nested.
-        words: number of words in the sentence.
-        scheme: one of `SCHEMES`. In IO, adjacent entities of the same type are merged.
-    """
+    """Returns the tags of `words` words in one of `SCHEMES`; in IO, adjacent entities of the same type are merged."""
     tags = [OUTSIDE] * words
     for entity in spans:
         tags[entity.start : entity.end] = [f"I-{entity.type}"] * (entity.end - entity.start)
@@ -94,16 +86,10 @@ def tags_of(spans: Iterable[Entity], words: int, scheme: str) -> tuple[str, ...]
 
 
 def scheme_of(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """Detects the scheme of tags.
+    """Detects the scheme of sentences, given as tags and the place of each tag, for example file and line.
 
-    Args:
-        sentences: the tags of each sentence, with the place of each tag, for example file and line.
-
-    Returns:
-        One of `SCHEMES`: IOBES if any tag is E or S, IO if no tag is B, E or S.
-
-    Raises:
-        ValueError: for tags that contradict each other, with their places.
+    It is IOBES if any tag is E or S, and IO if no tag is B, E or S. Raises ValueError for tags that contradict each
+    other, with their places.
     """
     first: dict[str, TagPlace] = {}
     broken: TagPlace | None = None
@@ -140,3 +126,43 @@ def _contradiction(one: TagPlace, first: str, other: TagPlace, second: str) -> V
         f"Received: {one.tag!r} after {one.previous!r} ({first}), but {other.tag!r} after {other.previous!r} "
         f"({second}) at {other.place}"
     )
+
+
+def entity_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Returns the metrics of tagged sentences, in [0, 1]; a ratio with denominator 0 is 0.
+
+    These are `precision`, `recall`, `f1`, `accuracy` (of single tags), and `f1_TYPE` for each type that occurs. An
+    entity is correct if its first word, last word and type are correct. Gold and predicted tags are decoded by
+    conlleval's rules, independent of their scheme.
+    """
+    correct: Counter[str] = Counter()
+    gold_counts: Counter[str] = Counter()
+    predicted_counts: Counter[str] = Counter()
+    equal_tags = words = 0
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        gold_counts.update(entity.type for entity in gold_entities)
+        predicted_counts.update(entity.type for entity in predicted_entities)
+        correct.update(entity.type for entity in set(gold_entities) & set(predicted_entities))
+        equal_tags += sum(a == b for a, b in zip(gold_tags, predicted_tags, strict=True))
+        words += len(gold_tags)
+    precision, recall = _share(correct.total(), predicted_counts.total()), _share(correct.total(), gold_counts.total())
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": _f1(correct.total(), predicted_counts.total(), gold_counts.total()),
+        "accuracy": _share(equal_tags, words),
+        **{
+            f"f1_{kind}": _f1(correct[kind], predicted_counts[kind], gold_counts[kind])
+            for kind in sorted(gold_counts | predicted_counts)
+        },
+    }
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _f1(correct: int, predicted: int, gold: int) -> float:
+    """Returns the harmonic mean of precision and recall."""
+    return _share(2 * correct, predicted + gold)

@@ -16,11 +16,9 @@ from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.ner.files import Columns, Sentence, read_columns
-from bert_tf.tasks.ner.metric import entity_scores
-from bert_tf.tasks.ner.predictions import read_tags
+from bert_tf.tasks.ner.files import Sentence, read_columns, read_tags
 from bert_tf.tasks.ner.rows import word_rows
-from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, scheme_of, tags_of, type_of
+from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, entity_scores, scheme_of, tags_of, type_of
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
@@ -34,13 +32,10 @@ Tags = tuple[str, ...]
 class NerTask(Task[Sentence, Tags]):
     """Named entity recognition with column files; predictions are tags in the scheme of the training files.
 
-    Args:
-        token_column: column of the words; negative numbers count from the end.
-        tag_column: column of the tags.
-        document_context: whether to fill up a sentence's row with context words of its document. A file without
-            `-DOCSTART-` lines is one document.
-        scheme: one of `ner.tags.SCHEMES`; "" detects it in `fit_labels`.
-        labels: O, then B- and I- of each type, in the order of the model's outputs; () before `fit_labels`.
+    Columns are counted from the end if they are negative. `document_context` fills up a sentence's row with context
+    words of its document; a file without `-DOCSTART-` lines is one document. `scheme` is one of `ner.tags.SCHEMES`; ""
+    detects it in `fit_labels`. `labels` are O, then B- and I- of each type, in the order of the model's outputs; ()
+    before `fit_labels`.
     """
 
     name: ClassVar[str] = "ner"
@@ -77,7 +72,7 @@ class NerTask(Task[Sentence, Tags]):
 
         Tags that break the scheme are decoded as in conlleval; `validate_examples` rejects them in training files.
         """
-        sentences = read_columns(path, Columns(self.token_column, self.tag_column), input_errors, labelled)
+        sentences = read_columns(path, self.token_column, self.tag_column, input_errors, labelled)
         if self.labels:
             sentences = (sentence for sentence in sentences if self._is_known(sentence, input_errors))
         return _in_documents(sentences) if self.document_context else sentences

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,15 +24,10 @@ _FURTHER = 8
 
 
 class Candidate(NamedTuple):
-    """One of the n best answers.
+    """One of the n best answers: the unchanged text of the span and its first character; "" and -1 for no answer.
 
-    Args:
-        text: the unchanged text of the span; "" for no answer.
-        start: first character of the span in the context; -1 for "".
-        probability: probability among the n best; for an ensemble, the mean over the models.
-        start_logit: score of the first token; for "", of [CLS] in the window with its lowest score; None for an
-            ensemble.
-        end_logit: score of the last token; for "", of the same [CLS]; None for an ensemble.
+    `probability` is that among the n best; for an ensemble, the mean over the models. Logits are those of the first and
+    last token; for "", of [CLS] in the window with its lowest score; None for an ensemble.
     """
 
     text: str
@@ -41,17 +36,20 @@ class Candidate(NamedTuple):
     start_logit: float | None = None
     end_logit: float | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns text, probability, offset in the context, and logits if there are any, as JSON values."""
+        logits = {"start_logit": self.start_logit, "end_logit": self.end_logit}
+        values = {"text": self.text, "probability": self.probability, "answer_start": self.start}
+        return values if self.start_logit is None else values | logits
+
 
 @dataclass(frozen=True)
 class SquadAnswer:
-    """The answer to a question.
+    """The answer to a question; `text` is "" for no answer, and None if a file has no prediction.
 
-    Args:
-        text: the text of the span; "" for no answer; None if a file has no prediction.
-        start: first character of the span in the context; -1 for "", and for answers read from a file.
-        candidates: the n best answers, most probable first; () for answers read from a file.
-        null_odds: score of no answer minus the score of the best answer, in logits; None if every question has an
-            answer, and for answers read from a file.
+    `start` is the first character in the context, or -1 for "". `candidates` are the n best, most probable first.
+    `null_odds` is the score of no answer minus the score of the best answer, in logits; None if every question has an
+    answer. Answers that were read from a file have only a text.
     """
 
     text: str | None
@@ -74,20 +72,12 @@ def find_answers(
     may_be_impossible: bool,
     null_threshold: float,
 ) -> Iterator[SquadAnswer]:
-    """Yields the answer to each question.
+    """Yields the answer to each question, by `start_logits` and `end_logits`, float (T,), in `outputs`.
 
-    Candidates are all spans that lie in one window, where the first token has its maximum context. The n best with
-    different texts are kept; their probabilities are the softmax over these. (run_squad.py does the same, but only
-    considers the n best starts and ends.)
-
-    Args:
-        examples: the questions.
-        windows: the windows of the questions.
-        outputs: `start_logits` and `end_logits`, float (T,).
-        max_answer_length: L.
-        n_best: maximum number of candidates.
-        may_be_impossible: whether "" is a candidate, scored by [CLS].
-        null_threshold: threshold of the null odds; above it the answer is "".
+    Candidates are all spans of at most `max_answer_length` tokens that lie in one window, where the first token has its
+    maximum context. The n best with different texts are kept; their probabilities are the softmax over these.
+    (run_squad.py does the same, but only considers the n best starts and ends.) If an answer may be impossible, "" is a
+    candidate, scored by [CLS], and the answer if the null odds exceed `null_threshold`.
     """
     starts, ends = (outputs[name].astype(np.float64) for name in (START_LOGITS, END_LOGITS))
     scored = scored_tokens(windows, len(examples))
@@ -107,11 +97,8 @@ def find_answers(
 def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) -> SquadAnswer:
     """Returns the ensemble's answer to one question.
 
-    Args:
-        answers: the answers of the models.
-        n_best: maximum number of candidates, ranked by mean probability over the models. The probability is 0 if a text
-            is not among a model's n best.
-        null_threshold: threshold of the mean null odds; above it the answer is "".
+    Candidates are ranked by mean probability over the models, 0 for a text that is not among a model's n best. The
+    answer is "" if the mean null odds exceed `null_threshold`.
     """
     by_text: dict[str, Candidate] = {}
     for answer in answers:
@@ -125,15 +112,7 @@ def average(answers: Sequence[SquadAnswer], n_best: int, null_threshold: float) 
 
 
 class _Scores:
-    """Scores of all spans of one context.
-
-    Args:
-        scored: scored tokens of all questions.
-        question: number of the question.
-        starts: start logits, float64 (T,).
-        ends: end logits, float64 (T,).
-        longest: L.
-    """
+    """Scores of all spans of one context, by float64 logits `starts` and `ends`, (T,); `longest` is L."""
 
     def __init__(self, scored: ScoredTokens, question: int, starts: np.ndarray, ends: np.ndarray, longest: int) -> None:
         part = slice(scored.splits[question], scored.splits[question + 1])
@@ -144,10 +123,9 @@ class _Scores:
         self._longest = min(longest, int((self._limits - self._places).max(initial=1)))
 
     def best(self, count: int) -> tuple[list[int], list[int], list[float], list[float]]:
-        """Returns the `count` best spans, best first; ties are broken by position, then by length.
+        """Returns first and last tokens of the `count` best spans, best first, and the scores of both.
 
-        Returns:
-            First and last tokens, counted from the first token of the context, and the scores of both.
+        Tokens are counted from the context's first; ties are broken by position, then by length.
         """
         scores, numbers = np.zeros(0), np.zeros(0, np.int64)
         step = max(1, _MOST_SPANS // self._longest)

@@ -73,7 +73,7 @@ class Squad2Entry(SquadEntry):
         """Returns the official metrics; with null odds, also those of the best thresholds."""
         if args.null_odds is None:
             return task.score(examples, answers)
-        from bert_tf.tasks.squad.predictions import read_null_odds
+        from bert_tf.tasks.squad.files import read_null_odds
 
         odds = read_null_odds(existing(args.null_odds, "--null_odds"), [example.id for example in examples])
         return task.score_with(examples, answers, odds, args.null_threshold)

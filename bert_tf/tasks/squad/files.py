@@ -1,14 +1,17 @@
-"""Reads files in the layout of SQuAD 1.1 and 2.0 (arXiv 1606.05250, 1806.03822)."""
+"""Files in the layout of SQuAD 1.1 and 2.0 (arXiv 1606.05250, 1806.03822), and files of predictions."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config.base import parse_json
+from bert_tf.config.files import staged_file
 from bert_tf.tasks.input_errors import InputErrors
 
 # Characters of a context shown in a message.
@@ -17,12 +20,9 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class GoldSpan:
-    """A gold answer.
+    """A gold answer: characters `start` to `limit` (exclusive) of the context, in code points.
 
-    Args:
-        text: the text as in the file, which the official scripts compare with.
-        start: first character in the context, in code points.
-        limit: end of the span (exclusive).
+    `text` is as in the file, which the official scripts compare with.
     """
 
     text: str
@@ -32,15 +32,7 @@ class GoldSpan:
 
 @dataclass(frozen=True)
 class SquadExample:
-    """A question about a context.
-
-    Args:
-        place: file and id.
-        id: id of the question.
-        question: text of the question.
-        context: text that contains the answer.
-        answers: gold answers, each of them correct; () if the context has no answer, or answers were not read.
-    """
+    """A question about a context; `answers` are gold answers, each correct, or () without any or if not read."""
 
     place: str
     id: str
@@ -54,18 +46,7 @@ class _FaultError(Exception):
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a file.
-
-    Args:
-        path: the file.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: for bytes that are not UTF-8, text that is not JSON, anything but an object, and duplicate names in
-            an object, with the file.
-    """
+    """Reads a JSON object from a UTF-8 file. Raises ValueError for other contents, and duplicate names in an object."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
@@ -89,19 +70,11 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def read_squad(
     path: Path, input_errors: InputErrors, labelled: bool, may_be_impossible: bool
 ) -> Iterator[SquadExample]:
-    """Reads questions in the order of the file.
+    """Yields the questions in the order of the file.
 
-    Args:
-        path: the file.
-        input_errors: collects faulty entries by file and id, or by their place in the file if they have no id.
-        labelled: whether answers are read and required, unless a question is marked as impossible.
-        may_be_impossible: whether questions without an answer are allowed, as in version 2.0.
-
-    Yields:
-        The questions.
-
-    Raises:
-        ValueError: for a file of another layout, and for errors that `input_errors` does not skip, with the file.
+    Faulty entries are added to `input_errors` by file and id, or by their place in the file if they have no id.
+    `labelled` requires answers, unless a question is marked as impossible, which `may_be_impossible` allows, as in
+    version 2.0. Raises ValueError for a file of another layout.
     """
     articles = read_json_object(path).get("data")
     if not isinstance(articles, list):
@@ -202,3 +175,32 @@ def _object(entry: Any) -> Mapping[str, Any]:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
+
+
+def read_null_odds(path: Path, ids: Sequence[str]) -> dict[str, float]:
+    """Reads null odds by id, in the order of their file.
+
+    Raises ValueError, with file and id, if a value is not a number, or one of `ids` has no value.
+    """
+    odds = read_json_object(path)
+    for name, value in [(name, odds.get(name)) for name in ids] + list(odds.items()):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(f"{path}: id {name}: the null odds must be a number. Received: {value!r}")
+    return odds
+
+
+@contextmanager
+def json_object_writer(path: Path) -> Iterator[Callable[[str, Any], None]]:
+    """Yields a function that adds a unique name and its value as one line of a JSON object, written atomically."""
+    before = b"{\n"
+    with staged_file(path) as file:
+
+        def add(name: str, value: Any) -> None:
+            nonlocal before
+            text = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+            # A lone surrogate has no UTF-8; it is written as an escape, which is valid JSON.
+            file.write(before + text.encode("utf-8", "backslashreplace"))
+            before = b",\n"
+
+        yield add
+        file.write(b"{}\n" if before == b"{\n" else b"\n}\n")

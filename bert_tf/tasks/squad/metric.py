@@ -25,13 +25,9 @@ class Points:
 
 @dataclass(frozen=True)
 class BestThreshold:
-    """Best threshold of the null odds; above it a question has no answer.
+    """Best threshold of the null odds, above which a question has no answer, and the metric at this threshold.
 
-    Args:
-        percent: the metric at this threshold.
-        threshold: the largest null odds of an answer that is kept; 0 if it is best to keep none, as in the official
-            script.
-        keeps_any: whether any answer is kept.
+    `threshold` is the largest null odds of an answer that is kept; 0 if none is, as in the official script.
     """
 
     percent: float
@@ -45,23 +41,13 @@ def normalized(answer: str) -> str:
 
 
 def points_v1(golds: Sequence[str], predicted: str) -> Points:
-    """Returns the points of evaluate-v1.1.py.
-
-    Args:
-        golds: one or more gold answers.
-        predicted: the predicted answer.
-    """
+    """Returns the points of evaluate-v1.1.py for one or more gold answers."""
     pairs = [(normalized(gold), normalized(predicted)) for gold in golds]
     return Points(max(float(gold == answer) for gold, answer in pairs), max(_overlap(*pair) for pair in pairs))
 
 
 def points_v2(golds: Sequence[str], predicted: str) -> Points:
-    """Returns the points of evaluate-v2.0.py.
-
-    Args:
-        golds: the gold answers; () if there is no answer.
-        predicted: the predicted answer; "" for no answer.
-    """
+    """Returns the points of evaluate-v2.0.py; without an answer, `golds` is () and `predicted` is ""."""
     wanted = [gold for gold in map(normalized, golds) if gold] or [""]
     answer = normalized(predicted)
     # If one side has no words, the other must have none.
@@ -70,11 +56,7 @@ def points_v2(golds: Sequence[str], predicted: str) -> Points:
 
 
 def metrics_v1(points: Sequence[Points | None]) -> dict[str, float]:
-    """Returns `exact` and `f1` in percent.
-
-    Args:
-        points: points of each question; None if there is no prediction, which scores 0.
-    """
+    """Returns `exact` and `f1` in percent; a question without a prediction has the points None, and scores 0."""
     return {name: 100.0 * sum(_value(point, name) for point in points) / len(points) for name in ("exact", "f1")}
 
 
@@ -88,18 +70,11 @@ def metrics_v2(
 ) -> dict[str, float]:
     """Returns the metrics of evaluate-v2.0.py by its names, in percent except for `total` and thresholds.
 
-    Args:
-        ids: ids of the questions, in the order of the file.
-        points: points of each question; None if there is no prediction, which scores 0 (the script stops instead).
-        has_answer: whether each question has an answer.
-        says_none: whether each prediction is "no answer".
-        null_odds: null odds by id, in the order of their file; larger values favour no answer. Required for
-            `best_exact`, `best_f1` and their thresholds.
-        null_threshold: predictions with larger null odds count as no answer in `exact`, `f1` and their parts, but not
-            in the best ones.
-
-    Raises:
-        KeyError: if `null_odds` lacks a question.
+    Questions are in the order of the file. Points are None without a prediction, which scores 0 (the script stops
+    instead). `says_none` is whether the prediction is "no answer". `null_odds` by id, in the order of their file, are
+    larger in favour of no answer; they are required for `best_exact`, `best_f1` and their thresholds. Predictions with
+    null odds above `null_threshold` count as no answer in `exact`, `f1` and their parts, but not in the best ones.
+    Raises KeyError if `null_odds` lacks a question.
     """
     taken = list(points)
     if null_odds is not None:
@@ -127,12 +102,7 @@ def best_threshold(
 ) -> BestThreshold:
     """Returns the threshold with the best metric, by adding answers one by one in the order of their null odds.
 
-    Args:
-        ids: ids of the questions.
-        values: score of each prediction, in [0, 1].
-        has_answer: whether each question has an answer.
-        says_none: whether each prediction is "no answer".
-        null_odds: null odds by id; ties keep this order, ids of other questions are ignored.
+    `values`, in [0, 1], score the predictions. Ties keep the order of `null_odds`; other ids are ignored.
     """
     number_of = {name: number for number, name in enumerate(ids)}
     score = best = float(sum(not answerable for answerable in has_answer))

@@ -17,9 +17,8 @@ from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
-from bert_tf.tasks.squad.files import SquadExample, read_json_object, read_squad
+from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_json_object, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
-from bert_tf.tasks.squad.predictions import JsonObjectWriter, candidates_as_json
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SPANS, Objective
@@ -34,11 +33,8 @@ _SHOWN_IDS = 5
 class Squad1Task(Task[SquadExample, SquadAnswer]):
     """Questions that have an answer, as in SQuAD 1.1.
 
-    Args:
-        doc_stride: tokens between the beginnings of consecutive windows of a context.
-        max_query_length: maximum tokens of a question; longer ones are truncated.
-        max_answer_length: maximum tokens of an answer.
-        n_best: number of answers to write for each question.
+    Windows of a context begin `doc_stride` tokens apart. Questions are truncated to `max_query_length` tokens, answers
+    have at most `max_answer_length`. `n_best` answers are written for each question.
     """
 
     name: ClassVar[str] = "squad1"
@@ -78,20 +74,7 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
     def encode(
         self, examples: Sequence[SquadExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
-        """Encodes the windows of each question.
-
-        Args:
-            examples: the questions.
-            tokenizer: the preset's tokenizer.
-            length: maximum tokens of a window.
-            labelled: whether to include targets.
-
-        Returns:
-            The windows.
-
-        Raises:
-            ValueError: if rows of `length` have no room for a context.
-        """
+        """Encodes the windows of each question. Raises ValueError if rows of `length` have no room for a context."""
         if length < self.max_query_length + _LEAST_BESIDE_QUERY:
             raise ValueError(
                 f"`max_sequence_length` must exceed `max_query_length` by at least {_LEAST_BESIDE_QUERY}. "
@@ -162,35 +145,21 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         For `predictions.json`, the additional files are `predictions.nbest.json` and `predictions.null_odds.json`.
         """
         with ExitStack() as stack:
-
-            def writer(kind: str) -> JsonObjectWriter:
-                name = f"{path.stem}.{kind}.json" if kind else path.name
-                return stack.enter_context(JsonObjectWriter(path.with_name(name)))
-
-            texts, candidates = writer(""), writer("nbest")
-            odds = writer("null_odds") if self.may_be_impossible else None
+            names = (path.name, f"{path.stem}.nbest.json", f"{path.stem}.null_odds.json")
+            kept = names if self.may_be_impossible else names[:2]
+            text, candidates, *odds = (stack.enter_context(json_object_writer(path.with_name(name))) for name in kept)
             for example, answer in pairs_of(answers):
-                texts.add(example.id, answer.text)
-                candidates.add(example.id, candidates_as_json(answer.candidates))
-                if odds:
-                    odds.add(example.id, answer.null_odds)
+                text(example.id, answer.text)
+                candidates(example.id, [candidate.as_json() for candidate in answer.candidates])
+                for add in odds:
+                    add(example.id, answer.null_odds)
 
     def read_answers(self, path: Path, examples: Sequence[SquadExample]) -> list[SquadAnswer]:
         """Reads texts by id.
 
         As in the official scripts, a question without a prediction scores 0, and predictions for other questions are
-        ignored.
-
-        Args:
-            path: the file.
-            examples: the questions.
-
-        Returns:
-            The answers, in the order of the questions.
-
-        Raises:
-            ValueError: for a duplicate id, a prediction that is not a string, and if no question has a prediction, with
-                file and id.
+        ignored. Raises ValueError for a duplicate id, a prediction that is not a string, and if no question has a
+        prediction, with file and id.
         """
         texts = read_json_object(path)
         for example in examples:
@@ -205,9 +174,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
 class Squad2Task(Squad1Task):
     """Questions that may have no answer in their context, as in SQuAD 2.0.
 
-    Args:
-        null_threshold: there is no answer if the score of [CLS] exceeds that of the best span by more than this; tuned
-            on the development set.
+    There is no answer if the score of [CLS] exceeds that of the best span by more than `null_threshold`, which is tuned
+    on the development set.
     """
 
     name: ClassVar[str] = "squad2"
@@ -264,14 +232,7 @@ class Squad2Task(Squad1Task):
         null_odds: Mapping[str, float] | None,
         null_threshold: float = float("inf"),
     ) -> dict[str, float]:
-        """Returns the metrics of evaluate-v2.0.py.
-
-        Args:
-            examples: the questions.
-            answers: the answers.
-            null_odds: null odds by id, in the order of their file; None omits the best metrics.
-            null_threshold: predictions with larger null odds count as no answer (see `metric.metrics_v2`).
-        """
+        """Returns the metrics of evaluate-v2.0.py (see `metrics_v2`); without the best ones if `null_odds` is None."""
         metrics = metrics_v2(
             [example.id for example in examples],
             self.all_points(examples, answers),

@@ -10,7 +10,7 @@ P pairs of a question and a token of its context.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,23 +21,17 @@ from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 from bert_tf.text.vocabulary import Vocabulary
 
 
-def _no_tokens() -> np.ndarray:
-    return np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Windows(EncodedRows):
     """Encoded windows of contexts; windows of a question are consecutive and in order.
 
-    Args:
-        origins: int64 (N,), index among the C tokens of each window's first context token.
-        starts: int32 (C,), first character of each token in its context.
-        limits: int32 (C,), end of each token in its context (exclusive).
+    `origins`, int64 (N,), are indices among the C tokens of each window's first context token. `starts` and `limits`,
+    int32 (C,), are first character and end (exclusive) of each token in its context.
     """
 
-    origins: np.ndarray = field(default_factory=_no_tokens)
-    starts: np.ndarray = field(default_factory=_no_tokens)
-    limits: np.ndarray = field(default_factory=_no_tokens)
+    origins: np.ndarray
+    starts: np.ndarray
+    limits: np.ndarray
 
     @property
     def held(self) -> np.ndarray:
@@ -47,13 +41,11 @@ class Windows(EncodedRows):
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """Context tokens of all questions, each in the window where it has the most context.
+    """Context tokens of all questions, each in the window where it has the most context; int64.
 
-    Args:
-        splits: int64 (Q + 1,), start offset of each question's context tokens, and the end.
-        places: int64 (P,), index of the token among the T tokens of all windows.
-        ends: int64 (P,), end (exclusive) of the context in that window, among the T tokens.
-        origins: int64 (Q,), index among the C tokens of the first token of each question's context.
+    `splits`, (Q + 1,), are the start offsets of each question's context tokens, and the end. `places`, (P,), are
+    indices of tokens among the T tokens of all windows, and `ends`, (P,), the end (exclusive) of the context in that
+    window. `origins`, (Q,), are indices among the C tokens of the first token of each question's context.
     """
 
     splits: np.ndarray
@@ -86,20 +78,12 @@ def make_windows(
     max_query_length: int,
     labelled: bool,
 ) -> Windows:
-    """Encodes the windows of questions.
+    """Encodes the windows of questions, at most `length` tokens each; each distinct context is tokenized once.
 
-    Args:
-        examples: the questions; each distinct context is tokenized once.
-        tokenizer: the preset's tokenizer.
-        length: maximum tokens of a window.
-        stride: tokens between the beginnings of consecutive windows, limited by the context tokens of a window.
-        max_query_length: maximum tokens of a question, at least 4 less than `length`; longer questions are truncated.
-        labelled: whether to include the targets `start_logits` and `end_logits`, int32 (N,): first and last token of
-            the first gold answer. They are 0 for a window without the whole answer and for a question without an
-            answer. An answer whose characters the tokenizer drops has weight 0.
-
-    Returns:
-        The windows.
+    Windows begin `stride` tokens apart, limited by the context tokens of a window. Questions are truncated to
+    `max_query_length`, which is at least 4 less than `length`. If `labelled`, the targets `start_logits` and
+    `end_logits`, int32 (N,), are first and last token of the first gold answer. They are 0 for a window without the
+    whole answer and for a question without an answer. An answer whose characters the tokenizer drops has weight 0.
     """
     contexts = _tokenized(examples, tokenizer)
     queries = tokenizer.tokenize([example.question for example in examples])
@@ -127,17 +111,10 @@ def make_windows(
 
 
 def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
-    """Selects the window in which each context token is scored.
+    """Selects the window in which each context token of Q questions is scored.
 
     The context of a token is the smaller of the numbers of tokens to its left and right, plus a hundredth of the tokens
     in the window. The first of equal windows is selected (as in run_squad.py).
-
-    Args:
-        windows: windows of all questions.
-        questions: Q.
-
-    Returns:
-        The scored tokens.
     """
     counts = np.bincount(windows.examples, minlength=questions)
     rows = np.cumsum(counts) - counts
@@ -175,8 +152,7 @@ def _best_windows(
 def _cut(sizes: np.ndarray, room: np.ndarray, stride: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Splits contexts of these sizes into windows of at most `room` tokens, (Q,) each.
 
-    Returns:
-        The question of each window, its first context token, and its number of context tokens: (N,) each.
+    Returns the question of each window, its first context token, and its number of context tokens: (N,) each.
     """
     step = np.minimum(room, stride)
     counts = np.where(sizes <= room, 1, -((room - sizes) // step) + 1)
@@ -215,12 +191,10 @@ def _token_ids(
 
 
 def _gold_tokens(examples: Sequence[SquadExample], contexts: _Contexts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the shortest token span that covers each question's first gold answer, (Q,) each.
+    """Returns first and last of the C tokens of each first gold answer, and whether there is one: (Q,) each.
 
-    The last token is before the first if the tokenizer drops all characters of the answer.
-
-    Returns:
-        First and last token among the C tokens, and whether there is a gold answer.
+    They are the shortest span that covers the answer. The last token is before the first if the tokenizer drops all
+    characters of the answer.
     """
     # Offsets into all contexts, concatenated with one character between them, so that one search serves all.
     bases = np.cumsum(contexts.chars + 1) - contexts.chars - 1

@@ -21,13 +21,9 @@ _LONGEST_CELL = 1 << 30
 class ChoiceExample:
     """A beginning and its possible endings.
 
-    Args:
-        place: file and line.
-        number: number of the row in its file, from 0, which is its index in predictions.
-        context: the previous sentence; may be empty.
-        start: beginning of the sentence that an ending completes; may be empty.
-        endings: two or more endings.
-        label: number of the gold ending; None if unknown.
+    `number`, that of the row in its file, from 0, is the index in predictions. `context` is the previous sentence,
+    `start` the beginning of the sentence that an ending completes; one of them may be empty. `label` is the number of
+    the gold ending; None if unknown.
     """
 
     place: str
@@ -45,20 +41,11 @@ def ending_columns(header: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices: int = 0) -> Iterator[ChoiceExample]:
-    """Reads examples one by one.
+    """Yields examples of a UTF-8 file one by one; `choices` of 0 accepts the number of endings in the header.
 
-    Args:
-        path: the file, UTF-8, with or without a byte order mark.
-        input_errors: collects rows of another width, empty endings, rows without a beginning, and invalid labels.
-        labelled: whether labels are required and read.
-        choices: required number of endings; 0 accepts the number in the header.
-
-    Yields:
-        The examples.
-
-    Raises:
-        ValueError: for an empty file, a missing column, fewer than two endings or another number than `choices`, bytes
-            that are not UTF-8, and errors that `input_errors` does not skip, with file and line.
+    Rows of another width, empty endings, rows without a beginning, and invalid labels are added to `input_errors`.
+    Raises ValueError, with file and line, for an empty file, a missing column, fewer than two endings or another number
+    than `choices`, and bytes that are not UTF-8.
     """
     rows = _rows(path, input_errors)
     _, header = next(rows, (1, []))
@@ -86,18 +73,10 @@ def read_choices(path: Path, input_errors: InputErrors, labelled: bool, choices:
 
 
 def read_predictions(path: Path, examples: Sequence[ChoiceExample]) -> list[int]:
-    """Reads the predicted ending of each example.
+    """Reads the number of the predicted ending for each example of the gold file, from the column `pred`.
 
-    Args:
-        path: CSV file with the column `pred`; a column without a name is the index of the example's row.
-        examples: the examples of the gold file.
-
-    Returns:
-        The number of the predicted ending, for each example.
-
-    Raises:
-        ValueError: for a prediction that is missing, duplicate, of an unknown example, or not an ending, with file and
-            line.
+    A column without a name is the index of the example's row. Raises ValueError, with file and line, for a prediction
+    that is missing, duplicate, of an unknown example, or not an ending.
     """
     rows = _rows(path, InputErrors())
     _, header = next(rows, (1, []))

@@ -34,11 +34,7 @@ class ChoiceAnswer:
 
 @dataclass(frozen=True)
 class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
-    """Multiple choice among endings; each is scored as a pair: `[CLS] sent1 [SEP] sent2 ending [SEP]`.
-
-    Args:
-        choices: number of endings; 0 before `fit_labels`, and for imported models, which accept any number.
-    """
+    """Multiple choice among endings, each scored as a pair; `choices` is 0 if any number is accepted."""
 
     name: ClassVar[str] = "swag"
     metric: ClassVar[str] = "accuracy"

@@ -11,11 +11,7 @@ __all__ = ["Backend", "Model", "current_backend", "precision_scope"]
 
 
 def current_backend() -> Backend:
-    """Returns the training backend for the current Keras backend.
-
-    Raises:
-        ConfigError: if training does not support the Keras backend.
-    """
+    """Returns the training backend for the current Keras backend. Raises ConfigError if it is not supported."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         from bert_tf.training.backends.tensorflow import TensorFlowBackend

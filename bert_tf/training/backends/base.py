@@ -42,12 +42,8 @@ class Backend(ABC):
     def build_scope(self, config: TrainingConfig) -> AbstractContextManager[None]:
         """Enters the scope in which model, optimizer and metrics of the run must be built, once.
 
-        Args:
-            config: `strategy`, `num_replicas`, `batch_size` and `accumulate` are read.
-
-        Raises:
-            ConfigError: if strategy, devices and batch size do not fit together.
-            TrainingError: if other workers do not answer.
+        Raises ConfigError if strategy, devices and batch size do not fit together, and TrainingError if other workers
+        do not answer.
         """
 
     def run_scope(self) -> AbstractContextManager[None]:
@@ -91,14 +87,7 @@ class Backend(ABC):
         return None
 
     def check_same_step(self, step: int) -> None:  # noqa: B027 one process agrees with itself
-        """Checks that all workers resume after the same step.
-
-        Args:
-            step: finished steps of the checkpoint that this worker read.
-
-        Raises:
-            TrainingError: if workers read different checkpoints, as happens without a common file system.
-        """
+        """Raises TrainingError if workers read different checkpoints, as happens without a common file system."""
 
     def raise_on_lost_worker(self, step: Callable[[], int]) -> AbstractContextManager[None]:
         """Raises TrainingError if another worker has ended; `step` returns the finished steps."""
@@ -107,11 +96,7 @@ class Backend(ABC):
 
 @contextlib.contextmanager
 def precision_scope(config: TrainingConfig) -> Iterator[None]:
-    """Sets the Keras dtype policy of `config.precision` and restores the former policy at the end.
-
-    Args:
-        config: `precision` is read; weights are float32 in each policy.
-    """
+    """Sets the Keras dtype policy of a precision, with float32 weights, and restores the former policy at the end."""
     former = keras.config.dtype_policy()
     keras.config.set_dtype_policy(_POLICIES[config.precision])
     try:

@@ -25,16 +25,7 @@ from bert_tf.training.validation import check_batch
 
 
 class JaxTrainingModel(TrainingModel):
-    """Takes steps with the gradient of the global batch.
-
-    Parts work as in `tensorflow.TensorFlowTrainingModel`. Arrays are those of the global batch, on any number of
-    devices.
-
-    Args:
-        model: as for `TrainingModel`.
-        objective: as for `TrainingModel`.
-        parts: number of parts; it must divide the rows of a batch.
-    """
+    """Takes steps with the gradient of the global batch on any number of devices; see `TensorFlowTrainingModel`."""
 
     def synchronize(self) -> None:
         """Copies the state of the last step into the variables; the next step starts from them."""

@@ -18,10 +18,10 @@ from keras import tree
 from bert_tf.config import TrainingConfig
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends.base import Backend, Model
-from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
-from bert_tf.training.distributed.tpu import is_tpu
+from bert_tf.training.distributed.strategies import strategy_scope, sum_over_replicas
 from bert_tf.training.distributed.workers import Workers
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
+from bert_tf.training.optim.optimizers import dense
 
 
 class TensorFlowTrainingModel(TrainingModel):
@@ -31,11 +31,6 @@ class TensorFlowTrainingModel(TrainingModel):
     step for all of them. The weights of the whole batch are summed before the first part. The gradient is therefore
     that of the whole batch, however its weights are distributed over the parts. (Keras takes the mean of the parts'
     means, and counts each part as a step of the schedule.) Dropout masks differ from those of the whole batch.
-
-    Args:
-        model: as for `TrainingModel`.
-        objective: as for `TrainingModel`.
-        parts: as for `TrainingModel`.
     """
 
     def over_replicas(self, tensors):
@@ -82,7 +77,7 @@ class TensorFlowTrainingModel(TrainingModel):
             return {}
 
         # A TPU would wait in each step for values that the host reads; the metrics hold the loss too.
-        return unwatched if is_tpu(strategy) else train_function
+        return unwatched if isinstance(strategy, tf.distribute.TPUStrategy) else train_function
 
     def compiled_test_step(self) -> Callable[[Any], Any]:
         """Returns the function of a batch to evaluate."""

@@ -1,37 +1,69 @@
-"""Rendezvous of the workers of a run, with an error that names missing workers."""
+"""Workers of a run that `TF_CONFIG` names, and their rendezvous, with an error that names missing workers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import os
+import re
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.config import ConfigError
 from bert_tf.training.loop.checkpoints import TrainingError
 
+VARIABLE = "TF_CONFIG"
 # Seconds between attempts, and the time-out of one: a host that drops packets never answers.
 _PAUSE, _ATTEMPT = 0.2, 2.0
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """The workers of a run, by their `host:port`, and the index of this process among them."""
+
+    workers: tuple[str, ...] = ("localhost",)
+    index: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Cluster:
+        """Reads `TF_CONFIG`. Raises ConfigError unless it names the workers and the index of one of them."""
+        text = environment.get(VARIABLE)
+        if not text:
+            raise ConfigError(
+                f"`training.strategy` = multi_worker needs {VARIABLE} in the environment of every worker."
+            )
+        form = '{"cluster": {"worker": ["host:port", …]}, "task": {"type": "worker", "index": n}}'
+        rule = f"{VARIABLE} must be {form}"
+        try:
+            fields = json.loads(text)
+            workers, task = fields["cluster"]["worker"], fields["task"]
+            index = int(task["index"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{rule}. Received: {text}") from error
+        fits = isinstance(workers, list) and all(re.fullmatch(r".+:\d+", str(worker)) for worker in workers)
+        if not fits or set(fields["cluster"]) != {"worker"} or task.get("type") != "worker":
+            raise ConfigError(f"{rule}, all of them workers. Received: {text}")
+        if not 0 <= index < len(workers):
+            raise ConfigError(
+                f"{VARIABLE}: `index` must be below the number of workers, {len(workers)}. Received: {index}"
+            )
+        return cls(tuple(workers), index)
+
+
 @contextlib.contextmanager
 def rendezvous(cluster: Cluster, seconds: float) -> Iterator[None]:
-    """Waits until every worker answers at its address; the block starts TensorFlow's own server there.
+    """Waits `seconds` until every worker answers at its address; the block starts TensorFlow's own server there.
 
     TensorFlow 2.21 waits an hour for a missing worker, does not name it, and handles SIGTERM itself meanwhile and
     afterwards. Here a worker listens at its address until it has reached all others. Workers that start later reach
-    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block.
-
-    Args:
-        cluster: the workers and the index of this one.
-        seconds: total time to wait.
-
-    Raises:
-        TrainingError: if workers do not answer, with their addresses, or if this worker's address is in use.
+    TensorFlow's server at the same address. Python's SIGTERM handler is restored at the end of the block. Raises
+    TrainingError with the addresses that do not answer, or if this worker's address is in use.
     """
     others = [address for index, address in enumerate(cluster.workers) if index != cluster.index]
     with _listening(cluster.workers[cluster.index]):

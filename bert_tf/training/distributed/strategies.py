@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config import ConfigError, TrainingConfig
-from bert_tf.training.distributed.rendezvous import rendezvous
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster, rendezvous
 from bert_tf.training.distributed.tpu import tpu_strategy
 from bert_tf.training.validation import check_batch, validate_config
 
@@ -20,21 +19,15 @@ from bert_tf.training.validation import check_batch, validate_config
 def strategy_scope(config: TrainingConfig) -> Iterator[tf.distribute.Strategy]:
     """Enters the scope in which model, optimizer and metrics of a run must be built.
 
-    `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it splits the CPU into that many logical devices;
-    this is for tests and is not faster. All replicas draw the same dropout masks, each for its own rows, because
-    Keras's seeds are mirrored like any other variable. `multi_worker` takes all devices of the processes that
-    `TF_CONFIG` names; the same command is started in each. For `tpu` see `tpu_strategy`.
+    `none` yields TensorFlow's default strategy. `mirrored` takes `num_replicas` GPUs. On a machine without GPUs it
+    splits the CPU into that many logical devices; this is for tests and is not faster. All replicas draw the same
+    dropout masks, each for its own rows, because Keras's seeds are mirrored like any other variable. `multi_worker`
+    takes all devices of the processes that `TF_CONFIG` names; the same command is started in each. For `tpu` see
+    `tpu_strategy`.
 
-    Args:
-        config: `strategy`, `num_replicas` and `batch_size` are read.
-
-    Yields:
-        The strategy; TensorFlow's default strategy for `none`.
-
-    Raises:
-        ConfigError: if settings conflict (`validate_config`), there are fewer devices than replicas, TensorFlow has
-            started and the CPU can no longer be split, or the replicas do not divide the batch size.
-        TrainingError: if other workers do not answer.
+    Raises ConfigError if settings conflict (`validate_config`), there are fewer devices than replicas, TensorFlow has
+    started and the CPU can no longer be split, or the replicas do not divide the batch size. Raises TrainingError if
+    other workers do not answer.
     """
     validate_config(config)
     if config.strategy == "none":
@@ -100,20 +93,8 @@ def _split_cpu(count: int) -> None:
 
 
 def sum_over_replicas(tensors: list[Any]) -> list[Any]:
-    """Returns each tensor summed over all replicas, or the tensors unchanged if there is one replica.
-
-    Args:
-        tensors: dense tensors of one replica, with the same shapes in each.
-
-    Returns:
-        Tensors of the same shapes and dtypes, equal in all replicas.
-    """
+    """Returns each dense tensor summed over all replicas, or the tensors unchanged if there is one replica."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return tensors
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
-
-
-def dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor; the slices of an embedding look-up are added up (`keras.ops` cannot)."""
-    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

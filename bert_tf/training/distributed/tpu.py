@@ -23,18 +23,11 @@ _ADDRESS = re.compile(r"(?:grpc://)?(.+:\d+)")
 
 
 def tpu_strategy(config: TrainingConfig, environment: Mapping[str, str] = os.environ) -> tf.distribute.Strategy:
-    """Connects to a TPU and returns the strategy of all its cores.
+    """Connects to a TPU and returns the strategy of all its cores. Raises ConfigError with the name of a missing TPU.
 
-    The data directory must be at the same path on every host of the TPU, which reads it directly. `bfloat16` is the
-    native precision of its matrix units.
-
-    Args:
-        config: `tpu_name` is read: the name of a Cloud TPU, `grpc://host:port`, `local`, or empty for the value of
-            `TPU_NAME`.
-        environment: environment variables.
-
-    Raises:
-        ConfigError: if there is no such TPU; the message names it.
+    `config.tpu_name` is the name of a Cloud TPU, `grpc://host:port`, `local`, or empty for the value of `TPU_NAME`. The
+    data directory must be at the same path on every host of the TPU, which reads it directly. `bfloat16` is the native
+    precision of its matrix units.
     """
     name = config.tpu_name or environment.get(NAME_VARIABLE) or ""
     address = _ADDRESS.fullmatch(name)
@@ -55,8 +48,3 @@ def tpu_strategy(config: TrainingConfig, environment: Mapping[str, str] = os.env
             f"`training.strategy` = tpu: TensorFlow finds no TPU called {name or _LOCAL!r} ({error})."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
-
-
-def is_tpu(strategy: tf.distribute.Strategy) -> bool:
-    """Returns True if the strategy runs on a TPU."""
-    return isinstance(strategy, tf.distribute.TPUStrategy)

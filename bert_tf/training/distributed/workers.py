@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster
 from bert_tf.training.loop.checkpoints import TrainingError
 
 # Errors of a collective operation after a worker is lost, and the name of the worker in them.
@@ -24,11 +24,7 @@ _TASK = re.compile(r"^/job:worker/replica:\d+/task:(\d+)$", re.MULTILINE)
 
 
 class Workers:
-    """The processes of a run under `MultiWorkerMirroredStrategy`; all of them call each method at the same points.
-
-    Args:
-        strategy: the strategy of the run.
-    """
+    """The processes of a run under `MultiWorkerMirroredStrategy`; all of them call each method at the same points."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
@@ -86,10 +82,8 @@ class Workers:
         """Returns this worker's rows of a dataset of global batches, in the form that `fit` takes.
 
         Every worker builds the whole batches, which are functions of seed and step, and keeps its own rows of each. The
-        global batch is the same as in a run of one process, in the same order.
-
-        Args:
-            dataset: global batches; the replicas of all workers divide their rows.
+        global batch is the same as in a run of one process, in the same order. The replicas of all workers divide its
+        rows.
         """
 
         def of_worker(context: tf.distribute.InputContext) -> tf.data.Dataset:

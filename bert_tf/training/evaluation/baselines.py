@@ -1,4 +1,4 @@
-"""Baselines of pre-training metrics: the best constant guess, and results published after full training.
+"""Evaluations with baselines: the best constant guess, and pre-training results published after full training.
 
 Shape legend: B batch, P predictions.
 """
@@ -6,7 +6,7 @@ Shape legend: B batch, P predictions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 from bert_tf.config import BertConfig
 from bert_tf.data.input.dataset import Batch
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
+from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.training.evaluation.mask_samples import FilledExample, Model, fill_masks
 
 # arXiv 1810.04805, Table 6: (layers, width, heads) to the perplexity of masked pieces on held-out training data.
 _PERPLEXITIES = {
@@ -33,13 +35,10 @@ _ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class Baseline:
-    """Expected values of the metrics of an evaluation.
+    """Expected metrics of an evaluation by name, and remarks on unexpected ones.
 
-    Args:
-        chance: metrics, by name, of the best constant guess on the evaluated data.
-        published: metrics, by name, after full training of the model size that `source` names.
-        source: the publication; empty if absent.
-        remarks: remarks on unexpected metrics.
+    `chance` is the best constant guess on the evaluated data, `published` the result of full training of the model size
+    that `source`, a publication, names (empty if absent).
     """
 
     chance: Mapping[str, float] = field(default_factory=dict)
@@ -48,18 +47,50 @@ class Baseline:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics on held-out data by name, their baselines, and held-out examples with predictions for their masks."""
+
+    figures: dict[str, float]
+    expected: Baseline = field(default_factory=Baseline)
+    filled: tuple[FilledExample, ...] = ()
+
+
+@dataclass(frozen=True)
+class EvaluationContext:
+    """Baselines and sample predictions to report with every evaluation.
+
+    `chance` returns the metrics of the best constant guess on the held-out data for a training batch number; it stops
+    early when its second argument returns True. `published` are metrics after full training of the nearest model size,
+    and their source. `examples` returns the held-out examples to show, unpacked and of the same length as a training
+    batch number; None shows none.
+    """
+
+    vocabulary: Vocabulary
+    chance: Callable[[int, Callable[[], bool]], Mapping[str, float]]
+    published: tuple[Mapping[str, float], str]
+    warmup_steps: int
+    examples: Callable[[int], Batch] | None = None
+
+    def of(self, model: Model, batch: int, figures: dict[str, float], stop: Callable[[], bool]) -> Evaluation:
+        """Returns the evaluation after a training batch, counted from 0; the metrics alone once `stop` returns True."""
+        if stop():
+            return Evaluation(figures)
+        chance, (published, source) = self.chance(batch, stop), self.published
+        if stop():
+            return Evaluation(figures)
+        published = {name: value for name, value in published.items() if name in figures}
+        remarks = remarks_on(figures, chance, published, warmed_up=batch >= self.warmup_steps)
+        filled = fill_masks(model, self.examples(batch), self.vocabulary) if self.examples else ()
+        return Evaluation(figures, Baseline(chance, published, source, remarks), filled)
+
+
 def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
-    """Returns the metrics of the best constant guess.
+    """Returns the metrics of the best constant guess on (inputs, targets, weights), named as in an evaluation.
 
     For masked pieces the guess is one distribution for all positions: that of the pieces to predict. For next sentences
     it is the shares of the two labels. The guess is fitted to the evaluated data, so it is hard to beat on small data.
-
-    Args:
-        batches: inputs, targets and weights; int targets (B, P) and (B,), or any other shapes.
-
-    Returns:
-        `mlm_loss` (nats), `mlm_accuracy`, `mlm_perplexity`, `nsp_loss`, `nsp_accuracy` and `loss`, named as in an
-        evaluation; without the metrics of an output whose weights are all 0.
+    Losses are in nats; the metrics of an output whose weights are all 0 are left out.
     """
     totals: dict[str, np.ndarray] = {MLM_LOGITS: np.zeros(0), NSP_LOGITS: np.zeros(0)}
     for _, targets, weights in batches:
@@ -82,12 +113,7 @@ def chance_figures(batches: Iterable[Batch]) -> dict[str, float]:
 
 
 def published_figures(model: BertConfig, mask_unit: str) -> tuple[dict[str, float], str]:
-    """Returns the published metrics of the nearest model size and their source; {} and "" if there are none.
-
-    Args:
-        model: the architecture.
-        mask_unit: unit that is masked as a whole, as in the data configuration.
-    """
+    """Returns the published metrics of the nearest model size and their source; {} and "" if there are none."""
     if model.attention != "bidirectional":
         return {}, ""
     metrics = {"nsp_accuracy": _NEXT_SENTENCES}
@@ -103,14 +129,7 @@ def published_figures(model: BertConfig, mask_unit: str) -> tuple[dict[str, floa
 def remarks_on(
     figures: Mapping[str, float], chance: Mapping[str, float], published: Mapping[str, float], warmed_up: bool
 ) -> tuple[str, ...]:
-    """Returns remarks on metrics outside the expected range.
-
-    Args:
-        figures: metrics of an evaluation.
-        chance: metrics of the best constant guess on the same data.
-        published: metrics after full training.
-        warmed_up: True after the warm-up; before it, chance metrics are expected.
-    """
+    """Returns remarks on metrics outside the expected range; before the end of the warm-up, chance is expected."""
     remarks = []
     if warmed_up and _is_no_better("mlm", figures, chance):
         remarks.append(

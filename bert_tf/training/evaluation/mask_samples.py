@@ -26,13 +26,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 @dataclass(frozen=True)
 class MaskPrediction:
-    """The prediction for one mask.
-
-    Args:
-        position: position of the mask in the sequence.
-        probability: probability of the right piece.
-        guesses: the most probable pieces and their probabilities, in descending order.
-    """
+    """The prediction for a mask: the probability of the right piece, and the best guesses in descending order."""
 
     position: int
     probability: float
@@ -41,12 +35,7 @@ class MaskPrediction:
 
 @dataclass(frozen=True)
 class FilledExample:
-    """One example with the predictions for its masks.
-
-    Args:
-        tokens: the masked example without padding.
-        fillings: predictions from left to right; the right piece is the token's `original`.
-    """
+    """A masked example without padding, and predictions from left to right; a token's `original` is the right piece."""
 
     tokens: tuple[Token, ...]
     fillings: tuple[MaskPrediction, ...]
@@ -57,13 +46,7 @@ class FilledExample:
 
 
 def fill_masks(model: Model, batch: Batch, vocabulary: Vocabulary) -> tuple[FilledExample, ...]:
-    """Returns the examples of a batch with the predictions of `model` for their masks.
-
-    Args:
-        model: returns `mlm_logits` (B, P, V).
-        batch: inputs, targets and weights, one example per row; masks of weight 0 are ignored.
-        vocabulary: vocabulary of the data.
-    """
+    """Returns the examples of a batch, one per row, with the predictions of `model` for masks of weight above 0."""
     arrays: Any = tuple({name: np.asarray(value) for name, value in part.items()} for part in batch)
     inputs, targets, _ = arrays
     logits = np.asarray(model(inputs, training=False)[MLM_LOGITS], np.float32)

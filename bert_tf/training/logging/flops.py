@@ -14,13 +14,7 @@ _SIDE, _REPETITIONS = 2048, 5
 
 
 def forward_flops(config: BertConfig, length: float, predictions: float) -> float:
-    """Returns the operations of a forward pass over one sequence, counting matrix products only.
-
-    Args:
-        config: the architecture; with a pooler, next sentence prediction is counted.
-        length: tokens with padding; may be a mean over sequences.
-        predictions: masked positions, including unused ones of the batch.
-    """
+    """Returns the operations of all matrix products in a forward pass over one sequence, padding included."""
     hidden, inner = config.hidden_dim, config.intermediate_dim
     layer = length * (4 * hidden * hidden + 2 * hidden * inner) + 2 * length * length * hidden
     masked_lm = predictions * hidden * (hidden + config.vocabulary_size)
@@ -34,12 +28,9 @@ def step_flops(config: BertConfig, batch_size: float, length: float, predictions
 
 
 class DevicePeak:
-    """Peak operations per second of the devices.
+    """Peak operations per second of the devices, stated by the manufacturer, or timed if `stated` is 0.
 
-    Args:
-        stated: the manufacturer's number, 0 if unknown.
-        timed: measures the peak if none is stated. Other work on the machine makes the result too low, so the peak is
-            at least the highest rate observed.
+    Other work on the machine makes a timed peak too low, so the peak is at least the highest rate observed.
     """
 
     def __init__(self, stated: float, timed: Callable[[], float]) -> None:

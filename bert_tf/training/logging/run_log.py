@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_tf.config.files import write_file
-from bert_tf.training.evaluation.baselines import Baseline
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import in_markdown
 from bert_tf.training.logging.tensorboard import EVENT_FILES, EventFile, session_end, session_start
 from bert_tf.training.output import HISTORY_NAME, TENSORBOARD_NAME
@@ -22,17 +21,11 @@ _UNSHOWN = frozenset({"mlm_loss", "nsp_loss", "gradient_norm", "seconds_per_step
 
 
 class RunLog:
-    """Writes the metrics of a run, resuming after `start_step`.
+    """Writes the metrics of a run, resuming after `start_step`, in the process of the run that `writes` files.
 
     `history.jsonl` has one JSON object per line: `split` (`train` or `validation`), `step` and the metrics. Lines after
     `start_step`, whose steps will be repeated, and an incomplete last line are dropped, as are TensorBoard's points.
-
-    Args:
-        output: output directory of the run.
-        start_step: finished steps.
-        total_steps: steps of the whole run.
-        writes: True in the process of the run that writes files.
-        settings: settings of the run as nested dictionaries, for TensorBoard's HParams tab.
+    TensorBoard's HParams tab shows the `settings`, which are nested dictionaries.
     """
 
     def __init__(
@@ -62,14 +55,7 @@ class RunLog:
             write_file(self._path, "".join(json.dumps(record) + "\n" for record in self.records).encode())
 
     def write(self, split: str, step: int, figures: Mapping[str, float], expected: Baseline | None = None) -> None:
-        """Records the metrics of `split` at `step`.
-
-        Args:
-            split: `train` or `validation`.
-            step: finished steps.
-            figures: metrics by name; `eta_seconds` is shown, but not recorded.
-            expected: baselines of the metrics, recorded with them.
-        """
+        """Records the metrics of a split and their baselines after `step` steps; `eta_seconds` is only shown."""
         expected = expected or Baseline()
         recorded = {name: value for name, value in figures.items() if name != "eta_seconds"}
         record = {"split": split, "step": step} | recorded | _baselines(expected)
@@ -93,12 +79,7 @@ class RunLog:
         print("\n".join(lines), file=sys.stderr, flush=True)
 
     def write_evaluation(self, step: int, evaluation: Evaluation) -> None:
-        """Records an evaluation at `step`: its metrics, their baselines, and texts for TensorBoard.
-
-        Args:
-            step: finished steps.
-            evaluation: the evaluation.
-        """
+        """Records an evaluation after `step` steps: its metrics, their baselines, and texts for TensorBoard."""
         self.write(_HELD_OUT, step, evaluation.figures, evaluation.expected)
         if not self._writes:
             return
@@ -132,17 +113,7 @@ class RunLog:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """Reads the complete lines of `history.jsonl`; returns [] if the file is missing.
-
-    Args:
-        path: the file.
-
-    Returns:
-        One dictionary per line.
-
-    Raises:
-        ValueError: if a line other than the last is not a record; the message names file and line.
-    """
+    """Returns the complete lines of `history.jsonl`, if any. Raises ValueError with file and line that is no record."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")

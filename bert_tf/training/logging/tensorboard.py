@@ -30,10 +30,6 @@ class EventFile:
 
     TensorBoard reads the files of a directory in the order of their names. Events of earlier files after `start_step`
     are superseded, and TensorBoard drops them from its curves.
-
-    Args:
-        directory: created if missing.
-        start_step: finished steps.
     """
 
     def __init__(self, directory: Path, start_step: int) -> None:
@@ -47,24 +43,12 @@ class EventFile:
         self._write(Event(step=start_step + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """Adds a point to a curve.
-
-        Args:
-            tag: name of the curve.
-            value: value of the point.
-            step: finished steps.
-        """
+        """Adds a point to the curve `tag`."""
         # A plain number: TensorBoard's Python reader keeps superseded points if they are tensors.
         self.summary(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
     def text(self, tag: str, markdown: str, step: int) -> None:
-        """Adds a text.
-
-        Args:
-            tag: name of the text.
-            markdown: the text as Markdown.
-            step: finished steps.
-        """
+        """Adds a text in Markdown under the name `tag`."""
         self.summary(text_pb(tag, markdown), step)
 
     def summary(self, summary: Summary, step: int) -> None:
@@ -82,11 +66,7 @@ class EventFile:
 
 
 def session_start(settings: Mapping[str, Any]) -> Summary:
-    """Returns the summary that opens a run.
-
-    Args:
-        settings: settings of the run as nested dictionaries; names are joined with dots, as `training.batch_size`.
-    """
+    """Returns the summary that opens a run; names of nested settings are joined with dots, as `training.batch_size`."""
     values = {
         name: value if isinstance(value, bool | float | int | str) else str(value)
         for name, value in flatten(settings).items()

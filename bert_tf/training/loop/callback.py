@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import keras
 
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError
 from bert_tf.training.loop.preemption import PreemptionHandler
@@ -21,16 +21,7 @@ from bert_tf.training.optim.build import last_rate
 
 @dataclass(frozen=True)
 class Intervals:
-    """Steps between the events of a run.
-
-    Each event also fires after the last step; `evaluate=0` means only then.
-
-    Args:
-        log: steps between two records of the metrics.
-        checkpoint: steps between two checkpoints.
-        evaluate: steps between two evaluations.
-        total: steps of the whole run.
-    """
+    """Steps between two events of a kind, which also fire after the last step; `evaluate=0` means only then."""
 
     log: int
     checkpoint: int
@@ -42,14 +33,9 @@ class Intervals:
 class Events:
     """Objects and functions that a run calls between its steps.
 
-    Args:
-        store: stores the checkpoints.
-        log: records the metrics.
-        preemption: checked after each step.
-        evaluate: evaluates after a batch number, counted from 0; returns None without evaluation.
-        share_of_peak: returns the share of the devices' peak that a step uses, from the step counted from 0, its
-            positions and seconds; None if the peak is unknown.
-        is_enough: returns True if the metrics of all evaluations so far end the run early.
+    `evaluate` takes a batch number, counted from 0, and returns None without evaluation. `share_of_peak` returns the
+    share of the devices' peak that a step uses, from the step counted from 0, its positions and seconds; None if the
+    peak is unknown. `is_enough` returns True if the metrics of all evaluations so far end the run early.
     """
 
     store: CheckpointStore
@@ -64,14 +50,7 @@ class TrainingCallback(keras.callbacks.Callback):
     """Counts the steps of a run and runs the events that are due after each.
 
     The metrics are averaged between two events of any kind. A run resumed at a checkpoint therefore records the same
-    metrics as an uninterrupted one.
-
-    Args:
-        training: the compiled training model.
-        events: objects and functions to call.
-        intervals: steps between the events.
-        start_step: finished steps.
-        progress: `loss` and `tokens_per_second` of the steps finished before.
+    metrics as an uninterrupted one. `progress` has `loss` and `tokens_per_second` of the steps finished before.
     """
 
     def __init__(

@@ -48,12 +48,7 @@ class TrainingError(RuntimeError):
 
 
 class NotFiniteError(TrainingError):
-    """A loss or a gradient is not finite.
-
-    Args:
-        step: steps finished before the failing one.
-        message: error message.
-    """
+    """A loss or a gradient is not finite; `step` steps were finished before the failing one."""
 
     def __init__(self, step: int, message: str) -> None:
         super().__init__(message)
@@ -63,13 +58,9 @@ class NotFiniteError(TrainingError):
 class CheckpointStore:
     """Checkpoints of one run: `<directory>/step-00001000/` with one .npz per group and `state.json`.
 
-    Args:
-        directory: created if missing.
-        groups: variables by file name, in an order that is the same in every process.
-        run: all settings that the run depends on (nested dictionaries); checkpoints of other runs are refused.
-        keep: number of the newest checkpoints to keep.
-        writes: True in the process of the run that writes and removes files.
-        array_of: returns the value of a variable in memory that is released with the array.
+    `groups` has variables by file name, in an order that is the same in every process. `run` has all settings that the
+    run depends on (nested dictionaries); checkpoints of other runs are refused. `keep` is the number of the newest
+    checkpoints to keep. `array_of` returns the value of a variable in memory that is released with the array.
     """
 
     def __init__(
@@ -99,19 +90,7 @@ class CheckpointStore:
         return sorted(int(name[1]) for name in names if name)
 
     def save(self, step: int, progress: Mapping[str, float]) -> Path:
-        """Writes the checkpoint of `step` and removes all but the newest `keep`.
-
-        Args:
-            step: finished steps.
-            progress: metrics that `restore` returns.
-
-        Returns:
-            The checkpoint's directory.
-
-        Raises:
-            OSError: if the checkpoint cannot be written; no partial files remain.
-            TrainingError: if a weight is not finite.
-        """
+        """Writes the checkpoint of `step`, whole or not at all, and removes all but the newest `keep`."""
         target = self.path(step)
         if not self._writes:
             return target
@@ -147,17 +126,11 @@ class CheckpointStore:
         return target
 
     def restore(self) -> tuple[int, dict[str, float]]:
-        """Restores the variables from the newest undamaged checkpoint.
+        """Restores the newest undamaged checkpoint; returns its step and metrics, 0 and {} if absent.
 
-        Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`.
-
-        Returns:
-            Its step and the metrics given to `save`; 0 and {} if absent.
-
-        Raises:
-            ConfigError: if the newest undamaged checkpoint is of another run or another model.
-            TrainingError: if there are checkpoints, and all of them except one of step 0 are damaged; they are kept
-                unchanged.
+        Each newer, damaged checkpoint is named in a warning and renamed to `step-….damaged`. Raises ConfigError if the
+        newest undamaged checkpoint is of another run or another model. Raises TrainingError if there are checkpoints,
+        and all of them except one of step 0 are damaged; they are kept unchanged.
         """
         if self._writes:
             for leftover in self.directory.glob(".staging-step-*"):

@@ -21,9 +21,8 @@ MOST = 10
 class NanRecovery:
     """Recovery state that determines data order and learning rates; resumed runs reuse it.
 
-    Args:
-        skipped: numbers of the skipped batches, counted from 0 over the whole run, ascending.
-        halved: numbers of finished steps after each of which the learning rate is halved.
+    `skipped` are numbers of batches, counted from 0 over the whole run, and `halved` numbers of finished steps after
+    each of which the learning rate is halved, both ascending.
     """
 
     skipped: list[int] = field(default_factory=list)
@@ -34,14 +33,7 @@ class NanRecovery:
 
     @classmethod
     def load(cls, output: Path) -> NanRecovery:
-        """Reads the recovery state of the run in `output`; an empty one if there is no file.
-
-        Args:
-            output: output directory of the run.
-
-        Raises:
-            ConfigError: if the file is damaged.
-        """
+        """Reads the recovery state of the run in `output`, if any. Raises ConfigError if the file is damaged."""
         path = output / RECOVERY_NAME
         if not path.exists():
             return cls()
@@ -56,16 +48,10 @@ class NanRecovery:
         write_file(output / RECOVERY_NAME, json.dumps(asdict(self)).encode())
 
     def after(self, error: NotFiniteError, on_nan: str, checkpoints: Sequence[int]) -> NanRecovery:
-        """Returns the state with one more entry for `error`, and reports it.
+        """Returns the state with one more entry for `error`, and reports it; raises it again if no recovery is allowed.
 
-        Args:
-            error: error of the failing step.
-            on_nan: `skip` leaves out the batch of this step, `halve` halves the learning rate after the last
-                checkpoint, `stop` allows no recovery.
-            checkpoints: steps of the checkpoints, in ascending order.
-
-        Raises:
-            NotFiniteError: if no recovery is allowed.
+        `on_nan` is `skip` to leave out the batch of the failing step, `halve` to halve the learning rate after the last
+        of the `checkpoints` (their steps in ascending order), or `stop` to allow no recovery.
         """
         batch = self.batch_of(error.step)
         if on_nan == "stop" or len(self) >= MOST:

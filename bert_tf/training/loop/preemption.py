@@ -18,11 +18,7 @@ PATIENCE = 5.0
 
 
 class PreemptionHandler:
-    """State of a request to stop the run by a signal.
-
-    Args:
-        any_worker: logical OR over all workers, see `collectives.any_worker`; None for a run of one process.
-    """
+    """State of a request to stop the run by a signal; `any_worker` is a logical OR over several workers."""
 
     def __init__(self, any_worker: Callable[[bool], bool] | None = None) -> None:
         self.signal: int | None = None

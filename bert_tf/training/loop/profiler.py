@@ -25,12 +25,8 @@ def check_profiled_steps(config: TrainingConfig, total_steps: int) -> None:
 class StepProfile(keras.callbacks.Callback):
     """Traces chosen steps; work between the steps is outside of every step. The run is not affected.
 
-    If a run is resumed within these steps, the remaining ones are traced.
-
-    Args:
-        steps: the steps to trace, counted from 1, without gaps; an empty range traces none.
-        directory: directory of TensorBoard's files.
-        finished: returns the number of finished steps at the time this callback runs.
+    The steps are counted from 1. If a run is resumed within them, the remaining ones are traced. `finished` returns the
+    number of finished steps at the time this callback runs.
     """
 
     def __init__(self, steps: range, directory: Path, finished: Callable[[], int]) -> None:
@@ -47,11 +43,12 @@ class StepProfile(keras.callbacks.Callback):
         step = self._finished() + 1
         if step not in self._steps:
             return
+        trace, named_step = _profiler()
         if self._trace is None:
             self._trace = contextlib.ExitStack()
-            self._trace.enter_context(_trace(self._directory))
+            self._trace.enter_context(trace(str(self._directory)))
             self._first = step
-        self._step.enter_context(_named_step(step))
+        self._step.enter_context(named_step(step))
 
     def on_train_batch_end(self, batch, logs=None):
         """Ends the trace after the last of its steps."""
@@ -81,23 +78,12 @@ class StepProfile(keras.callbacks.Callback):
         print(f"trace of steps {self._first} to {last}: {files[-1]} ({size:.1f} MiB)", file=sys.stderr, flush=True)
 
 
-def _trace(directory: Path) -> contextlib.AbstractContextManager[Any]:
-    """Returns a context manager that traces with the profiler of the backend."""
+def _profiler() -> tuple[Callable[[str], Any], Callable[[int], Any]]:
+    """Returns the backend's context managers that trace into a directory, and that mark a step by its number."""
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.profiler.trace(str(directory))
+        return jax.profiler.trace, lambda step: jax.profiler.StepTraceAnnotation("train", step_num=step)
     import tensorflow as tf
 
-    return tf.profiler.experimental.Profile(str(directory))
-
-
-def _named_step(step: int) -> contextlib.AbstractContextManager[Any]:
-    """Returns a context manager that marks a step by its number in the trace."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.profiler.StepTraceAnnotation("train", step_num=step)
-    import tensorflow as tf
-
-    return tf.profiler.experimental.Trace("train", step_num=step, _r=1)
+    return tf.profiler.experimental.Profile, lambda step: tf.profiler.experimental.Trace("train", step_num=step, _r=1)

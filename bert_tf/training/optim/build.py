@@ -27,12 +27,8 @@ def is_decayed(variable: keras.Variable) -> bool:
 def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
     """Returns a factor of the learning rate for each variable, lower the nearer it is to the input.
 
-    With L layers, variables above the encoder have the factor 1, layer i of 1 to L `decay ** (L + 1 - i)`, the
-    embeddings `decay ** (L + 1)` (arXiv 2003.10555, section 3.2, table 6).
-
-    Args:
-        variables: variables of one model.
-        decay: layer decay in (0, 1].
+    With L layers and a decay in (0, 1], variables above the encoder have the factor 1, layer i of 1 to L `decay ** (L +
+    1 - i)`, the embeddings `decay ** (L + 1)` (arXiv 2003.10555, section 3.2, table 6).
     """
     layers = [_LAYER.search(variable.path) for variable in variables]
     top = 1 + max((int(layer[1]) for layer in layers if layer), default=0)
@@ -46,16 +42,7 @@ def layer_rates(variables: list[keras.Variable], decay: float) -> list[float]:
 def make_optimizer(
     config: TrainingConfig, total_steps: int, variables: list[keras.Variable]
 ) -> keras.optimizers.Optimizer:
-    """Builds the optimizer of a run over `variables`.
-
-    Args:
-        config: kind, rates, betas, decay, clipping and precision (`float16` adds dynamic loss scaling).
-        total_steps: steps of the whole run; the schedule ends there.
-        variables: the trainable variables of the model.
-
-    Returns:
-        A built optimizer: its state exists and can be restored.
-    """
+    """Builds the optimizer of a run and its state; the schedule ends after all steps, `float16` adds loss scaling."""
     schedule = SCHEDULES[config.schedule]
     optimizer: keras.optimizers.Optimizer = OPTIMIZERS[config.optimizer](
         learning_rate=schedule(config.learning_rate, config.resolved_warmup(total_steps), total_steps),

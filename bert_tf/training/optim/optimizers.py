@@ -17,12 +17,9 @@ class AdamW(keras.optimizers.AdamW):
     the gradients are already summed. Gradients of embedding look-ups are made dense before clipping, so that a row that
     occurs twice counts once in the norm, as a sum.
 
-    Args:
-        bias_correction: True to correct the moments for their initial zeros (arXiv 1412.6980, section 3); the
-            original's optimizer does not.
-        rate_scales: a factor of the learning rate, and thus of the decay, for each variable in the order of
-            `build`; None means 1 for all.
-        **kwargs: arguments of `keras.optimizers.AdamW`.
+    `bias_correction` corrects the moments for their initial zeros (arXiv 1412.6980, section 3); the original's
+    optimizer does not. `rate_scales` has a factor of the learning rate, and thus of the decay, for each variable in the
+    order of `build`; None means 1 for all.
     """
 
     def __init__(
@@ -33,14 +30,7 @@ class AdamW(keras.optimizers.AdamW):
         self.rate_scales = None if rate_scales is None else tuple(rate_scales)
 
     def build(self, variables: list[keras.Variable]) -> None:
-        """Creates the moments of `variables`.
-
-        Args:
-            variables: the variables to train.
-
-        Raises:
-            ValueError: if the number of rate scales differs from the number of variables.
-        """
+        """Creates the moments of `variables`. Raises ValueError if the number of rate scales is another."""
         if self.rate_scales is not None and len(self.rate_scales) != len(variables):
             raise ValueError(f"`rate_scales` must have {len(variables)} values. Received: {len(self.rate_scales)}")
         super().build(variables)
@@ -116,7 +106,7 @@ class AdamW(keras.optimizers.AdamW):
             self._overwrite_model_variables_with_average_value(variables)
 
     def _clip_gradients(self, grads):
-        grads = [_dense(grad) for grad in grads]
+        grads = [dense(grad) for grad in grads]
         if not self.global_clipnorm:
             return super()._clip_gradients(grads)
         norm = global_norm(grads)
@@ -132,11 +122,8 @@ class AdamW(keras.optimizers.AdamW):
 class Lamb(AdamW):
     """LAMB (arXiv 1904.00962, algorithm 2): the step of each variable is proportional to its norm.
 
-    As in the authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is
-    the identity, and a norm of zero means the ratio 1.
-
-    Args:
-        **kwargs: arguments of `AdamW`.
+    As in the authors' code, variables without weight decay take plain Adam steps. The bound of the norm (phi) is the
+    identity, and a norm of zero means the ratio 1.
     """
 
     def _move(self, variable, gradient, rate, decay, index):
@@ -161,15 +148,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def apply(self, grads, trainable_variables=None):
         """Makes the gradients dense and applies them."""
-        super().apply([_dense(grad) for grad in grads], trainable_variables)
+        super().apply([dense(grad) for grad in grads], trainable_variables)
 
 
 def global_norm(gradients: Sequence[Any]) -> Any:
-    """Returns the global norm of all gradients, a float32 scalar.
-
-    Args:
-        gradients: dense tensors.
-    """
+    """Returns the global norm of dense gradients, a float32 scalar."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
@@ -178,13 +161,13 @@ def global_norm(gradients: Sequence[Any]) -> Any:
     return ops.sqrt(ops.sum(ops.stack([ops.sum(ops.square(gradient)) for gradient in gradients])))
 
 
-def _dense(gradient: Any) -> Any:
-    """Returns a gradient as one tensor; on TensorFlow, the gradient of an embedding look-up may be in slices."""
+def dense(gradient: Any) -> Any:
+    """Returns a gradient as one tensor; the slices of an embedding look-up are added up (`keras.ops` cannot)."""
     if keras.backend.backend() != "tensorflow":
         return gradient
-    from bert_tf.training.distributed.strategies import dense
+    import tensorflow as tf
 
-    return dense(gradient)
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}

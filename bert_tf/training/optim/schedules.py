@@ -67,15 +67,10 @@ class LinearWarmupDecay(Schedule):
 
 @keras.saving.register_keras_serializable(package="bert_tf")
 class OriginalWarmupDecay(Schedule):
-    """The schedule of the original's `create_optimizer`, step for step.
+    """The schedule of the original's `create_optimizer`, step for step; it approaches the peak without reaching it.
 
-    With i, w and n as in `LinearWarmupDecay`, the rate is `peak * i / w` before i = w, so that the first step
-    changes nothing, and `peak * (n - i) / n` from there on, a drop by `w / n` at the end of the warm-up.
-
-    Args:
-        peak: the rate that the warm-up approaches but does not reach.
-        warmup_steps: w; 0 starts at the peak.
-        total_steps: n.
+    With i, w and n as in `LinearWarmupDecay`, the rate is `peak * i / w` before i = w, so that the first step changes
+    nothing, and `peak * (n - i) / n` from there on, a drop by `w / n` at the end of the warm-up.
     """
 
     def rate(self, done):

@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 from bert_tf.client import PredictError, connect
 from bert_tf.serving.access import AccessOptions, TlsFiles
 from bert_tf.serving.grpc.services import GrpcOptions, create_grpc_server
-from bert_tf.serving.http.app import RestOptions, create_app
-from bert_tf.serving.http.page import page
+from bert_tf.serving.http.app import RestOptions, create_app, page
 from bert_tf.serving.service import Service
 
 TOKEN = "correct-horse"

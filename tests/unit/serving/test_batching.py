@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from bert_tf.serving.models.batching import Batcher, BatchingOptions, QueueFullError, bin_of
+from bert_tf.serving.errors import ServingError
+from bert_tf.serving.models.batching import Batcher, BatchingOptions, bin_of
 from bert_tf.serving.requests.tensors import Arrays
 
 
@@ -45,7 +47,9 @@ def held(model: Model, batcher: Batcher) -> Future[Arrays]:
 
 def test_requests_that_wait_are_joined_and_get_their_own_rows_back() -> None:
     model = Model()
-    with Batcher(model, BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+    with closing(
+        Batcher(model, BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1))
+    ) as batcher:
         first = held(model, batcher)
         futures = [
             batcher.submit("s", rows(*range(n, n + size))) for n, size in ((1, 1), (10, 3), (20, 4), (30, 2), (40, 0))
@@ -58,7 +62,7 @@ def test_requests_that_wait_are_joined_and_get_their_own_rows_back() -> None:
 
 def test_a_bad_request_harms_no_other() -> None:
     model = Model()
-    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+    with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         first = held(model, batcher)
         good, bad, other = batcher.submit("s", rows(1)), batcher.submit("s", rows(5, -7)), batcher.submit("s", rows(2))
         model.free.set()
@@ -69,7 +73,7 @@ def test_a_bad_request_harms_no_other() -> None:
 
 def test_rows_of_other_shapes_and_lengths_are_not_joined() -> None:
     model = Model()
-    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+    with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         held(model, batcher)
         wide = batcher.submit("s", {"x": np.ones((1, 2), np.int32)})
         narrow = batcher.submit("s", rows(1))
@@ -84,7 +88,7 @@ def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> Non
     batcher = Batcher(model, BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1))
     held(model, batcher)
     waiting = batcher.submit("s", rows(1, 2))
-    with pytest.raises(QueueFullError, match="at most 3 rows may wait; 2 are waiting"):
+    with pytest.raises(ServingError, match="at most 3 rows may wait; 2 are waiting"):
         batcher.submit("s", rows(1, 2))
     cancelled = batcher.submit("s", rows(9))
     assert cancelled.cancel()
@@ -97,7 +101,7 @@ def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> Non
 
 def test_a_request_larger_than_a_batch_is_one() -> None:
     model = Model()
-    with Batcher(model, BatchingOptions(max_batch_size=2, max_enqueued_rows=1)) as batcher:
+    with closing(Batcher(model, BatchingOptions(max_batch_size=2, max_enqueued_rows=1))) as batcher:
         assert batcher.submit("s", rows(*range(7))).result(20)["y"].shape == (7, 1)
     assert model.sizes == [7]
 
@@ -122,10 +126,10 @@ def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
 def test_a_cancelled_request_takes_no_place() -> None:
     model = Model()
     options = BatchingOptions(max_batch_size=4, batch_timeout_micros=0, max_enqueued_rows=2, num_batch_threads=1)
-    with Batcher(model, options) as batcher:
+    with closing(Batcher(model, options)) as batcher:
         first = held(model, batcher)
         cancelled = batcher.submit("s", rows(1, 2))
-        with pytest.raises(QueueFullError):
+        with pytest.raises(ServingError, match="queue .* is full"):
             batcher.submit("s", rows(3))
         assert cancelled.cancel()
         kept = batcher.submit("s", rows(3))
@@ -137,7 +141,7 @@ def test_a_cancelled_request_takes_no_place() -> None:
 
 def test_a_batch_that_hangs_is_seen() -> None:
     model = Model()
-    with Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1)) as batcher:
+    with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         assert batcher.busy_seconds() == 0
         first = held(model, batcher)
         before = batcher.busy_seconds()
@@ -164,7 +168,7 @@ def test_long_texts_are_not_joined() -> None:
         return {"text": array}
 
     options = BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1)
-    with Batcher(run, options) as batcher:
+    with closing(Batcher(run, options)) as batcher:
         futures = [batcher.submit("s", texts(1))]
         assert busy.wait(20)
         futures += [batcher.submit("s", texts(2**19)) for _ in range(3)]

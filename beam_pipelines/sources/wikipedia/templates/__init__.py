@@ -1,45 +1,48 @@
-"""Tables of template texts by language of the wiki.
-
-The tables of a language extend those of `core` and replace equal entries. Sources: the documentation pages of the
-templates on the wikis, and their use in articles. Names are in lower case, with words separated by one space.
-"""
+"""Texts of templates by language of the wiki; names are in lower case, with words separated by one space."""
 
 from __future__ import annotations
 
 import functools
-import importlib
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from beam_pipelines.sources.wikipedia.templates import core
-from beam_pipelines.sources.wikipedia.templates.renderers import Patterns, Renderer, Templates
+from beam_pipelines.sources.wikipedia.templates.renderers import Renderer, names_of, renderer
+from beam_pipelines.sources.wikipedia.templates.tables import TABLES
 
-# Languages with a module, by their codes in dumps.
-LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ltg", "nl", "pl", "pt", "ru", "zh")
+LANGUAGES = tuple(filter(None, TABLES))
 
 
 class TemplateTables(NamedTuple):
-    """The templates of one wiki: entries by name, and patterns for all other names."""
+    """The templates of one wiki: renderers by name, and by patterns of all other names."""
 
-    templates: Templates
-    patterns: Patterns
+    templates: dict[str, Renderer]
+    patterns: Sequence[tuple[re.Pattern[str], Renderer]]
 
     def find(self, title: str) -> Renderer | None:
         """Returns the renderer of a template, or None if it is unknown."""
         name = title.lower()
-        if renderer := self.templates.get(name):
-            return renderer
+        if render := self.templates.get(name):
+            return render
         return next((render for pattern, render in self.patterns if pattern.fullmatch(name)), None)
 
 
-@functools.cache
 def tables_of(language: str) -> TemplateTables:
-    """Returns the tables of a language, or only those of `core` if it has none.
+    """Returns the tables of a language code; of a code with subtags (`zh-yue`, `pt-BR`) the first part is used.
 
-    Args:
-        language: language code; of a code with subtags (`zh-yue`, `pt-BR`) the first part is used.
+    The tables of a language extend those of all wikis and replace equal entries.
     """
     primary = language.lower().partition("-")[0]
-    if primary not in LANGUAGES:
-        return TemplateTables(core.TEMPLATES, core.PATTERNS)
-    module = importlib.import_module(f"{__name__}.{primary}")
-    return TemplateTables(core.TEMPLATES | module.TEMPLATES, module.PATTERNS + core.PATTERNS)
+    return _tables(primary if primary in TABLES else "")
+
+
+@functools.cache
+def _tables(language: str) -> TemplateTables:
+    entries, patterns = TABLES[language]
+    own = TemplateTables({}, [(re.compile(pattern), renderer(rule)) for pattern, rule in patterns.items()])
+    for rule, names in entries.items():
+        own.templates.update(dict.fromkeys(names_of(names), renderer(rule)))
+    if not language:
+        return own
+    shared = _tables("")
+    return TemplateTables(shared.templates | own.templates, [*own.patterns, *shared.patterns])

@@ -1,16 +1,16 @@
-"""Building blocks of the template tables: parsed arguments, and renderers of the template text."""
+"""Arguments of templates, and renderers of their texts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 # Arguments by name, positional ones by number from "1"; "last" is the last non-blank positional argument.
 Arguments = dict[str, str]
 # Returns wikitext, empty if the template shows nothing. The first argument is the template's title as written.
 Renderer = Callable[[str, Arguments], str]
-Templates = dict[str, Renderer]
-Patterns = tuple[tuple[re.Pattern[str], Renderer], ...]
+# A renderer, or a text with an argument, see `renderer`.
+Rule = str | Renderer
 
 # An argument ends at a bar outside of links.
 _ARGUMENT = re.compile(r"((?:[^|\[]++|\[\[[^\[\]]*+\]\]|\[)*+)\|")
@@ -27,6 +27,10 @@ _POWER = re.compile(r"(e[369])(\D+)")
 _POWERS = {"e3": "thousand", "e6": "million", "e9": "billion"}
 _EXPONENT = re.compile(r"[-−+]?\d{1,3}")
 _EXPONENTS = {"": "", "1": "", "2": "²", "3": "³"}
+_ENGLISH_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+                   "November", "December")  # fmt: skip
+_PORTUGUESE_MONTHS = ("janeiro", "fevereiro", "março", "abril", "maio", "junho", "julho", "agosto", "setembro",
+                      "outubro", "novembro", "dezembro")  # fmt: skip
 
 
 def parse_arguments(content: str) -> Arguments:
@@ -54,39 +58,31 @@ def names_of(names: str) -> list[str]:
     return [" ".join(name.split()) for name in names.split(";")]
 
 
-def show(keys: str, names: str) -> Templates:
-    """Builds entries that show one argument: the first non-blank one of `keys`."""
-    wanted = keys.split()
+def renderer(rule: Rule) -> Renderer:
+    """Returns the renderer of a rule.
+
+    `US${1}` shows the first argument after a text, `{text quote 1}` the first of three arguments that is not blank. A
+    rule without braces is the text of the template, an empty rule drops it.
+    """
+    if not isinstance(rule, str):
+        return rule
+    if not rule:
+        return show_nothing
+    before, _, rest = rule.partition("{")
+    keys, _, after = rest.partition("}")
+    if not keys:
+        return lambda *_: rule
 
     def render(_: str, arguments: Arguments) -> str:
-        return next((text for key in wanted if (text := arguments.get(key, ""))), "")
-
-    return dict.fromkeys(names_of(names), render)
-
-
-def surround(before: str, after: str, names: str) -> Templates:
-    """Builds entries that show their first argument between two texts."""
-
-    def render(_: str, arguments: Arguments) -> str:
-        text = arguments.get("1", "")
+        text = next((text for key in keys.split() if (text := arguments.get(key, ""))), "")
         return before + text + after if text else ""
 
-    return dict.fromkeys(names_of(names), render)
+    return render
 
 
-def join(separator: str, names: str) -> Templates:
-    """Builds entries that show all positional arguments, joined by a separator."""
-    return dict.fromkeys(names_of(names), lambda _, arguments: separator.join(positional(arguments)))
-
-
-def fixed(text: str, names: str) -> Templates:
-    """Builds entries that show a fixed text."""
-    return dict.fromkeys(names_of(names), lambda *_: text)
-
-
-def drop(names: str) -> Templates:
-    """Builds entries that show nothing, for templates whose first argument is not text of the article."""
-    return dict.fromkeys(names_of(names), show_nothing)
+def join(separator: str) -> Renderer:
+    """Returns a renderer that shows all positional arguments, joined by a separator."""
+    return lambda _, arguments: separator.join(positional(arguments))
 
 
 def show_nothing(*_: object) -> str:
@@ -97,16 +93,6 @@ def show_nothing(*_: object) -> str:
 def show_title(title: str, arguments: Arguments) -> str:
     """Returns the title of the template, followed by its first argument."""
     return f"{title} {arguments.get('1', '')}".strip()
-
-
-def show_first(_: str, arguments: Arguments) -> str:
-    """Returns the first argument."""
-    return arguments.get("1", "")
-
-
-def drop_matching(expression: str) -> tuple[re.Pattern[str], Renderer]:
-    """Builds a pattern of lower-case names of templates that show nothing."""
-    return re.compile(expression), show_nothing
 
 
 def quantity(_: str, arguments: Arguments) -> str:
@@ -161,9 +147,88 @@ def fraction(_: str, arguments: Arguments) -> str:
     return " ".join([*words[:-2], "/".join(words[-2:])])
 
 
-def merged(*tables: Mapping[str, Renderer]) -> Templates:
-    """Merges tables; of entries with the same name the last one is used."""
-    result: Templates = {}
-    for table in tables:
-        result.update(table)
-    return result
+def _month(text: str, names: tuple[str, ...]) -> str:
+    """Returns the name of the month if `text` is its number, else `text`."""
+    return names[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(names) else text
+
+
+def as_of(_: str, arguments: Arguments) -> str:
+    """Returns a date in English: `as of|2005|06|lc=y` is as of June 2005."""
+    if arguments.get("alt"):
+        return arguments["alt"]
+    date = positional(arguments)
+    date[1:2] = [_month(text, _ENGLISH_MONTHS) for text in date[1:2]]
+    start = "as of" if arguments.get("lc") or arguments.get("since") else "As of"
+    return f"{start} {' '.join(reversed(date[:3]))}" if date else ""
+
+
+def ship(title: str, arguments: Arguments) -> str:
+    """Returns the prefix and the name of a ship: `USS|Hornet|CV-12` is USS Hornet."""
+    words = positional(arguments)
+    return " ".join(words[:2] if title.lower() == "ship" else [title.upper(), *words[:1]])
+
+
+def circa(_: str, arguments: Arguments) -> str:
+    """Returns an approximate year or span of years in English: c. 965–1040."""
+    return "c. " + "–".join(positional(arguments))
+
+
+def music_sign(_: str, arguments: Arguments) -> str:
+    """Returns the sign of an accidental: flat, sharp or natural."""
+    return {"flat": "♭", "sharp": "♯", "natural": "♮"}.get(arguments.get("1", ""), "")
+
+
+def bible_verse(_: str, arguments: Arguments) -> str:
+    """Returns book, chapter and verse in German: Mt 5,3."""
+    book, *numbers = positional(arguments) or [""]
+    return f"{book} {','.join(numbers[:2])}".strip()
+
+
+def spanish_century(_: str, arguments: Arguments) -> str:
+    """Returns a century in Spanish: `siglo|xix||s` is siglo XIX, `siglo|V|a` is V a. C."""
+    number = arguments.get("1", "").upper()
+    era = {"a": " a. C.", "d": " d. C."}.get(arguments.get("2", "").lower(), "")
+    return f"{'siglo ' if arguments.get('3') == 's' else ''}{number}{era}" if number else ""
+
+
+def french_century(title: str, arguments: Arguments) -> str:
+    """Returns a century in French: `s|I|er` is Ier siècle; `-s` is before Christ."""
+    number = arguments.get("1", "")
+    era = " av. J.-C." if title.startswith("-") else ""
+    return f"{number}{arguments.get('2') or 'e'} siècle{era}" if number else ""
+
+
+def french_centuries(_: str, arguments: Arguments) -> str:
+    """Returns two centuries in French: `sp|XVII|e|et|XVIII|e|s` is XVIIe et XVIIIe siècles."""
+    words = [arguments.get(str(number), "") for number in range(1, 6)]
+    return f"{words[0]}{words[1]} {words[2]} {words[3]}{words[4]} siècles" if all(words) else ""
+
+
+def number_sign(_: str, arguments: Arguments) -> str:
+    """Returns the French sign before a number, which is in the template or follows it."""
+    return f"n° {arguments.get('1', '')}"
+
+
+def italian_measure(title: str, arguments: Arguments) -> str:
+    """Returns a number, the prefix of its unit and the unit: `M|1|M|Hz` is 1 MHz, `M|5||m|2` is 5 m²."""
+    unit = arguments.get("2", "") + arguments.get("3", "")
+    return value(title, arguments | {"u": raised(unit, arguments.get("4", ""))} if unit else arguments)
+
+
+def portuguese_date(_: str, arguments: Arguments) -> str:
+    """Returns a date in Portuguese: `dtlink|1|5|1900` is 1 de maio de 1900."""
+    day, month, year = (arguments.get(str(number), "").lstrip("0") for number in (1, 2, 3))
+    return " de ".join(filter(None, (day, _month(month, _PORTUGUESE_MONTHS), year)))
+
+
+def old_style_date(_: str, arguments: Arguments) -> str:
+    """Returns a date of both calendars in Russian: 25 октября (7 ноября) 1917."""
+    old, new, year = (arguments.get(key, "") for key in ("3", "1", "2"))
+    return f"{old} ({new}) {year}" if old and new and year else f"{new} {year}".strip()
+
+
+def chinese_life(_: str, arguments: Arguments) -> str:
+    """Returns the dates of birth and death in brackets: （1879年3月14日－1955年4月18日）."""
+    born = arguments.get("1", "") + arguments.get("2", "")
+    died = arguments.get("3", "") + arguments.get("4", "")
+    return f"（{born}－{died}）" if born or died else ""

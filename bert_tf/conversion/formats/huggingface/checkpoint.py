@@ -21,7 +21,7 @@ from bert_tf.conversion.formats.huggingface import names as layout
 from bert_tf.conversion.formats.huggingface.tokenizer import read_tokenizer, write_tokenizer
 from bert_tf.conversion.formats.huggingface.weights import NAMES, OTHER_NAMES, read_weights, write_shards
 from bert_tf.conversion.formats.name_table import StoredTensor
-from bert_tf.conversion.tensors import ConversionError, Heads, expected_shapes
+from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate, expected_shapes
 from bert_tf.text.casing import is_lowercase
 
 _NUMBERS = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
@@ -34,15 +34,7 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a directory of Hugging Face transformers; its arrays are read on demand.
-
-    Args:
-        path: directory of the checkpoint.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for another architecture, damaged files, or tensors that do not match the configuration.
-    """
+    """Reads a directory of Hugging Face transformers."""
     file = path / configs.CONFIG_NAME
     if not file.is_file():
         raise ConversionError(f"{path}: must be a directory with config.json. Received: no such file")
@@ -51,7 +43,7 @@ def read(path: Path, options: Options) -> Checkpoint:
     # Only the weights show whether there is a pooler. `common_names` uses the configuration for the table of positions.
     weights, left_out = layout.common_names(read_weights(path), configs.encoder_config(config, file, pooler=True), path)
     heads, names = _heads(weights, left_out, name, config, path)
-    architecture = configs.encoder_config(config, file, layout.has_pooler(weights))
+    architecture = configs.encoder_config(config, file, layout.POOLER in weights)
     tensors = layout.TABLE.read(weights, architecture, heads, path)
     tokenizer = read_tokenizer(path, config.get("tokenizer_class"), options.vocabulary_path)
     vocabulary, lowercase = tokenizer.vocabulary, tokenizer.lowercase
@@ -61,7 +53,8 @@ def read(path: Path, options: Options) -> Checkpoint:
         vocabulary = fitted(vocabulary, rows, tokenizer.source, padded=padded)
         if lowercase is None:
             lowercase = is_lowercase(vocabulary)
-    rate = configs.dropout(config, file)
+    # None is the rate of the encoder.
+    rate = checked_rate(config.get("classifier_dropout"), f"{file}: `classifier_dropout`")
     dtypes = {tensor.dtype for tensor in weights.values()}
     return Checkpoint(
         form="huggingface",
@@ -81,19 +74,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes the files of `save_pretrained` to an empty directory, with a tokenizer if there is a vocabulary.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Returns:
-        The pre-training heads if there is a head of a task, since no class of the library has both.
-
-    Raises:
-        ConversionError: if transformers' BERT cannot represent the encoder, or the dtype cannot hold the values.
-    """
+    """Writes the files of `save_pretrained`; loses pre-training heads beside that of a task, as no class has both."""
     heads, lost = checkpoint.heads, []
     if heads.task:
         lost = Heads(heads.masked_lm, heads.next_sentence).names()

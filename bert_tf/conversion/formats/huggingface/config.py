@@ -10,7 +10,7 @@ from typing import Any
 from bert_tf.config import BertConfig, from_dict
 from bert_tf.conversion.checkpoint import Checkpoint, conversion_errors, read_json
 from bert_tf.conversion.formats.huggingface.names import CLASSES
-from bert_tf.conversion.tensors import ConversionError, Heads, checked_rate
+from bert_tf.conversion.tensors import ConversionError, Heads
 
 CONFIG_NAME = "config.json"
 INFO_KEY = "huggingface"
@@ -29,18 +29,9 @@ _FIELDS: dict[str, tuple[str, Any]] = {
     "initializer_range": ("initializer_range", 0.02),
 }
 # All tanh variants are the same function.
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_approximate",
-    "gelu_pytorch_tanh": "gelu_approximate",
-    "gelu_python_tanh": "gelu_approximate",
-    "gelu_accurate": "gelu_approximate",
-    "gelu_fast": "gelu_approximate",
-    "gelu_approximate": "gelu_approximate",
-    "relu": "relu",
-    "tanh": "tanh",
-}
+_TANH_GELU = ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_accurate", "gelu_fast", "gelu_approximate")
+ACTIVATIONS = {"gelu": "gelu", "gelu_python": "gelu"} | dict.fromkeys(_TANH_GELU, "gelu_approximate")
+ACTIVATIONS |= {"relu": "relu", "tanh": "tanh"}
 _WRITTEN_ACTIVATIONS = {"gelu": "gelu", "gelu_approximate": "gelu_new", "relu": "relu", "tanh": "tanh"}
 # Keys that change the computation, and the values that BERT supports.
 _FIXED: dict[str, tuple[Any, ...]] = {
@@ -94,17 +85,7 @@ _KNOWN = {*_FIELDS, *_FIXED, *_SAME_AS_HIDDEN_SIZE, *_NOT_KEPT, *_HARMLESS, *_GE
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads config.json and checks that it describes BERT.
-
-    Args:
-        path: path of the file.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        ConversionError: for another architecture, an unknown key or an unsupported value.
-    """
+    """Returns the content of config.json. Raises ConversionError for another architecture, unknown key or value."""
     config = read_json(path)
     kind = config.get("model_type", "bert")
     if kind != "bert":
@@ -126,16 +107,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 @conversion_errors()
 def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertConfig:
-    """Returns the encoder's architecture.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-        pooler: whether there are weights of a pooler.
-
-    Raises:
-        ConversionError: for a key of the wrong type or value; the message names it.
-    """
+    """Returns the encoder's architecture. Raises ConversionError with the key that has a wrong type or value."""
     activation = config.get("hidden_act", "gelu")
     if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ConversionError(f"{path}: `hidden_act` must be one of {', '.join(ACTIVATIONS)}. Received: {activation!r}")
@@ -146,15 +118,7 @@ def encoder_config(config: Mapping[str, Any], path: Path, pooler: bool) -> BertC
 
 
 def architecture(config: Mapping[str, Any], path: Path) -> str | None:
-    """Returns the class that config.json names; None if it names none.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-
-    Raises:
-        ConversionError: for a class that is not a BERT class.
-    """
+    """Returns the class that config.json names; None if it names none. Raises ConversionError unless it is BERT's."""
     names = config.get("architectures")
     if names is None or names == []:
         return None
@@ -165,15 +129,7 @@ def architecture(config: Mapping[str, Any], path: Path) -> str | None:
 
 
 def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] | None]:
-    """Returns the number of classes, and their names in the order of their ids; None if the names are generic.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        path: path of the file, for the error message.
-
-    Raises:
-        ConversionError: if `id2label`, `label2id` and `num_labels` contradict each other.
-    """
+    """Returns the number of classes and their names by id, None if generic. Raises ConversionError if they conflict."""
     numbers = {key: config[key] for key in ("num_labels", "_num_labels") if config.get(key) is not None}
     for key, number in numbers.items():
         if type(number) is not int or number < 1:
@@ -203,16 +159,7 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
 
 
 def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
-    """Checks that a text classifier predicts one label or one number.
-
-    Args:
-        config: configuration, as returned by `read_config`.
-        number: number of outputs of the classifier.
-        path: path of the configuration, for the error message.
-
-    Raises:
-        ConversionError: for a multi-label classifier, or a regression with several outputs.
-    """
+    """Raises ConversionError for a multi-label text classifier, or a regression with several outputs."""
     # A pipeline of transformers applies the configuration of its task.
     of_tasks = config.get("task_specific_params")
     places = {"problem_type": config.get("problem_type")}
@@ -228,12 +175,6 @@ def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:
             )
 
 
-def dropout(config: Mapping[str, Any], path: Path) -> float | None:
-    """Returns the dropout rate of a task's head; None for the encoder's. Raises ConversionError for an invalid rate."""
-    rate = config.get("classifier_dropout")
-    return None if rate is None else checked_rate(rate, f"{path}: `classifier_dropout`")
-
-
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of config.json to write again, except those derived from the model."""
     values = {key: value for key, value in config.items() if key not in _FIELDS and key not in _NOT_KEPT}
@@ -247,17 +188,7 @@ def padded_length(config: Mapping[str, Any], length: int) -> int:
 
 
 def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int | None) -> dict[str, Any]:
-    """Returns the content of config.json.
-
-    Args:
-        checkpoint: checkpoint to write.
-        heads: heads to write.
-        dtype: dtype of the weights.
-        pieces: length of vocab.txt; None if absent.
-
-    Raises:
-        ConversionError: if transformers' BERT cannot represent the encoder.
-    """
+    """Returns config.json for `pieces` in vocab.txt, if any. Raises ConversionError for left-to-right attention."""
     config = checkpoint.config
     if config.attention != "bidirectional":
         raise ConversionError(
@@ -269,7 +200,8 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
     fits = CLASSES.get(named)
     fitting = fits is not None and fits.task == heads.task and fits.masked_lm <= heads.masked_lm
     if fits is None or not fitting or fits.next_sentence > heads.next_sentence:
-        named = _class_of(heads)
+        wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
+        named = next(name for name, class_heads in CLASSES.items() if class_heads == wanted)
     activation = before.pop("hidden_act", None)
     if ACTIVATIONS.get(activation) != config.activation:
         activation = _WRITTEN_ACTIVATIONS[config.activation]
@@ -280,7 +212,8 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
     rate = checkpoint.classifier_dropout
     values |= {"classifier_dropout": None if rate == config.dropout else rate, "torch_dtype": dtype}
     if pieces is not None and pieces != config.vocabulary_size:
-        values["pad_vocab_size_multiple_of"] = _multiple(pieces, config.vocabulary_size)
+        usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == config.vocabulary_size)
+        values["pad_vocab_size_multiple_of"] = next(usual, config.vocabulary_size)
     if checkpoint.vocabulary is not None:
         values["pad_token_id"] = checkpoint.vocabulary.pad_id
     if heads.task in ("sequence_classification", "token_classification"):
@@ -288,13 +221,3 @@ def written_config(checkpoint: Checkpoint, heads: Heads, dtype: str, pieces: int
         values["id2label"] = {str(number): name for number, name in enumerate(ordered)}
         values["label2id"] = {name: number for number, name in enumerate(ordered)}
     return before | values
-
-
-def _class_of(heads: Heads) -> str:
-    wanted = Heads(heads.masked_lm, heads.next_sentence, heads.task)
-    return next(name for name, class_heads in CLASSES.items() if class_heads == wanted)
-
-
-def _multiple(pieces: int, rows: int) -> int:
-    usual = (number for number in (8, 16, 32, 64, 128) if -(-pieces // number) * number == rows)
-    return next(usual, rows)

@@ -57,7 +57,7 @@ TABLE = NameTable(
     transposed=("/kernel",),
 )
 _ON_POOLER = ("sequence_classification", "multiple_choice")
-_POOLER = "pooler.dense.weight"
+POOLER = "pooler.dense.weight"
 _MASKED_LM = "cls.predictions.transform.dense.weight"
 _NEXT_SENTENCE = "cls.seq_relationship.weight"
 _CLASSIFIER, _SPANS = "classifier.weight", "qa_outputs.weight"
@@ -85,19 +85,10 @@ _OTHERS = {
 def common_names(
     stored: Mapping[str, StoredTensor], config: BertConfig, source: Path
 ) -> tuple[dict[str, StoredTensor], tuple[str, ...]]:
-    """Returns tensors by the names of `TABLE`, without copies and index tables.
+    """Returns tensors by the names of `TABLE`, and the stored names of copies and index tables, which are left out.
 
-    Args:
-        stored: tensors by their names in the files.
-        config: architecture of the encoder.
-        source: directory, for the error message.
-
-    Returns:
-        The tensors, and the names in the file of tensors that the model does not need.
-
-    Raises:
-        ConversionError: for names of a wrapper or another architecture, duplicate names, output weights of the masked
-            language model that differ from the embedding, or unusual index tables.
+    Raises ConversionError for names of a wrapper or another architecture, duplicate names, output weights of the masked
+    language model that differ from the embedding, or unusual index tables.
     """
     _refuse_wrappers(stored, source)
     tensors = by_name(stored.values(), lambda tensor: _present_name(tensor.name))
@@ -120,18 +111,7 @@ def common_names(
 def heads_of(
     tensors: Mapping[str, StoredTensor], architecture: str | None, config: Mapping[str, Any], source: Path
 ) -> Heads:
-    """Returns the heads on the encoder, from the tensors; the class defines the task of a classifier.
-
-    Args:
-        tensors: tensors by the names of `common_names`.
-        architecture: class that config.json names; None if it names none.
-        config: content of config.json.
-        source: directory, for the error message.
-
-    Raises:
-        ConversionError: if tensors of the class are missing, there are tensors of another task, or the task of the
-            classifier is unknown.
-    """
+    """Returns the heads on the encoder, by tensors and class. Raises ConversionError if these contradict each other."""
     masked_lm, next_sentence = _MASKED_LM in tensors, _NEXT_SENTENCE in tensors
     if architecture is None:
         return Heads(masked_lm, next_sentence, _guessed_task(tensors, config, source))
@@ -141,7 +121,7 @@ def heads_of(
         _MASKED_LM: wanted.masked_lm,
         _NEXT_SENTENCE: wanted.next_sentence,
         output: bool(wanted.task),
-        _POOLER: wanted.next_sentence or wanted.task in _ON_POOLER,
+        POOLER: wanted.next_sentence or wanted.task in _ON_POOLER,
     }
     faults = [f"missing: {name}" for name, is_needed in needed.items() if is_needed and name not in tensors]
     strange = [name for name in (_CLASSIFIER, _SPANS) if name != output]
@@ -152,11 +132,6 @@ def heads_of(
             f"{source}: tensors must be those of {architecture}, as in config.json:\n  " + "\n  ".join(faults)
         )
     return Heads(masked_lm, next_sentence, wanted.task)
-
-
-def has_pooler(tensors: Mapping[str, StoredTensor]) -> bool:
-    """Returns True if there is a pooler among tensors by the names of `common_names`."""
-    return _POOLER in tensors
 
 
 def _present_name(name: str) -> str:
@@ -205,7 +180,7 @@ def _guessed_task(tensors: Mapping[str, StoredTensor], config: Mapping[str, Any]
         return "question_answering"
     if _CLASSIFIER not in tensors:
         return None
-    if _POOLER not in tensors:
+    if POOLER not in tensors:
         return "token_classification"
     if config.get("finetuning_task") or config.get("problem_type"):
         return "sequence_classification"

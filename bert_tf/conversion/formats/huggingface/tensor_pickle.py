@@ -41,11 +41,8 @@ class _Item:
 class TensorPickle:
     """Reads one pickle.
 
-    Args:
-        path: path of the file, for error messages.
-        find: returns the string or function of a global name; raises ConversionError for an unknown name. Functions are
-            called with the arguments in the pickle.
-        persistent: returns the object of a persistent id.
+    `find` returns the string or function of a global name, and raises ConversionError for an unknown name. Functions
+    are called with the arguments in the pickle. `persistent` returns the object of a persistent id.
     """
 
     def __init__(self, path: Path, find: Callable[[str], Any], persistent: Callable[[Any], Any]) -> None:
@@ -58,15 +55,8 @@ class TensorPickle:
     def load(self, file: IO[bytes]) -> Any:
         """Reads a pickle from the current position of `file`, which is then at the end of the pickle.
 
-        Args:
-            file: binary file.
-
-        Returns:
-            The object of the pickle.
-
-        Raises:
-            ConversionError: for a damaged pickle, an opcode that tensors do not need, a key that is neither a string
-                nor an integer, or more than `MAX_DEPTH` nested containers.
+        Raises ConversionError for a damaged pickle, an opcode that tensors do not need, a key that is neither a string
+        nor an integer, or more than `MAX_DEPTH` nested containers.
         """
         try:
             for opcode, argument, _ in pickletools.genops(file):

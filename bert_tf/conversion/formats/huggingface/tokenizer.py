@@ -57,14 +57,10 @@ _READ = ("tokenizer_class", "do_lower_case", "strip_accents", "added_tokens_deco
 
 @dataclass(frozen=True)
 class TokenizerFiles:
-    """The contents of the tokenizer files.
+    """The contents of the tokenizer files; None for values that neither a file nor the directory's name defines.
 
-    Args:
-        vocabulary: word pieces and added tokens; None if there is neither vocab.txt nor tokenizer.json.
-        source: file of the word pieces.
-        lowercase: whether text is lower-cased; None if neither a file nor the name of the directory defines it.
-        added: added tokens in the order of their ids.
-        longest: maximum sequence length of the model in tokens; None if no file defines it.
+    `vocabulary` ends with the `added` tokens, in the order of their ids. `source` is the file of the word pieces, and
+    `longest` the maximum sequence length of the model in tokens.
     """
 
     vocabulary: Vocabulary | None
@@ -79,20 +75,11 @@ class TokenizerFiles:
         return added if self.longest is None else added | {"model_max_length": self.longest}
 
 
-def read_tokenizer(directory: Path, named: Any, given: Path | None) -> TokenizerFiles:
-    """Reads the files of a tokenizer.
-
-    Args:
-        directory: directory of the files.
-        named: class that config.json names, or None.
-        given: vocab.txt to use instead of the directory's.
-
-    Raises:
-        ConversionError: for another tokenizer class, or settings and special tokens that BERT's does not support.
-    """
+def read_tokenizer(directory: Path, class_name: Any, vocab: Path | None) -> TokenizerFiles:
+    """Reads a tokenizer's files. Raises ConversionError for a class, setting or special token that BERT's lacks."""
     settings = _json(directory / SETTINGS_NAME)
     _check_settings(settings, directory / SETTINGS_NAME)
-    _check_class(named, directory / "config.json")
+    _check_class(class_name, directory / "config.json")
     _check_special(_json(directory / SPECIAL_NAME), directory / SPECIAL_NAME)
     whole = _json(directory / TOKENIZER_NAME)
     if whole:
@@ -107,11 +94,11 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
     longest = settings.get("model_max_length", settings.get("max_len"))
     # The library writes 10^30 for no limit.
     longest = longest if isinstance(longest, int) and longest < 10**9 else None
-    source = given or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
-    pieces = _pieces(whole, source, directory, given)
+    source = vocab or directory / (VOCABULARY_NAME if (directory / VOCABULARY_NAME).is_file() else TOKENIZER_NAME)
+    pieces = _pieces(whole, source, directory, vocab)
     if pieces is None:
         return TokenizerFiles(None, source, lowercase, longest=longest)
-    added = () if given else _added(pieces, settings, whole, directory)
+    added = () if vocab else _added(pieces, settings, whole, directory)
     try:
         vocabulary = Vocabulary((*pieces, *added))
     except ValueError as error:
@@ -122,14 +109,9 @@ def read_tokenizer(directory: Path, named: Any, given: Path | None) -> Tokenizer
 def write_tokenizer(
     directory: Path, vocabulary: Vocabulary, lowercase: bool, longest: int, added: tuple[str, ...] = ()
 ) -> None:
-    """Writes vocab.txt, tokenizer.json, tokenizer_config.json and special_tokens_map.json.
+    """Writes the files of a tokenizer for a model with sequences of at most `longest` tokens.
 
-    Args:
-        directory: directory to write to.
-        vocabulary: vocabulary without padding.
-        lowercase: whether text is lower-cased and stripped of accents.
-        longest: maximum sequence length of the model in tokens.
-        added: added tokens at the end of the vocabulary, which are whole words rather than word pieces.
+    The vocabulary has no padding; `added` tokens at its end are whole words rather than word pieces.
     """
     pieces = vocabulary.tokens
     added = added if added and pieces[-len(added) :] == added else ()
@@ -251,17 +233,17 @@ def _check_accents(
         )
 
 
-def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, given: Path | None) -> tuple[str, ...] | None:
+def _pieces(whole: Mapping[str, Any], source: Path, directory: Path, vocab: Path | None) -> tuple[str, ...] | None:
     listed = _listed(whole, directory / TOKENIZER_NAME) if whole else None
     if not source.is_file():
-        if given is not None:
-            raise ConversionError(f"{given}: no such file.")
+        if vocab is not None:
+            raise ConversionError(f"{vocab}: no such file.")
         return None
-    if source.name == TOKENIZER_NAME and source.parent == directory and given is None:
+    if source.name == TOKENIZER_NAME and source.parent == directory and vocab is None:
         return listed
     pieces = read_vocabulary(source).tokens
     shorter = min(len(pieces), len(listed or ()))
-    if listed and given is None and pieces[:shorter] != listed[:shorter]:
+    if listed and vocab is None and pieces[:shorter] != listed[:shorter]:
         first = next(number for number in range(shorter) if pieces[number] != listed[number])
         raise ConversionError(
             f"{directory / TOKENIZER_NAME}: must have the word pieces of {VOCABULARY_NAME}. "

@@ -53,20 +53,11 @@ class _View(NamedTuple):
     stride: Any
 
 
-def _rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> _View:
-    """Replaces `torch._utils._rebuild_tensor_v2`; `rest` concerns gradients."""
-    return _View(storage, offset, size, stride)
-
-
-def _rebuilt_parameter(data: Any, *rest: Any) -> Any:
-    """Replaces `torch._utils._rebuild_parameter`; `rest` concerns gradients."""
-    return data
-
-
 _KNOWN: dict[str, Any] = {name: name for name in _DTYPES} | {
     "collections.OrderedDict": ordered,
-    "torch._utils._rebuild_tensor_v2": _rebuilt_tensor,
-    "torch._utils._rebuild_parameter": _rebuilt_parameter,
+    # Further arguments concern gradients.
+    "torch._utils._rebuild_tensor_v2": lambda storage, offset, size, stride, *_: _View(storage, offset, size, stride),
+    "torch._utils._rebuild_parameter": lambda data, *_: data,
 }
 
 
@@ -102,17 +93,7 @@ class _Reader:
 
 
 def read_torch_file(path: Path) -> dict[str, StoredTensor]:
-    """Reads the names and shapes in a file of `torch.save`; arrays are read on demand.
-
-    Args:
-        path: path of a file with a dictionary of tensors, such as `pytorch_model.bin`.
-
-    Returns:
-        The tensors by name, in the order of the file.
-
-    Raises:
-        ConversionError: for a damaged file, another format, or contents other than tensors; the message names them.
-    """
+    """Returns the tensors in a file of `torch.save`, in its order. Raises ConversionError for any other contents."""
     with path.open("rb") as file:
         start = file.read(32)
     if start.startswith(_ZIP_BYTES):
@@ -231,7 +212,8 @@ def _tensors(
 
 def _checked(name: str, view: _View, path: Path) -> _Storage:
     """Returns the storage of a tensor. Raises ConversionError if the tensor exceeds its extent or size."""
-    numbers = (view.offset, *view.size, *view.stride) if _is_shape(view.size) and _is_shape(view.stride) else (None,)
+    are_shapes = isinstance(view.size, tuple | list) and isinstance(view.stride, tuple | list)
+    numbers = (view.offset, *view.size, *view.stride) if are_shapes else (None,)
     storage = view.storage
     if type(storage) is _Storage and all(type(number) is int and number >= 0 for number in numbers):
         elements = int(np.prod([1, *view.size], dtype=object))
@@ -243,10 +225,6 @@ def _checked(name: str, view: _View, path: Path) -> _Storage:
         f"Received: shape {reprlib.repr(view.size)}, strides {reprlib.repr(view.stride)}, "
         f"offset {reprlib.repr(view.offset)} of {reprlib.repr(storage)}"
     )
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, tuple | list)
 
 
 def _extent(view: _View) -> int:

@@ -25,14 +25,7 @@ _POINTER = b"version https://git-lfs"
 
 
 def read_weights(directory: Path) -> dict[str, StoredTensor]:
-    """Returns the tensors of a directory by name; their arrays are read on demand.
-
-    Args:
-        directory: directory of the checkpoint.
-
-    Raises:
-        ConversionError: for missing or damaged weights, or shards that contradict their index.
-    """
+    """Returns the tensors of a directory. Raises ConversionError if files are missing, damaged or inconsistent."""
     name = next((name for name in NAMES if (directory / name).is_file()), None)
     if name is None:
         others = [name for name in OTHER_NAMES if (directory / name).is_file()]
@@ -43,13 +36,10 @@ def read_weights(directory: Path) -> dict[str, StoredTensor]:
 
 
 def write_shards(sizes: Mapping[str, int], directory: Path, arrays: Callable[[str], np.ndarray], limit: int) -> None:
-    """Writes `model.safetensors`, or shards and their index if one file would be larger than `limit`.
+    """Writes `model.safetensors`, or shards and their index if one file would be larger than `limit` bytes.
 
-    Args:
-        sizes: size of each tensor in bytes by name, in the order to write.
-        directory: directory to write to.
-        arrays: returns the C-contiguous array of a name.
-        limit: maximum size of a file in bytes; a larger tensor gets its own file.
+    `sizes` has the bytes of each tensor in the order to write; `arrays` returns the C-contiguous array of a name. A
+    tensor larger than `limit` gets its own file.
     """
     from safetensors.numpy import save_file
 

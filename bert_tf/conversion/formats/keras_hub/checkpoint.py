@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError, save_json
-from bert_tf.config.base import read_json_object
-from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, without_padding
+from bert_tf.conversion.checkpoint import Checkpoint, Options, fitted_vocabulary, has_keys, read_json, without_padding
 from bert_tf.conversion.formats.keras_hub import config as configs
 from bert_tf.conversion.formats.keras_hub import weights
 from bert_tf.conversion.formats.keras_hub.config import Remembered, Task
@@ -28,26 +27,14 @@ _VOCABULARY = Path("assets", "tokenizer", "vocabulary.txt")
 
 def recognizes(path: Path) -> bool:
     """Returns True if `path` is a directory with a serialized Keras object and its weights."""
-    if not any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME)):
-        return False
-    try:
-        return {"class_name", "config"} <= set(read_json_object(path / configs.CONFIG_NAME))
-    except (ConfigError, OSError):
-        return False
+    has_weights = any((path / name).is_file() for name in (weights.WEIGHTS_NAME, weights.INDEX_NAME))
+    return has_weights and has_keys(path / configs.CONFIG_NAME, {"class_name", "config"})
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset; its arrays are read on demand.
-
-    Args:
-        path: directory of the preset.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a directory that is not a preset, is damaged or quantized, or has another architecture.
-    """
+    """Reads a preset that is not quantized."""
     _check_files(path)
-    config = configs.read_backbone(path / configs.CONFIG_NAME)
+    config = configs.read_backbone(read_json(path / configs.CONFIG_NAME), path / configs.CONFIG_NAME)
     remembered, versions = configs.read_metadata(path / configs.METADATA_NAME)
     task = _task(path, config)
     try:
@@ -91,16 +78,7 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a preset to an empty directory and returns the heads that keras-hub has no class for.
-
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: if keras-hub's BertBackbone cannot represent the encoder.
-    """
+    """Writes a preset and returns the heads that keras-hub has no class for."""
     _check_expressible(checkpoint)
     config, dtype = checkpoint.config, options.dtype or checkpoint.dtype
     heads, lost = _heads(checkpoint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,7 @@ _TOKENIZER_KEYS |= {"lowercase", "strip_accents", "special_tokens_in_strings"}
 
 @dataclass(frozen=True)
 class Task:
-    """A task on the encoder.
-
-    Args:
-        name: name of keras-hub's class.
-        heads: heads of the task.
-        dropout: dropout rate before a classifier's head.
-        arguments: all arguments of the class itself.
-    """
+    """A task on the encoder: keras-hub's class, its own arguments, and the dropout rate before a classifier's head."""
 
     name: str
     heads: Heads
@@ -76,53 +69,43 @@ class Remembered:
     initializer_range: float = BertConfig.initializer_range
 
 
-def read_backbone(path: Path) -> BertConfig:
-    """Returns the encoder's architecture.
-
-    Args:
-        path: path of config.json.
-
-    Raises:
-        ConversionError: for another architecture, a quantized model or unknown arguments.
-    """
-    return _backbone(read_json(path), path)
+@conversion_errors()
+def read_backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
+    """Returns the encoder's architecture. Raises ConversionError if it is not BERT, quantized or has unknown keys."""
+    _, arguments = _object(mapping, ("BertBackbone",), path)
+    rest = _known(arguments, _BACKBONE_KEYS, path)
+    _check_policy(rest.get("dtype"), path)
+    values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
+    missing = [key for key in _REQUIRED if key not in values]
+    if missing:
+        raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
+    fixed = {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}
+    return from_dict(BertConfig, values | fixed, f"{path}: `config`")
 
 
 def read_task(path: Path, config: BertConfig) -> Task:
-    """Returns the task of a preset whose encoder is `config`.
-
-    Args:
-        path: path of task.json.
-        config: architecture of the encoder.
-
-    Raises:
-        ConversionError: for a task of another architecture, unknown arguments or another encoder.
-    """
+    """Returns the task of a preset with the encoder `config`. Raises ConversionError for any other task or encoder."""
     mapping = read_json(path)
     name, arguments = _object(mapping, tuple(_TASKS), path)
     rest = _known(arguments, _TASK_KEYS[name] | {"backbone", "preprocessor", "name", "trainable", "dtype"}, path)
-    if not isinstance(rest.get("backbone"), dict) or _backbone(rest["backbone"], path) != config:
+    if not isinstance(rest.get("backbone"), dict) or read_backbone(rest["backbone"], path) != config:
         raise ConversionError(f"{path}: `backbone` must equal {CONFIG_NAME}. Received: {rest.get('backbone')!r}")
     heads = _TASKS[name]
     if heads.task:
         activation = rest.get("activation", "linear")
         if activation not in ("linear", "softmax", None):
             raise ConversionError(f"{path}: `activation` must be `linear` or `softmax`. Received: {activation!r}")
-        heads = Heads(task=heads.task, num_labels=_positive(rest, "num_classes", path))
+        number = rest.get("num_classes")
+        if type(number) is not int or number < 1:
+            raise ConversionError(f"{path}: `num_classes` must be an integer of at least 1. Received: {number!r}")
+        heads = Heads(task=heads.task, num_labels=number)
     task_arguments = {key: rest[key] for key in sorted(_TASK_KEYS[name]) if key in rest}
-    rate = rest.get("dropout") if heads.task else None
-    return Task(name, heads, rate if rate is None else checked_rate(rate, f"{path}: `dropout`"), task_arguments)
+    rate = checked_rate(rest.get("dropout") if heads.task else None, f"{path}: `dropout`")
+    return Task(name, heads, rate, task_arguments)
 
 
 def read_tokenizer(path: Path) -> bool:
-    """Returns True if the tokenizer lower-cases text.
-
-    Args:
-        path: path of tokenizer.json.
-
-    Raises:
-        ConversionError: if the tokenizer splits text differently from BERT.
-    """
+    """Returns True if the tokenizer lower-cases text. Raises ConversionError if it splits text unlike BERT's."""
     _, arguments = _object(read_json(path), ("BertTokenizer",), path)
     rest = _known(arguments, _TOKENIZER_KEYS, path)
     for key, value in _TOKENIZER_FIXED.items():
@@ -190,16 +173,11 @@ def metadata_object(parameters: int, remembered: Remembered) -> dict[str, Any]:
     """Returns the content of metadata.json."""
     import keras
 
-    ours = {
-        "labels": list(remembered.labels) if remembered.labels else None,
-        "step": remembered.step,
-        "initializer_range": remembered.initializer_range,
-    }
     return {
         "keras_version": keras.version(),
         "parameter_count": parameters,
         "tasks": ["MaskedLM", "TextClassifier", "TextEmbedder"],
-        _OURS: ours,
+        _OURS: asdict(remembered) | {"labels": list(remembered.labels) if remembered.labels else None},
     }
 
 
@@ -224,19 +202,6 @@ def _known(mapping: Mapping[str, Any], known: set[str], path: Path) -> dict[str,
     return dict(mapping)
 
 
-@conversion_errors()
-def _backbone(mapping: Mapping[str, Any], path: Path) -> BertConfig:
-    _, arguments = _object(mapping, ("BertBackbone",), path)
-    rest = _known(arguments, _BACKBONE_KEYS, path)
-    _check_policy(rest.get("dtype"), path)
-    values = {key: rest[key] for key in (*_SIZES, "dropout") if key in rest}
-    missing = [key for key in _REQUIRED if key not in values]
-    if missing:
-        raise ConversionError(f"{path}: `config` must have all required keys. Missing: {', '.join(missing)}")
-    fixed = {"activation": ACTIVATION, "layer_norm_epsilon": EPSILON}
-    return from_dict(BertConfig, values | fixed, f"{path}: `config`")
-
-
 def _check_policy(policy: Any, path: Path) -> None:
     name: Any = policy
     if isinstance(policy, dict):
@@ -250,19 +215,9 @@ def _check_policy(policy: Any, path: Path) -> None:
         )
 
 
-def _positive(mapping: Mapping[str, Any], key: str, path: Path) -> int:
-    value = mapping.get(key)
-    if type(value) is not int or value < 1:
-        raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {value!r}")
-    return value
-
-
-def _policy(name: str) -> dict[str, Any]:
-    return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": name}, "registered_name": None}
-
-
 def _serialized(name: str, module: str, arguments: Mapping[str, Any], dtype: str | None = None) -> dict[str, Any]:
-    base = {"name": module, "trainable": True, "dtype": _policy(dtype)} if dtype else {}
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": dtype}, "registered_name": None}
+    base = {"name": module, "trainable": True, "dtype": policy} if dtype else {}
     return {
         "module": f"keras_hub.src.models.bert.{module}",
         "class_name": name,

@@ -60,16 +60,7 @@ TABLE = NameTable(
 
 
 def read_weights(directory: Path, *, task: bool) -> dict[str, StoredTensor]:
-    """Returns the weights of a preset by the names of `TABLE`; their arrays are read on demand.
-
-    Args:
-        directory: directory of the preset.
-        task: whether to read the weights of the task too.
-
-    Raises:
-        ConversionError: for an unreadable file, a weight that is duplicated or external, or an index that names files
-            that are missing or in another directory.
-    """
+    """Returns the weights of a preset by the names of `TABLE`. Raises ConversionError for a damaged or missing file."""
     files = [directory / WEIGHTS_NAME]
     if not files[0].is_file():
         listed = read_weight_map(directory / INDEX_NAME).values()
@@ -95,15 +86,7 @@ def optimizer_state(path: Path) -> tuple[list[str], int | None]:
 
 
 def write_weights(checkpoint: Checkpoint, heads: Heads, directory: Path, dtype: str, shard_bytes: int) -> None:
-    """Writes the weights of the encoder and of some heads, one array in memory at a time.
-
-    Args:
-        checkpoint: checkpoint with a pooler.
-        heads: heads of the task, some of the checkpoint's.
-        directory: directory to write to.
-        dtype: dtype to write, one of `checkpoint.DTYPES`.
-        shard_bytes: maximum size of a file of the encoder in bytes, unless a single layer is larger.
-    """
+    """Writes the weights of encoder and heads, one array in memory at a time; `shard_bytes` is that of `Options`."""
     numbers = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     groups: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}

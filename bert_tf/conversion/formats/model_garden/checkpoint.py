@@ -17,13 +17,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from bert_tf.conversion.checkpoint import Checkpoint, Options
-from bert_tf.conversion.formats.model_garden.objects import (
-    TABLE,
-    build_objects,
-    find_tensors,
-    read_graph,
-    write_objects,
-)
+from bert_tf.conversion.formats.model_garden.objects import TABLE, build_objects, find_tensors, read_graph
 from bert_tf.conversion.formats.name_table import most_common_dtype
 from bert_tf.conversion.formats.releases import CONFIG_NAME, read_config, release_fields, write_release
 from bert_tf.conversion.formats.tf_checkpoint import (
@@ -51,17 +45,10 @@ def recognizes(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a checkpoint of the Model Garden; its arrays are read on demand.
+    """Reads a checkpoint of the Model Garden, named by its prefix, one of its files, or its directory.
 
     A head with a pooler of its own, such as `ClassificationHead`, was trained with that pooler. It replaces the
     encoder's pooler, which is left out.
-
-    Args:
-        path: prefix, one of its files, or a directory.
-        options: settings of the conversion.
-
-    Raises:
-        ConversionError: for a path that is not a checkpoint, is damaged or has another architecture.
     """
     prefix = needed_prefix(path)
     files = TensorFiles(prefix)
@@ -95,24 +82,14 @@ def read(path: Path, options: Options) -> Checkpoint:
 
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
-    """Writes a checkpoint in the layout of the releases to an empty directory.
+    """Writes a checkpoint in the layout of the releases and returns the heads that no model of the Model Garden has.
 
-    Args:
-        checkpoint: checkpoint to write.
-        directory: empty directory to write to.
-        options: settings of the conversion.
-
-    Returns:
-        The heads that no model of the Model Garden has: multiple choice, and next sentence prediction without a masked
-        language model or with a task.
-
-    Raises:
-        ConversionError: if the Model Garden's encoder cannot represent the encoder; the message names the field.
+    These are multiple choice, and next sentence prediction without a masked language model or with a task.
     """
     write_release(checkpoint, directory, options)
     with tf.device("CPU:0"):
         objects, lost = build_objects(checkpoint)
-        write_objects(directory / RELEASED_NAME, objects)
+        tf.train.Checkpoint(**objects).write(str(directory / RELEASED_NAME))
     return lost
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -62,13 +61,7 @@ TABLE = NameTable(
 
 @dataclass(eq=False)
 class Node:
-    """An object of a checkpoint.
-
-    Args:
-        children: objects held by this one, by name; an object may have several names and parents.
-        key: key of its tensor; None if it is not a variable.
-        variable: name of the variable; empty if it is not a variable.
-    """
+    """An object of a checkpoint, which may have several names and parents; a variable has a name and a tensor's key."""
 
     children: dict[str, Node] = field(default_factory=dict)
     key: str | None = None
@@ -114,27 +107,16 @@ def read_graph(files: TensorFiles) -> Node:
 
 
 def holder(**children: Any) -> tf.Module:
-    """Returns an object that holds `children` by name; those that are None are left out."""
+    """Returns an object that holds `children` by name; dictionaries among them become such objects."""
     module = tf.Module()
     for name, child in children.items():
-        if child is not None:
-            setattr(module, name, child)
+        setattr(module, name, holder(**child) if isinstance(child, dict) else child)
     return module
-
-
-def write_objects(prefix: Path, children: dict[str, Any]) -> None:
-    """Writes a checkpoint of the objects in `children`."""
-    tf.train.Checkpoint(**children).write(str(prefix))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Locations of the tensors.
-
-    Args:
-        keys: keys of the tensors by the original's names.
-        replaced: keys of the encoder's pooler if a head's own pooler replaces it.
-    """
+    """Keys of the tensors by the original's names, and those of the encoder's pooler if a head's own replaces it."""
 
     keys: dict[str, str]
     replaced: tuple[str, ...]
@@ -196,8 +178,8 @@ def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
         for owner in owners:
             branch = branch.setdefault(owner, {})
         branch[last] = tf.Variable(TABLE.array(name, checkpoint))
-    blocks = [_module(block) for block in tree.pop(_LAYERS).values()]
-    modules = {name: _module(branch) for name, branch in tree.items()}
+    blocks = [holder(**block) for block in tree.pop(_LAYERS).values()]
+    modules = {name: holder(**branch) for name, branch in tree.items()}
     places = {name: modules[name] for name in (*_EMBEDDINGS, _NORMALIZATION, _POOLER)}
     word, segment, position, normalization, pooler = places.values()
     # Keys use the names that come first: those in the functional model.
@@ -213,7 +195,7 @@ def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
     if next_sentence:
         # The head gets a pooler of its own: an object shared by two others is restored into only one of them.
         dense = {kind: tf.Variable(variable) for kind, variable in tree[_POOLER].items()}
-        objects[_NEXT_SENTENCE_POOLER] = _module(dense)
+        objects[_NEXT_SENTENCE_POOLER] = holder(**dense)
         parts["classification_heads"] = [
             holder(dense=objects[_NEXT_SENTENCE_POOLER], out_proj=modules["next_sentence"].out_proj)
         ]
@@ -226,10 +208,6 @@ def build_objects(checkpoint: Checkpoint) -> tuple[dict[str, Any], list[str]]:
     if checkpoint.step is not None:
         objects["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64, trainable=False)
     return objects, [name for name in heads.names() if name not in kept.names()]
-
-
-def _module(tree: dict[str, Any]) -> tf.Module:
-    return holder(**{name: _module(child) if isinstance(child, dict) else child for name, child in tree.items()})
 
 
 def _encoder_layout(node: Node) -> _Layout | None:

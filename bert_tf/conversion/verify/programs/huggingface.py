@@ -42,12 +42,7 @@ def opened(path: Path) -> Any:
 
 
 def outputs(model: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Computes the outputs of a model in float32.
-
-    Args:
-        model: instance of one of the classes above.
-        inputs: `token_ids`, `segment_ids`, `padding_mask` (B, S) and `mask_positions` (B, P).
-    """
+    """Computes the outputs of an instance of one of the classes above in float32."""
     features = {
         "input_ids": torch.tensor(inputs["token_ids"].astype(np.int64)),
         "token_type_ids": torch.tensor(inputs["segment_ids"].astype(np.int64)),

@@ -6,7 +6,7 @@ import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_pipelines.sources.documents import OVER_LONG, RawDocument
-from beam_pipelines.transforms.filter_documents import FilterDocuments
+from beam_pipelines.transforms.filter_documents import filter_documents
 from bert_tf.config import CleaningConfig
 from tests.support.beam_pipelines.cleaning_samples import PROSE, as_batch
 
@@ -31,5 +31,5 @@ def test_filtered_batches_in_a_pipeline() -> None:
             beginning = text.replace("\n", " ")[:200]
             wanted[number] = batch[number]._replace(paragraphs=(beginning,), reason=reason)
     with beam.Pipeline("FnApiRunner") as pipeline:
-        filtered = pipeline | beam.Create([batch, []]) | beam.ParDo(FilterDocuments(EVERYTHING, ("en",)))
+        filtered = pipeline | beam.Create([batch, []]) | beam.Map(filter_documents, EVERYTHING, ("en",))
         assert_that(filtered, equal_to([wanted, []]))

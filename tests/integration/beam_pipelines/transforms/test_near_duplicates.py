@@ -15,7 +15,7 @@ from beam_pipelines.cleaning.signatures import (
     find_near_duplicates,
     sign_documents,
 )
-from beam_pipelines.transforms.near_duplicates import FindNearDuplicates
+from beam_pipelines.transforms.near_duplicates import near_duplicate_ids
 from beam_pipelines.transforms.tokenize import Buckets
 from tests.support.beam_pipelines.cleaning_samples import as_batch, random_words
 
@@ -56,5 +56,5 @@ def test_pipeline_finds_what_the_functions_find(
         assert found == wanted
 
     with beam.Pipeline("FnApiRunner") as pipeline:
-        ids = pipeline | beam.Create([*batches, []]) | FindNearDuplicates(THRESHOLD, 7, BUCKETS)
+        ids = pipeline | beam.Create([*batches, []]) | near_duplicate_ids(THRESHOLD, 7, BUCKETS)
         assert_that(ids, check)

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
+from bert_tf.data.schema import TOKEN_IDS
 from bert_tf.export.inference import Predictor
 from bert_tf.export.kinds.base import Signatures
 from bert_tf.export.saved_model import export_preset
@@ -24,7 +25,7 @@ from bert_tf.models import (
     load_preset,
     save_preset,
 )
-from tests.support.export.presets import VOCABULARY, WORDS, make_preset
+from tests.support.export.presets import KINDS, VOCABULARY, WORDS, make_preset
 
 CONFIG = BertConfig(
     vocabulary_size=len(VOCABULARY), hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
@@ -124,3 +125,24 @@ def test_a_whole_preset_keeps_its_signatures(tmp_path: Path) -> None:
     signatures = signatures_of(load_preset(make_preset("pretrainer", tmp_path / "preset")))
     texts = tf.constant(["the cat"])
     assert set(signatures.endpoints["embed"].function(texts)) == {"pooled_output", "mean_output"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_of_all_lengths_give_rows_of_few_lengths(
+    kind: str, presets: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signatures = signatures_of(load_preset(presets[kind]), max_sequence_length=20)
+    graph = "_encoded" if kind == "backbone" else "run"
+    run, lengths = getattr(signatures, graph), set()
+
+    def recorded(rows: dict[str, tf.Tensor]) -> tf.Tensor:
+        lengths.add(rows[TOKEN_IDS].shape[-1])
+        return run(rows)
+
+    monkeypatch.setitem(signatures.__dict__, graph, recorded)
+    for size in (0, 1, 2, 3, 5, 8, 9, 11, 12, 30):
+        texts = [tf.constant([" ".join(["cat"] * size)])] * len(signatures.text_inputs)
+        if kind == "choices":
+            texts[1] = tf.repeat(texts[1][tf.newaxis], 3, axis=1)
+        signatures.answer(*texts)
+    assert lengths == {8, 16, 20}

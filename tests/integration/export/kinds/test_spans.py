@@ -117,8 +117,9 @@ def test_windows_are_those_of_training(length: int, stride: int, most_query: int
     found = span_windows.scored_tokens(windows, *sizes)
     np.testing.assert_array_equal(expected.row_splits[found.rows.numpy()] + found.places.numpy(), scored.places)
     np.testing.assert_array_equal(expected.row_splits[found.rows.numpy()] + found.limits.numpy(), scored.ends)
-    inputs = span_windows.rows_of(windows, tokenizer.ids(tf.constant([row[0] for row in rows])),
-                                  tokenizer.pieces(tf.constant([row[1] for row in rows])), VOCABULARY)  # fmt: skip
+    queries = tokenizer.ids(tf.constant([row[0] for row in rows]))
+    pieces = tokenizer.pieces(tf.constant([row[1] for row in rows]))
+    inputs = span_windows.rows_of(windows, queries, pieces, VOCABULARY, length)
     lengths = inputs["padding_mask"].numpy().sum(axis=1)
     np.testing.assert_array_equal(lengths, expected.lengths)
     np.testing.assert_array_equal(inputs["token_ids"].numpy()[inputs["padding_mask"].numpy() == 1], expected.token_ids)

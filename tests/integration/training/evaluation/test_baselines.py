@@ -10,8 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.baselines import chance_figures
-from bert_tf.training.evaluation.context import EvaluationContext
+from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures
 from bert_tf.training.fit import fit
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.training.tiny_run import CONFIG, batch, build_model, dataset

@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from bert_tf.data.schema import MLM_LOGITS
 from bert_tf.reports.training import write_report
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.context import EvaluationContext
+from bert_tf.training.evaluation.baselines import EvaluationContext
 from bert_tf.training.evaluation.mask_samples import GUESSES, fill_masks, in_markdown
 from bert_tf.training.fit import fit, weights_sha256
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import InputError
 from beam_pipelines.estimate.estimate import Estimate, Workers, estimate, in_time, workers_of
@@ -138,7 +140,7 @@ def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
     assert [line.split()[0] for line in lines[1:8]] == names
     assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
     assert f" {found.examples:,}  " in lines[7]
-    assert json.loads(json.dumps(found.summary()))["input_bytes"] == found.input_bytes
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["input_bytes"] == found.input_bytes
     whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
     assert "one process" in whole and whole.count("whole input") == 4
 
@@ -177,7 +179,7 @@ def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_workers_are_those_of_the_flags(flags: list[str], workers: Workers) -> None:
-    assert workers_of(flags) == workers
+    assert workers_of(PipelineOptions(flags)) == workers
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from beam_pipelines.errors import PipelineError
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners import worker_main
-from beam_pipelines.transforms.packed_documents import pack
-from beam_pipelines.transforms.spill import SpillToDisk
+from beam_pipelines.transforms.packed_documents import SpillToDisk, pack
 from bert_tf.data.examples.build import TokenizedDocument
 from tests.support.beam_pipelines.memory_filesystem import OBJECTS
 

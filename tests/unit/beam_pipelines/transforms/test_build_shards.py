@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from beam_pipelines.run_plan import plan_run
 from beam_pipelines.sources.corpus import Corpus, Input
 from beam_pipelines.sources.documents import InputFile, RawDocument, ReadSettings
-from beam_pipelines.transforms import duplicates
 from beam_pipelines.transforms.build_shards import select_documents
 from beam_pipelines.transforms.count_words import pack_counts, unpack_counts
 from beam_pipelines.transforms.packed_documents import Gathered, mark_copies, mark_unwanted, pack, unpack
 from beam_pipelines.transforms.tokenize import (
     Buckets,
+    RecentDocuments,
     TokenizeDocuments,
     shared_tokenizer,
     split_sentences,
@@ -180,7 +180,7 @@ def test_copies_of_an_empty_document_are_empty_too() -> None:
 
 
 def test_what_a_worker_remembers_is_bounded() -> None:
-    recent = duplicates.RecentDocuments(capacity=3)
+    recent = RecentDocuments(capacity=3)
     seen = [recent.is_copy(number) for number in (1, 2, 1, 3, 4, 1, 2)]
     assert seen == [False, False, True, False, False, True, False]
 

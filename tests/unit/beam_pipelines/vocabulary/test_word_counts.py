@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.transforms.count_words import (
-    MergeCounts,
     PartitionSummary,
+    merge_counts,
     pack_counts,
     partition_count,
     unpack_counts,
@@ -40,7 +40,7 @@ def counted(directory: str, tables: list[dict[str, int]], min_count: int, partit
     output = RunOutput(directory)
     output.begin()
     for element in parts.items():
-        list(MergeCounts(output, min_count).process(element))
+        merge_counts(element, output, min_count)
     return WordCounts(directory)
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf.conversion import ConversionError, Options, convert
 from bert_tf.conversion.formats import google_tf1
 from bert_tf.conversion.formats.model_garden import checkpoint as model_garden
-from bert_tf.conversion.formats.model_garden.objects import build_objects, holder, write_objects
+from bert_tf.conversion.formats.model_garden.objects import build_objects, holder
 from bert_tf.conversion.formats.registry import recognize
 from bert_tf.conversion.tensors import Heads, Tensor, expected_shapes
 from bert_tf.conversion.verify.outputs import Peers
@@ -44,7 +44,7 @@ def written(target: Path, objects: dict, config: dict | None = None) -> Path:
         shutil.copy(golden("encoder") / name, target / name)
     description = json.loads((target / "bert_config.json").read_text()) | (config or {})
     (target / "bert_config.json").write_text(json.dumps(description))
-    write_objects(target / "bert_model.ckpt", objects)
+    tf.train.Checkpoint(**objects).write(str(target / "bert_model.ckpt"))
     return target
 
 

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bert_tf.config import DataConfig
-from bert_tf.data.examples.assemble import ranges, truncated_lengths
 from bert_tf.data.examples.build import (
     TokenizedDocument,
     build_pairs,
     document_id,
     draw_examples,
+    ranges,
+    truncated_lengths,
 )
 from tests.support.data.samples import make_vocabulary, numbered_documents, random_documents, rows
 

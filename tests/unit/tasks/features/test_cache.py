@@ -9,10 +9,10 @@ import pytest
 
 from bert_tf.config import ConfigError
 from bert_tf.models import BertBackbone
+from bert_tf.tasks.classify.rows import TextExample
 from bert_tf.tasks.features import cache
 from bert_tf.tasks.features.cache import FeatureFolder, extract
-from bert_tf.tasks.features.embed import embed_file
-from bert_tf.tasks.features.lines import Line, encode_lines
+from bert_tf.tasks.features.embed import embed_file, encode_lines
 from bert_tf.tasks.features.rows import encoder_fingerprint, token_extraction
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.text.tokenizer import BertTokenizer
@@ -31,7 +31,7 @@ def backbone():
 
 @pytest.fixture(scope="module")
 def rows():
-    lines = [Line(f"texts.txt: line {number}", text) for number, text in enumerate(TEXTS, start=1)]
+    lines = [TextExample(f"texts.txt: line {number}", (text,)) for number, text in enumerate(TEXTS, start=1)]
     return encode_lines(lines, BertTokenizer(VOCABULARY), 16)[0]
 
 
@@ -137,7 +137,7 @@ def test_what_was_broken_off_for_another_encoder_is_not_gone_on_with(backbone, r
 
 def test_features_of_another_encoder_or_text_are_refused(backbone, rows, tmp_path):
     extract(token_extraction(backbone, ["layer_1"]), rows, tmp_path)
-    lines = [Line("other", "a a")]
+    lines = [TextExample("other", ("a a",))]
     others = encode_lines(lines, BertTokenizer(VOCABULARY), 16)[0]
     for encoder, texts in ((backbone, others), (BertBackbone(CONFIG), rows)):
         with pytest.raises(ConfigError, match="holds features of another encoder or other texts"):

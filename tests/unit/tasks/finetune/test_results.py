@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.reports.tasks.results import RunRow, settings_of
-from bert_tf.reports.tasks.sweep import RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE, write_results
+from bert_tf.reports.tasks.sweep import (
+    RESULTS_JSON,
+    RESULTS_MARKDOWN,
+    RESULTS_PAGE,
+    RunRow,
+    settings_of,
+    write_results,
+)
 from tests.support.reports.page_reader import Page
 
 VALUES = {3e-5: [0.7, 0.72, 0.68], 5e-5: [0.66, 0.5, None]}

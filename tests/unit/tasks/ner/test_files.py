@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.ner.files import Columns, read_columns
+from bert_tf.tasks.ner.files import read_columns
 from bert_tf.tasks.ner.task import NerTask
 
-FIRST_AND_LAST = Columns()
+FIRST_AND_LAST = (0, -1)
 CONLL = b"""-DOCSTART- -X- -X- O
 
 EU NNP I-NP I-ORG
@@ -34,8 +34,8 @@ def write(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def read(path: Path, columns: Columns = FIRST_AND_LAST, labelled: bool = True) -> list:
-    return list(read_columns(path, columns, InputErrors(), labelled))
+def read(path: Path, columns: tuple[int, int] = FIRST_AND_LAST, labelled: bool = True) -> list:
+    return list(read_columns(path, *columns, InputErrors(), labelled))
 
 
 def words_and_tags(sentences: list) -> list[tuple[str, str]]:
@@ -58,8 +58,8 @@ CONLL_READ = [("EU rejects", "I-ORG O"), ("Peter Blackburn", "I-PER I-PER"), ("B
         (WNUT, FIRST_AND_LAST, [("@paul #NFL", "O O"), ("# Ike", "O B-person")]),
         (b"en:R.H.\tB-ORG\nen::\tO\n\nen:en:x\tO\n", FIRST_AND_LAST, [("R.H. :", "B-ORG O"), ("en:x", "O")]),
         (b"en:R.H.\tB-ORG\nx:\tO\n", FIRST_AND_LAST, [("en:R.H. x:", "B-ORG O")]),
-        (b"1\tO\tEU\n2\tB-X\tde\n", Columns(2, 1), [("EU de", "O B-X")]),
-        (b"O 1 EU\n", Columns(-1, 0), [("EU", "O")]),
+        (b"1\tO\tEU\n2\tB-X\tde\n", (2, 1), [("EU de", "O B-X")]),
+        (b"O 1 EU\n", (-1, 0), [("EU", "O")]),
         ("a\u2028b\u00a0c\tO\nd e\x85\tO\n".encode(), FIRST_AND_LAST, [("a\u2028b\u00a0c d e\x85", "O O")]),
         (b"\tO\n\x00\tB-X\n", FIRST_AND_LAST, [(" \x00", "O B-X")]),
         (b"# id 1\tdomain=en\nEU _ _ O\n", FIRST_AND_LAST, [("EU", "O")]),
@@ -103,7 +103,7 @@ def test_files_without_tags(tmp_path, content):
         (b"EU\tO\nNew York\n", FIRST_AND_LAST, "line 2: expected 2 columns, as in line 1"),
         (b"\nEU NNP\n", FIRST_AND_LAST, "line 2: column 1, counted from 0, must be a tag: O, or B-.* Received: 'NNP'"),
         (b"EU\n", FIRST_AND_LAST, r"line 1: no column -1 for tags. Received: 1 column\(s\): 'EU'"),
-        (b"EU O\n", Columns(2), r"line 1: no column 2 for words. Received: 2 column\(s\)"),
+        (b"EU O\n", (2, -1), r"line 1: no column 2 for words. Received: 2 column\(s\)"),
         (b"EU O\nna\xefve O\n", FIRST_AND_LAST, "line 2: not UTF-8"),
     ],
 )
@@ -115,7 +115,7 @@ def test_faults(tmp_path, content, columns, message):
 def test_faulty_sentences_are_skipped_and_counted(tmp_path):
     path = write(tmp_path, b"EU O\n\na\nb X\n\n-DOCSTART- O\n\nc\n\nIke B-P\n")
     input_errors = InputErrors(skip=True)
-    sentences = list(read_columns(path, FIRST_AND_LAST, input_errors, True))
+    sentences = list(read_columns(path, *FIRST_AND_LAST, input_errors, True))
     assert words_and_tags(sentences) == [("EU", "O"), ("Ike", "B-P")]
     assert [problem.place.rpartition(" ")[2] for problem in input_errors.problems] == ["3", "4", "8"]
     assert sentences[1].begins_document
@@ -142,7 +142,7 @@ TAGS = [("I-PER", "O"), ("O", "I-LOC"), ("O",)]
     ("content", "columns", "expected"),
     [
         (CONLL, FIRST_AND_LAST, CONLL_ANSWERED),
-        (b"-DOCSTART-\nO\ta\nO\tb\n\t\nO\tc\nB-X\td\n\nO\te", Columns(1, 0),
+        (b"-DOCSTART-\nO\ta\nO\tb\n\t\nO\tc\nB-X\td\n\nO\te", (1, 0),
          b"-DOCSTART-\tO\t-DOCSTART-\tO\nO\ta\tO\tI-PER\nO\tb\tO\tO\n\nO\tc\tO\tO\nB-X\td\tB-X\tI-LOC\n\nO\te\tO\tO\n"),
         (b"a  1 O\nb 2   O\n\n# id 1\nc 3 O\nd 4 O\n\ne 5 O\n\n\n", FIRST_AND_LAST,
          b"a 1 O I-PER\nb 2 O O\n\n# id 1\nc 3 O O\nd 4 O I-LOC\n\ne 5 O O\n\n\n"),
@@ -151,7 +151,7 @@ TAGS = [("I-PER", "O"), ("O", "I-LOC"), ("O",)]
 )  # fmt: skip
 def test_predictions_keep_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
-    task = NerTask(columns.token, columns.tag, scheme="IOB1")
+    task = NerTask(*columns, scheme="IOB1")
     sentences = list(task.read(path, InputErrors()))
     # Reads the file in two parts, as for files larger than memory.
     task.write(output, iter([(sentences[:1], TAGS[:1]), (sentences[1:], TAGS[1:])]))

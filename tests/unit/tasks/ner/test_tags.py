@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bert_tf.tasks.ner.metric import entity_scores
-from bert_tf.tasks.ner.tags import SCHEMES, Entity, entities, is_tag, scheme_of, tags_of
+from bert_tf.tasks.ner.tags import SCHEMES, Entity, entities, entity_scores, is_tag, scheme_of, tags_of
 from tests.support.paths import TESTDATA
 from tests.support.tasks.conlleval_rules import figures
 

@@ -7,8 +7,7 @@ import socket
 
 import pytest
 
-from bert_tf.training.distributed.rendezvous import rendezvous
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster, rendezvous
 from bert_tf.training.loop.checkpoints import TrainingError
 from tests.support.training.workers import free_ports
 

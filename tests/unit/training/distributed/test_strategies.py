@@ -11,7 +11,8 @@ import tensorflow as tf
 from bert_tf.config import ConfigError, TrainingConfig
 from bert_tf.training.backends import precision_scope
 from bert_tf.training.distributed import strategies
-from bert_tf.training.distributed.strategies import dense, strategy_scope, sum_over_replicas
+from bert_tf.training.distributed.strategies import strategy_scope, sum_over_replicas
+from bert_tf.training.optim.optimizers import dense
 from tests.support.training.tiny_run import CONFIG, run
 from tests.support.training.workers import in_subprocess
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.training.distributed.tf_config import Cluster
+from bert_tf.training.distributed.rendezvous import Cluster
 
 TASK = {"type": "worker", "index": 1}
 

@@ -13,8 +13,14 @@ from bert_tf.data.schema import MLM_LOGITS, NSP_LOGITS
 from bert_tf.reports.charts import Level, Series, line_chart
 from bert_tf.reports.training import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.baselines import Baseline, chance_figures, published_figures, remarks_on
-from bert_tf.training.evaluation.context import Evaluation, EvaluationContext
+from bert_tf.training.evaluation.baselines import (
+    Baseline,
+    Evaluation,
+    EvaluationContext,
+    chance_figures,
+    published_figures,
+    remarks_on,
+)
 from bert_tf.training.fit import fit
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.training.tiny_run import batch, build_model, dataset

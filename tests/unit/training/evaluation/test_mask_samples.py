@@ -9,7 +9,7 @@ from tensorboard.plugin_util import markdown_to_safe_html
 from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.reports.training import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from bert_tf.training.evaluation.context import Evaluation
+from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.mask_samples import fill_masks, in_markdown
 
 PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam_pipelines.transforms import spill
-from beam_pipelines.transforms.packed_documents import mark_unwanted, pack, unpack
-from beam_pipelines.transforms.spill import SpillToDisk, read_spilled
+from beam_pipelines.transforms import packed_documents
+from beam_pipelines.transforms.packed_documents import SpillToDisk, mark_unwanted, pack, read_spilled, unpack
 from bert_tf.data.examples.build import TokenizedDocument
 
 CHUNKS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), max_size=30)
@@ -39,8 +38,8 @@ def put(step: SpillToDisk, elements: list[tuple[int, bytes]]) -> dict[int, list[
 def test_every_chunk_comes_back_to_its_bucket(tmp_path_factory, chunks, run_bytes, waiting_bytes):
     elements = [(bucket, chunk(number, tokens)) for number, (bucket, tokens) in enumerate(chunks)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(spill, "_RUN_BYTES", run_bytes)
-        patched.setattr(spill, "_WAITING_BYTES", waiting_bytes)
+        patched.setattr(packed_documents, "_RUN_BYTES", run_bytes)
+        patched.setattr(packed_documents, "_WAITING_BYTES", waiting_bytes)
         references = put(SpillToDisk(str(tmp_path_factory.mktemp("aside"))), elements)
     assert set(references) == {bucket for bucket, _ in elements}
     for bucket, own in references.items():

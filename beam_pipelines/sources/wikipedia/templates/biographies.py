@@ -1,23 +1,10 @@
-"""Templates of the Italian Wikipedia."""
+"""The first sentence of an Italian biography, which the template {{Bio}} shows."""
 
 from __future__ import annotations
 
 import re
 
-from beam_pipelines.sources.wikipedia.templates.renderers import (
-    Arguments,
-    Patterns,
-    convert,
-    drop,
-    drop_matching,
-    fixed,
-    fraction,
-    merged,
-    raised,
-    show,
-    surround,
-    value,
-)
+from beam_pipelines.sources.wikipedia.templates.renderers import Arguments
 
 _LINK_MARKS = re.compile(r"\[\[(?:[^|\[\]]*\|)?|[\[\]'\"]")
 # Initial letters of masculine words that take `uno`.
@@ -25,14 +12,8 @@ _UNO = re.compile(r"s[^aeiou\W]|z|ps|pn|gn|x|y")
 _UNKNOWN_DATE = {"?": "..."}
 
 
-def _measure(title: str, arguments: Arguments) -> str:
-    """Returns a number, the prefix of its unit and the unit: `M|1|M|Hz` is 1 MHz, `M|5||m|2` is 5 m²."""
-    unit = arguments.get("2", "") + arguments.get("3", "")
-    return value(title, arguments | {"u": raised(unit, arguments.get("4", ""))} if unit else arguments)
-
-
-def _bio(_: str, arguments: Arguments) -> str:
-    """Returns the first sentence of a biography, which {{Bio}} shows.
+def italian_biography(_: str, arguments: Arguments) -> str:
+    """Returns the sentence, followed by a space, because the text of the article may follow at once.
 
     Mario Rossi (Roma, 1 gennaio 1900 – Milano, 2 maggio 1980) è stato un politico e avvocato italiano.
     """
@@ -49,7 +30,6 @@ def _bio(_: str, arguments: Arguments) -> str:
     dates = " – ".join(filter(None, (_event("Nascita", arguments), _event("Morte", arguments))))
     aside = "; ".join(filter(None, (arguments.get("PreData", ""), dates)))
     shown = _append(f"{shown} ({aside})" if aside else shown, _statement(arguments))
-    # A space: the text of the article may follow at once.
     return shown + ("" if arguments.get("Punto", "").lower() == "no" or shown.endswith(".") else ".") + " "
 
 
@@ -104,38 +84,3 @@ def _is_feminine(arguments: Arguments) -> bool:
 def _append(text: str, more: str) -> str:
     """Returns two texts with a space between them, except before a comma."""
     return f"{text} {more}".strip() if more[:1] not in (",", ";", ".") else text + more
-
-
-TEMPLATES = merged(
-    show(
-        "1",
-        """
-        chiarire; cn; citazione necessaria; senza fonte; sf; non chiaro; chi; quando; quale; quanto; dove; ta;
-        tutto attaccato; maiuscoletto; evidenziato; testo; barrato; sottolineato; piccolo; citazione; cit;
-        virgolette; giapponese; formatnum
-        """,
-    ),
-    show("2 1", "lingua; lang; colore; color"),
-    surround("<sup>", "</sup>", "exp; apice"),
-    surround("<sub>", "</sub>", "pedice"),
-    surround("€ ", "", "euro; €"),
-    fixed("a.C.", "a.c."),
-    fixed("d.C.", "d.c."),
-    {"bio": _bio, "m": _measure, "converti": convert, "fraz": fraction, "frazione": fraction},
-    # References, stubs, notices and the names of languages before links.
-    drop(
-        """
-        s; stub; a; c; d; e; f; l; nn; o; p; pov; recente; t; v; w; nd; nf; afi; ipa; cita; sfn; nota;
-        nota disambigua; vedi anche; torna a; disambigua; interprogetto; portale; coord; bandiera; bandiera2; naz;
-        simbolo; ita; età; controllo di autorità; collegamenti esterni; avvisounicode; categorie; references;
-        note strette; div col; wikificare; organizzare; aiutare; tradotto da; template; box successione; lingue; dp;
-        tassobox; film; colore link
-        """
-    ),
-)
-
-PATTERNS: Patterns = (
-    drop_matching(
-        r"cita .*|calcio .*|basket .*|pallavolo .*|bandiera.*|collegamento.*|portale.*|vedi .*|voce .*|in .*"
-    ),
-)

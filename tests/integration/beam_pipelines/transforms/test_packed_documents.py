@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from beam_pipelines import create_pretraining_data
-from beam_pipelines.transforms.spill import SpillToDisk
+from beam_pipelines.transforms.packed_documents import SpillToDisk
 from tests.support.beam_pipelines.samples import documents, write_corpus, write_vocabulary
 
 

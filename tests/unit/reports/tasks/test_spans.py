@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bert_tf.reports.tasks.scored import ScoredSpans, Span
-from bert_tf.reports.tasks.span_outcomes import (
+from bert_tf.reports.tasks.spans import (
     BOUNDARY,
     CORRECT,
     MISSED,

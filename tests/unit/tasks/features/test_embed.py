@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bert_tf.tasks.features.lines import read_lines, windows
+from bert_tf.tasks.features.embed import read_lines, windows
 from bert_tf.tasks.input_errors import InputErrors
 
 
@@ -26,6 +26,6 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes(b"good\nb\xffd\n")
     lines = read_lines(path, InputErrors())
-    assert next(lines).text == "good"
+    assert next(lines).texts == ("good",)
     with pytest.raises(ValueError, match=r"texts\.txt: line 2: not UTF-8"):
         next(lines)
