@@ -11,7 +11,7 @@ from bert_tf.commands.arguments import add_max_sequence_length, add_preset
 from bert_tf.commands.inputs import check_length, check_path, check_preset, has_task
 from bert_tf.config import ConfigError
 from bert_tf.entry.progress import progress_shown
-from bert_tf.export.versions import check_model_dir, versions
+from bert_tf.export.versions import check_model_dir, version_folders
 
 # The same as in `export.precision`, which takes seconds to import.
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -45,7 +45,7 @@ def check(args: argparse.Namespace) -> None:
     check_preset(args.preset)
     check_length(args.max_sequence_length, args.preset)
     check_model_dir(args.output)
-    if args.version is not None and args.version in versions(args.output):
+    if args.output.is_dir() and args.version in version_folders(args.output):
         raise ConfigError(f"--version {args.version} of {args.output} exists. Omit --version for the next free one.")
     if args.evaluate is not None:
         check_path(args.evaluate, "--evaluate")

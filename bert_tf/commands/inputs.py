@@ -15,7 +15,7 @@ from bert_tf.config.base import read_json_object
 from bert_tf.config.errors import did_you_mean
 from bert_tf.data.manifest import check_vocabulary, data_directories, read_manifest
 from bert_tf.data.schema import VOCABULARY_NAME
-from bert_tf.export.versions import latest_version, versions
+from bert_tf.export.versions import latest_version, version_folders
 from bert_tf.text.vocabulary import load_vocabulary
 
 _CONVERT = "Run `bert-tf convert --source {form} {path} --target preset NEW` first, then use NEW."
@@ -206,7 +206,7 @@ def kind_of(path: Path) -> str:
         "unknown": (path / "config.json").is_file(),
         "data": (path / "manifest.json").is_file() or any(path.glob("length-*/manifest.json")),
         "unfinished_run": (path / "checkpoints").is_dir(),
-        "model_directory": any((path / str(number) / "saved_model.pb").is_file() for number in versions(path)),
+        "model_directory": any((folders[0] / "saved_model.pb").is_file() for folders in version_folders(path).values()),
         "checkpoint": any(path.glob("*.index")),
     }
     return next((kind for kind, holds in rules.items() if holds), "")

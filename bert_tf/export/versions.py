@@ -27,11 +27,6 @@ def version_folders(model_dir: str | Path) -> dict[int, list[Path]]:
     return by_version
 
 
-def versions(model_dir: str | Path) -> list[int]:
-    """Returns the versions in `model_dir`, ascending; an empty list if it is not a directory."""
-    return list(version_folders(model_dir)) if Path(model_dir).is_dir() else []
-
-
 def latest_version(model_dir: str | Path) -> Path:
     """Returns the folder of the highest version in `model_dir`. Raises FileNotFoundError without versions."""
     model_dir = Path(model_dir)

@@ -19,7 +19,7 @@ def run(args):
     tensorflow.constant(1) + 1
     found = sorted({"keras", "tensorflow"} & sys.modules.keys())
     return {"found": found, "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS")}
-command.run = run
+command.check, command.run = lambda args: None, run
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -201,6 +201,6 @@ def test_a_folder_holds_one_file_of_each_name(names: list[str], received: str, t
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(
-        ValueError, match=f"must hold exactly one of train.tsv, train.csv, train.jsonl. Received: {received}$"
+        ValueError, match=rf"must hold exactly one of train.tsv, train.csv, train.jsonl. Received: {received}\. Name"
     ):
         CLASSIFY.make_files(parsed("--data", str(tmp_path)))
