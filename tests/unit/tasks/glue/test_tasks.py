@@ -322,6 +322,9 @@ def test_files_that_fine_tuning_needs(
 ) -> None:
     for name in files:
         (tmp_path / name).touch()
-    arguments = ["--preset", tmp_path, "--data", tmp_path, "--output", tmp_path / "run"]
+    preset = tmp_path / "preset"
+    preset.mkdir()
+    (preset / "config.json").write_text('{"format_version": 2}')
+    arguments = ["--preset", preset, "--data", tmp_path, "--output", tmp_path / "run"]
     assert main(["finetune", task, *map(str, arguments)]) == 1
     assert message in capsys.readouterr().err
