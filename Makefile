@@ -9,7 +9,7 @@ CHECKPOINTS := $(VENV)/checkpoints
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint advice bench clean
+.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint docs advice bench clean
 
 setup: $(READY)
 
@@ -61,6 +61,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation as a site, in build/site; warnings are errors.
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
 
 # Counts functions that are long, complex or have many parameters; never fails.
 advice: $(READY)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import bert_tf
 from tests.support.paths import REPOSITORY
 
 FOLDERS = ("docs", "saved_models", "deployment", "benchmarks", "bert_tf", "beam_pipelines", "tests")
@@ -55,6 +56,21 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("# One (two)\n[a](page.md#one-two) [b](#one-two) [c](no.md) [d](page.md#two) `[e](no.md)`\n")
     assert list(broken_links(document)) == ["page.md: no.md", "page.md: page.md#two"]
+
+
+def test_the_reference_holds_all_public_names() -> None:
+    pages = runpy.run_path(str(REPOSITORY / "docs" / "site.py"))["reference_pages"]()
+    names = re.findall(r"^::: \S+\.(\w+)$", "\n".join(pages.values()), flags=re.MULTILINE)
+    assert set(bert_tf.__all__) <= set(names)
+    assert len(names) == len(set(names))
+
+
+def test_links_of_the_site_lead_to_its_pages() -> None:
+    page_link = runpy.run_path(str(REPOSITORY / "docs" / "site.py"))["page_link"]
+    assert page_link("../saved_models/README.md#start", "docs", "keras.md") == "serving.md#start"
+    assert page_link("docs/data.md", "", "index.md") == "data.md"
+    assert page_link("https://a.b/c.md", "docs", "data.md") == "https://a.b/c.md"
+    assert page_link("../bert_tf/cli.py", "docs", "architecture.md") is None
 
 
 def test_readme_fits_on_150_lines() -> None:
