@@ -59,6 +59,7 @@ _HOMES = {
     "TaskPredictor": "bert_tf.tasks.predictor",
     "TaskFiles": "bert_tf.tasks.entry",
     "FinetuneInit": "bert_tf.tasks.finetune.init",
+    "embed": "bert_tf.tasks.features.texts",
     "finetune_task": "bert_tf.tasks.finetune.run",
     "task_class": "bert_tf.tasks.registry",
     "convert": "bert_tf.conversion",

@@ -1,0 +1,100 @@
+"""Embeddings of whole texts: one vector for each text.
+
+Shape legend: N texts, B batch, S sequence, W width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+from keras import ops
+
+from bert_tf.config import ConfigError
+from bert_tf.config.features import WEIGHTED, combination
+from bert_tf.data.schema import PADDING_MASK
+from bert_tf.models import BertBackbone, Preset, load_backbone
+from bert_tf.models.presets import encoder_of
+from bert_tf.tasks.classify.rows import TextExample, text_rows
+from bert_tf.tasks.inference import outputs_of
+from bert_tf.text.tokenizer import BertTokenizer
+from bert_tf.training.backends import current_backend
+from bert_tf.training.losses import SINGLE_OUTPUT
+
+POOLINGS = ("mean", "cls", "pooler")
+
+
+def embed(
+    texts: Sequence[str],
+    preset: str | Path | Preset,
+    *,
+    pooling: str = "mean",
+    layers: str = "last",
+    max_sequence_length: int | None = None,
+) -> np.ndarray:
+    """Returns one vector for each text.
+
+    Longer texts are truncated. The vectors are those of the encoder; they are not normalized.
+
+    Args:
+        texts: the N texts.
+        preset: preset directory, output directory of a run, or the result of `load_backbone` or `load_preset`, which
+            saves loading the weights again.
+        pooling: `mean` averages the vectors of all tokens, `cls` takes the vector of [CLS], and `pooler` takes the
+            output of the pooler, which pre-training with next sentences trains.
+        layers: `last`, `second_to_last`, `concat_last_4`, `embeddings`, or a single layer such as `layer_3`; not for
+            `pooler`.
+        max_sequence_length: maximum tokens of a text, with [CLS] and [SEP]; defaults to the model's positions.
+
+    Returns:
+        Float32 array (N, W). W is the hidden width, or four times as much for `concat_last_4`.
+
+    Raises:
+        ConfigError: if the directory is not a preset, or an argument is invalid.
+
+    Example:
+        >>> bert_tf.embed(["a good film", "dull"], "runs/small").shape
+        (2, 128)
+    """
+    if isinstance(texts, str):
+        raise ConfigError(f"`texts` must be a list of texts. Received: a single text. Pass [{texts[:20]!r}]")
+    source = preset if isinstance(preset, Preset) else load_backbone(preset)
+    encoder = encoder_of(source.model)
+    positions = encoder.config.max_sequence_length
+    length = positions if max_sequence_length is None else max_sequence_length
+    if not 3 <= length <= positions:
+        raise ConfigError(
+            f"`max_sequence_length` must be from 3 to {positions}, the model's positions. Received: {length}"
+        )
+    model = _pooled(encoder, pooling, layers)
+    if not len(texts):
+        return np.zeros((0, model.output.shape[-1]), np.float32)
+    backend = current_backend()
+    examples = [TextExample(f"text {number}", (str(text),)) for number, text in enumerate(texts, start=1)]
+    rows = text_rows(examples, BertTokenizer(source.vocabulary, source.lowercase), length)
+    rows = replace(rows, most_widths=backend.most_widths)
+    return outputs_of(backend.compile_predict(model), rows, encoder.config, by_token=False)[SINGLE_OUTPUT]
+
+
+def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:
+    """Returns a model from the encoder's inputs to vectors (B, W) float32."""
+    if pooling not in POOLINGS:
+        raise ConfigError(f"`pooling` must be one of {', '.join(POOLINGS)}. Received: {pooling!r}")
+    chosen = combination(layers, encoder.config.num_layers)
+    if chosen.way == WEIGHTED:
+        raise ConfigError(f"`layers` must not be a weighted sum, whose weights a task trains. Received: {layers!r}")
+    if pooling == "pooler":
+        if not encoder.config.pooler or layers != "last":
+            raise ConfigError(
+                "`pooling='pooler'` needs an encoder with a pooler and `layers='last'`. "
+                f"Received: pooler={encoder.config.pooler} and layers={layers!r}. Use `pooling='mean'`."
+            )
+        return keras.Model(encoder.input, ops.cast(encoder.output["pooled_output"], "float32"))
+    hidden = ops.concatenate([ops.cast(encoder.layer_outputs[name], "float32") for name in chosen.layers], axis=-1)
+    if pooling == "cls":
+        return keras.Model(encoder.input, hidden[:, 0])
+    mask = ops.cast(ops.expand_dims(encoder.input[PADDING_MASK], -1), "float32")
+    return keras.Model(encoder.input, ops.sum(hidden * mask, axis=1) / ops.sum(mask, axis=1))

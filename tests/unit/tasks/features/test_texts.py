@@ -1,0 +1,79 @@
+"""Embeddings of texts, compared with the encoder's outputs for one text at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.config import ConfigError
+from bert_tf.text.tokenizer import BertTokenizer
+from tests.support.tasks.feature_samples import CONFIG, VOCABULARY, write_preset
+
+TEXTS = ["a b c", "", "e f g h i j k l m n o p a b c d e f g", "p", "a b c"]
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_preset(tmp_path_factory.mktemp("preset") / "preset")
+
+
+@pytest.fixture(scope="module")
+def encoder(preset: Path) -> keras.Model:
+    model = bert_tf.load_backbone(preset).model
+    return keras.Model(model.input, {**model.layer_outputs, **model.output})
+
+
+def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarray]:
+    """Returns the outputs of the encoder for one text without padding."""
+    ids, _ = BertTokenizer(VOCABULARY).tokenize([text])
+    row = np.array([[VOCABULARY.cls_id, *ids[: length - 2], VOCABULARY.sep_id]], np.int32)
+    inputs = {"token_ids": row, "segment_ids": np.zeros_like(row), "padding_mask": np.ones_like(row)}
+    return {name: np.asarray(value)[0] for name, value in encoder(inputs).items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "of"),
+    [
+        ({}, lambda out: out["layer_4"].mean(axis=0)),
+        ({"pooling": "cls", "layers": "second_to_last"}, lambda out: out["layer_3"][0]),
+        ({"pooling": "pooler"}, lambda out: out["pooled_output"]),
+        (
+            {"layers": "concat_last_4", "max_sequence_length": 7},
+            lambda out: np.concatenate([out[f"layer_{n}"] for n in range(1, 5)], axis=-1).mean(axis=0),
+        ),
+    ],
+)
+def test_vectors_are_those_of_the_encoder(options: dict[str, Any], of: Any, preset: Path, encoder: keras.Model) -> None:
+    found = bert_tf.embed(TEXTS, preset, **options)
+    length = options.get("max_sequence_length", CONFIG.max_sequence_length)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [of(outputs(encoder, text, length)) for text in TEXTS], atol=1e-5)
+
+
+def test_a_loaded_preset_is_not_loaded_again(preset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = bert_tf.load_preset(preset)
+    expected = bert_tf.embed(TEXTS, preset)
+    monkeypatch.setattr("bert_tf.tasks.features.texts.load_backbone", None)
+    np.testing.assert_array_equal(bert_tf.embed(TEXTS, loaded), expected)
+    assert bert_tf.embed([], loaded).shape == (0, CONFIG.hidden_dim)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"texts": "a b c"}, "`texts` must be a list"),
+        ({"pooling": "max"}, "`pooling` must be one of mean, cls, pooler"),
+        ({"layers": "weighted_sum_all"}, "must not be a weighted sum"),
+        ({"layers": "layer_9"}, "Received: 'layer_9'"),
+        ({"pooling": "pooler", "layers": "layer_1"}, "Use `pooling='mean'`"),
+        ({"max_sequence_length": 1000}, "`max_sequence_length` must be from 3 to"),
+    ],
+)
+def test_invalid_arguments_are_refused(options: dict[str, Any], message: str, preset: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        bert_tf.embed(**{"texts": TEXTS, "preset": preset} | options)
