@@ -110,9 +110,10 @@ def check_data(path: Path, name: str = "--data") -> None:
         "file": f"a file. {make.format(input=path)}",
         "preset": "a preset. Use the directory that `bert-tf data` wrote.",
     }
-    if kind in hints:
+    directories = [] if kind == "file" else data_directories(path)
+    if kind in hints and not directories:
         raise ConfigError(f"{name} must be the output directory of `bert-tf data`. Received: {path}, {hints[kind]}")
-    for folder in data_directories(path) or [path]:
+    for folder in directories or [path]:
         read_manifest(folder)
 
 

@@ -178,7 +178,7 @@ def test_cased_keeps_capitals(tmp_path: Path, glob: str) -> None:
     [
         (["--vocabulary_size=20"], "must be at least [0-9]+ to hold"),
         (["--vocabulary_size=5"], "must be more than 5"),
-        ([], "must be more than 5"),
+        ([], "--vocabulary_size is required"),
         (["--vocabulary_size=90", "--min_count=0"], "--min_count"),
         (["--vocabulary_size=90", "--max_words=0"], "--max_words"),
         (["--vocabulary_size=90", "--limit_alphabet=-1"], "--limit_alphabet"),
