@@ -57,7 +57,7 @@ def run(folder: Path, name: str) -> list[dict]:
     assert ("need the Keras backend tensorflow. Received: jax" in done.stderr) == (name == "with")
     history = (folder / name / "history.jsonl").read_text()
     timed = {"output", "preset", "seconds", "tokens_per_second", "seconds_per_step", "input_wait", "mfu"}
-    lines = [json.loads(line) for line in (done.stdout + history).splitlines()]
+    lines = [json.loads(line) for line in (done.stdout + history).splitlines() if line.startswith("{")]
     return [{key: value for key, value in line.items() if key not in timed} for line in lines]
 
 
