@@ -181,14 +181,14 @@ class Preprocessor(keras.layers.Layer):
             y: labels.
             sample_weight: one weight for each example.
             batch_size: number of rows in a batch.
-            shuffle: whether to shuffle the rows in each iteration.
+            shuffle: whether each iteration is another epoch: rows are shuffled, masks are drawn again.
             model: the model to train or to evaluate, which checks the labels; None to predict.
 
         Returns:
             A dataset of (inputs, targets, weights), without those that are missing.
         """
         if isinstance(x, tf.data.Dataset):
-            return self.mapped(x, labelled=model is not None)
+            return self.mapped(x, labelled=model is not None, training=shuffle)
         if model is not None and y is None:
             y = self.default_targets(x)
         rows = replace(self.encode(x, y, sample_weight), most_widths=current_backend().most_widths)
@@ -232,12 +232,13 @@ class Preprocessor(keras.layers.Layer):
         size = options["validation_batch_size"] or batch_size
         return training, self.dataset(held_out, y, sample_weight, size, model=model)
 
-    def mapped(self, dataset: tf.data.Dataset, labelled: bool) -> tf.data.Dataset:
+    def mapped(self, dataset: tf.data.Dataset, labelled: bool, training: bool) -> tf.data.Dataset:
         """Returns a dataset of batches of texts as a dataset of model inputs.
 
         Args:
             dataset: batches of x, (x, y) or (x, y, sample_weight).
             labelled: whether to return targets, too.
+            training: whether each iteration is another epoch, with other masks.
         """
 
         def convert(element: Any, number: int) -> batches.Batch:
@@ -247,7 +248,7 @@ class Preprocessor(keras.layers.Layer):
             data = self.batch_of(x, y if labelled else None, sample_weight if labelled else None, number)
             return tuple(part for part in data if part is not None)
 
-        return batches.mapped(dataset, convert, self.by_token)
+        return batches.mapped(dataset, convert, self.by_token, training)
 
     def holds_ids(self, x: Any) -> bool:
         """Returns True for the encoder's inputs, also in a dataset, and for generators of Keras."""

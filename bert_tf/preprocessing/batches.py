@@ -50,20 +50,24 @@ def dataset_of_rows(
     return _dataset(batches, example, -(-len(rows) // batch_size), by_token)
 
 
-def mapped(dataset: tf.data.Dataset, convert: Callable[[Any, int], Batch], by_token: bool) -> tf.data.Dataset:
+def mapped(
+    dataset: tf.data.Dataset, convert: Callable[[Any, int], Batch], by_token: bool, training: bool
+) -> tf.data.Dataset:
     """Returns a dataset with each batch converted in Python.
 
     Args:
         dataset: batches of texts.
-        convert: returns the batch of model inputs for an element and the number of elements before it, over all
-            iterations.
+        convert: returns the batch of model inputs for an element and the number of elements before it: in this
+            iteration or, for training, in all iterations.
         by_token: whether the width of the targets varies.
+        training: whether to count the elements over all iterations.
     """
-    number = itertools.count()
+    counted = itertools.count()
 
     def batches() -> Iterator[Batch]:
+        numbers = counted if training else itertools.count()
         for element in dataset:
-            yield _unwrapped(convert(element, next(number)))
+            yield _unwrapped(convert(element, next(numbers)))
 
     return _dataset(batches, next(batches()), int(dataset.cardinality()), by_token)
 

@@ -103,9 +103,9 @@ class BertMaskedLMPreprocessor(BertTextPreprocessor):
     def adapt_labels(self, y: Any, model: Any) -> None:
         """Does nothing: there are no labels."""
 
-    def mapped(self, dataset: tf.data.Dataset, labelled: bool) -> tf.data.Dataset:
+    def mapped(self, dataset: tf.data.Dataset, labelled: bool, training: bool) -> tf.data.Dataset:
         """Returns a dataset of batches of texts as a dataset of model inputs, converted in Python."""
-        return Preprocessor.mapped(self, dataset, labelled)
+        return Preprocessor.mapped(self, dataset, labelled, training)
 
     def task_json(self, model: keras.Model) -> dict[str, Any] | None:
         """Returns None: a preset of the model is one of a pre-trained model."""

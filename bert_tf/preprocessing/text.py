@@ -17,6 +17,7 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.preprocessing import columns
 from bert_tf.preprocessing.base import PADDINGS, Preprocessor
+from bert_tf.tasks.classify.rows import unpadded
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer, string_tensor
@@ -114,10 +115,12 @@ class BertTextPreprocessor(Preprocessor):
         texts = [columns.texts_of(column) for column in self._checked_columns(x)]
         if len({len(column) for column in texts}) != 1:
             raise ConfigError(f"columns must have the same length. Received: {[len(column) for column in texts]}")
-        parts = [self._part([column[begin : begin + _PART] for column in texts])
-                 for begin in range(0, max(1, len(texts[0])), _PART)]  # fmt: skip
-        token_ids, lengths, first_lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         count = len(texts[0])
+        parts = []
+        for begin in range(0, max(1, count), _PART):
+            tensors = tuple(string_tensor(column[begin : begin + _PART]) for column in texts)
+            parts.append(unpadded(self._packed(tensors, fixed=False)))
+        token_ids, lengths, first_lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return EncodedRows(
             token_ids=token_ids,
             row_splits=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]),
@@ -128,7 +131,7 @@ class BertTextPreprocessor(Preprocessor):
             examples=np.arange(count),
         )
 
-    def mapped(self, dataset: tf.data.Dataset, labelled: bool) -> tf.data.Dataset:
+    def mapped(self, dataset: tf.data.Dataset, labelled: bool, training: bool) -> tf.data.Dataset:
         """Returns a dataset of batches of texts as a dataset of model inputs, converted in the graph."""
 
         def convert(*element):
@@ -225,13 +228,6 @@ class BertTextPreprocessor(Preprocessor):
             segments[1 - cut] = kept
             segments[cut] = _first(segments[cut], room - kept.row_lengths())
         return pack(segments, self.tokenizer.vocabulary, self.sequence_length, fixed)
-
-    def _part(self, texts: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the tokens of rows, the length of each row and of its first segment, all int32."""
-        packed = self._packed(tuple(string_tensor(column) for column in texts), fixed=False)
-        token_ids, segment_ids, mask = (packed[name].numpy() for name in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK))
-        first = (mask == 1) & (segment_ids == 0)
-        return token_ids[mask == 1], mask.sum(axis=1, dtype=np.int32), first.sum(axis=1, dtype=np.int32)
 
 
 def weights_of(sample_weight: Any, count: int) -> np.ndarray:

@@ -54,6 +54,8 @@ class ServerOptions:
         host: address to listen on.
         port: REST port; 0 for any free one.
         grpc_port: gRPC port; 0 for any free one, None for no gRPC.
+        workers: number of worker processes.
+        batching: batching options.
         poll_seconds: polling interval for new versions in seconds; 0 to look for versions only at the start.
         load_threads: maximum number of concurrent loads; each holds a version in memory in addition to those that
             serve.
@@ -67,6 +69,9 @@ class ServerOptions:
         tls: certificate and key in PEM files; None for plain HTTP and gRPC.
         drain_seconds: seconds for which the server still accepts requests after a stop signal, while `/readyz` returns
             503.
+        access_log: True to log each request.
+        rest: limits and options of REST.
+        grpc: limits and options of gRPC.
     """
 
     host: str = "127.0.0.1"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
@@ -76,10 +77,14 @@ def _packed(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the tokens of rows, the length of each row and of its first segment, all int32."""
     segments = [_sliced(*arguments) for arguments in zip(columns, begins, ends, strict=True)]
-    packed = {name: values.numpy() for name, values in pack(segments, tokenizer.vocabulary, length).items()}
-    mask = packed["padding_mask"] == 1
-    first = mask & (packed["segment_ids"] == 0)
-    return packed["token_ids"][mask], mask.sum(axis=1, dtype=np.int32), first.sum(axis=1, dtype=np.int32)
+    return unpadded(pack(segments, tokenizer.vocabulary, length))
+
+
+def unpadded(packed: Mapping[str, tf.Tensor]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the tokens of packed rows, the length of each row and of its first segment, all int32."""
+    token_ids, segment_ids, mask = (packed[name].numpy() for name in (TOKEN_IDS, SEGMENT_IDS, PADDING_MASK))
+    first = (mask == 1) & (segment_ids == 0)
+    return token_ids[mask == 1], mask.sum(axis=1, dtype=np.int32), first.sum(axis=1, dtype=np.int32)
 
 
 def _sliced(column: RaggedIds, begins: np.ndarray, ends: np.ndarray) -> tf.RaggedTensor:

@@ -185,6 +185,8 @@ def test_masked_lm(preset: Path, tmp_path: Path) -> None:
     history = model.fit(SENTENCES, batch_size=8, epochs=10, validation_data=(SENTENCES,), verbose=0).history
     assert history["val_loss"][-1] < 0.6 * history["val_loss"][0]
     assert model.fit(tf.data.Dataset.from_tensor_slices(SENTENCES).batch(8), verbose=0).history["loss"][0] < 2.0
+    held_out = tf.data.Dataset.from_tensor_slices(SENTENCES).batch(8)
+    assert model.evaluate(held_out, verbose=0) == model.evaluate(held_out, verbose=0), "evaluation draws the same masks"
     ((best, *_),) = model.fill_mask(["a [MASK] story was great the film"])[0]
     assert best[0] in ("dull", "good")
     with pytest.raises(ConfigError, match=r"contain \[MASK\]. Received: row 1"):
