@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.commands.inputs import check_model_directory, check_path
 from bert_tf.config import ConfigError
+from bert_tf.entry.listening import bound_socket
 
 _DEFAULT_PORT = 8501
 # TF Serving's default model name.
@@ -126,6 +127,21 @@ def check(args: argparse.Namespace) -> None:
         check_model_directory(path, "--model")
     if args.model_base_path:
         check_model_directory(args.model_base_path, "--model_base_path")
+    _check_ports(args)
+
+
+def _check_ports(args: argparse.Namespace) -> None:
+    """Raises OSError if a port is in use. The server binds the ports later, after TensorFlow is imported."""
+    with bound_socket(args.host, _rest_port(args)):
+        pass
+    if args.grpc_port >= 0:
+        with bound_socket(args.host, args.grpc_port, shared=True):
+            pass
+
+
+def _rest_port(args: argparse.Namespace) -> int:
+    port = args.port if args.rest_api_port is None else args.rest_api_port
+    return _DEFAULT_PORT if port is None else port
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -165,10 +181,9 @@ def _options(args: argparse.Namespace) -> Any:
     from bert_tf.serving.server import ServerOptions
 
     access = AccessOptions(tuple(args.allowed_hosts), read_token(args.token_file))
-    port = args.port if args.rest_api_port is None else args.rest_api_port
     return ServerOptions(
         host=args.host,
-        port=_DEFAULT_PORT if port is None else port,
+        port=_rest_port(args),
         grpc_port=None if args.grpc_port < 0 else args.grpc_port,
         workers=args.workers,
         batching=_batching(args),

@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import logging
 import signal
-import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from starlette.applications import Starlette
 
 from bert_tf.config import local_path
 from bert_tf.config.errors import check_fields
+from bert_tf.entry.listening import bound_socket
 from bert_tf.export.versions import latest_version
 from bert_tf.export.warmup import read_warmup, request_of
 from bert_tf.serving.access import TlsFiles, is_loopback
@@ -173,11 +173,11 @@ def serve(models: str | Path | Sequence[ServedModel], options: ServerOptions | N
     for model in models:
         latest_version(model.base_path)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(_bound_socket(options.host, options.port))
+        listener = stack.enter_context(bound_socket(options.host, options.port))
         ports = Ports(listener.getsockname()[1], None)
         if options.grpc_port is not None:
             # Also bound by this process, so that no other program takes the port while a worker restarts.
-            reserved = stack.enter_context(_bound_socket(options.host, options.grpc_port, shared=True))
+            reserved = stack.enter_context(bound_socket(options.host, options.grpc_port, shared=True))
             ports = Ports(ports.rest, reserved.getsockname()[1])
         factory = functools.partial(application, tuple(models), options, ports)
         if options.workers > 1:
@@ -244,27 +244,6 @@ def _grpc_listening(service: Service, options: ServerOptions, port: int) -> Iter
     finally:
         service.drain()
         server.stop(_GRACE_SECONDS).wait()
-
-
-@contextlib.contextmanager
-def _bound_socket(host: str, port: int, *, shared: bool = False) -> Iterator[socket.socket]:
-    """Yields a socket that is bound to an address; `shared` lets other processes of the user bind it too."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as bound:
-        if not shared:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            if shared and port:
-                # Binding a shared port would succeed even if another server listens on it, so this checks it first.
-                with socket.socket(bound.family) as alone:
-                    alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    alone.bind((host, port))
-            if shared:
-                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            bound.bind((host, port))
-        except OSError as error:
-            hint = "Choose another with --port or --grpc_port (0: a free one), or stop the program that uses this one."
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. {hint}") from error
-        yield bound
 
 
 def _config(app: Callable[..., Starlette] | Starlette, options: ServerOptions) -> DrainingConfig:

@@ -252,13 +252,15 @@ def test_the_backend_of_keras(
 
 def test_a_port_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(cli, "import_tensorflow", reached_tensorflow)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        message = message_of(f"serve --model saved/classifier --port {port} --grpc_port -1", capsys)
-    assert f"cannot listen on 127.0.0.1:{port}" in message
-    assert "Choose another with --port" in message
+        for flags in (f"--port {port} --grpc_port -1", f"--port 0 --grpc_port {port}"):
+            message = message_of(f"serve --model saved/classifier {flags}", capsys)
+            assert f"cannot listen on 127.0.0.1:{port}" in message
+            assert "Choose another with --port or --grpc_port" in message
 
 
 def test_columns_and_labels_of_files(folder: Path) -> None:
