@@ -19,7 +19,7 @@ from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput, only_run
 from beam_pipelines.program import run_as_program
 from beam_pipelines.runners.progress import ProgressReporter
-from beam_pipelines.runners.select import is_dry_run, runner_flags, running_pipeline
+from beam_pipelines.runners.select import is_dry_run, is_template, runner_flags, running_pipeline
 from beam_pipelines.sources.corpus import Corpus, ReadCorpus
 from beam_pipelines.transforms.count_words import CountWords, merge_counts, partition_count, whole_weights
 from beam_pipelines.transforms.filter_documents import filter_documents
@@ -67,31 +67,48 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
         print("vocabulary: the runner accepts this pipeline; nothing was read or written", file=sys.stderr)
         return {"output": args.output, "seconds": round(time.monotonic() - started, 3), "dry_run": True}
     with only_run(staging, "counting words in"):
-        try:
-            summary = _make_vocabulary(options, args, corpus, RunOutput(staging), letters)
-        finally:
-            storage.delete([staging])
+        output = RunOutput(staging)
+        _clear(output, letters)
+        if is_template(options):
+            _run_pipeline(options, args, corpus, output, letters, finish=True)
+            print(f"vocabulary: the template's job writes {args.output}", file=sys.stderr)
+            summary: dict[str, Any] = {"template": True}
+        else:
+            try:
+                with output.ending():
+                    _run_pipeline(options, args, corpus, output, letters)
+                    summary = _complete(args, corpus, output, letters)
+            finally:
+                storage.delete([staging])
     return {"output": args.output, "seconds": round(time.monotonic() - started, 3), **summary}
 
 
-def _make_vocabulary(
-    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
-) -> dict[str, Any]:
-    """Counts words, writes the vocabulary, and returns its fields of the summary."""
+def _clear(output: RunOutput, letters: str) -> None:
+    """Takes over the directory of the counts and deletes the files of an earlier run."""
     staging = output.directory
     output.begin()
     storage.delete([storage.join(staging, name) for name in storage.names_in(staging) if not output.owns(name)])
     storage.delete([letters])
-    with output.ending():
-        _run_pipeline(options, args, corpus, output, letters)
-        output.check()
-        tally = Tally.load(staging)
-        tally.check_faults(args.max_rejected_fraction, letters)
-        word_counts = WordCounts(staging)
-        vocabulary, alphabet = _learn(word_counts, args, whole_weights(corpus.weights)[1], tally)
-        folder, name = storage.split(args.output)
-        storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
-        report = describe(vocabulary, word_counts.tables(), not args.cased)
+
+
+def _complete_in_job(_: int, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str) -> None:
+    """Writes the vocabulary in a template's job, which has no driver. The runner may repeat it."""
+    if storage.names_in(output.directory):
+        _complete(args, corpus, output, letters)
+        storage.delete([output.directory])
+
+
+def _complete(args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str) -> dict[str, Any]:
+    """Learns and writes the vocabulary; returns its fields of the summary."""
+    staging = output.directory
+    output.check()
+    tally = Tally.load(staging)
+    tally.check_faults(args.max_rejected_fraction, letters)
+    word_counts = WordCounts(staging)
+    vocabulary, alphabet = _learn(word_counts, args, whole_weights(corpus.weights)[1], tally)
+    folder, name = storage.split(args.output)
+    storage.write_in(folder, lambda directory: save_vocabulary(vocabulary, directory / name))
+    report = describe(vocabulary, word_counts.tables(), not args.cased)
     if rejections := tally.rejections(letters):
         print(f"vocabulary: {rejections}", file=sys.stderr)
     _show(args.output, vocabulary, report)
@@ -124,8 +141,14 @@ def _check_args(args: argparse.Namespace) -> None:
 
 
 def _run_pipeline(
-    options: PipelineOptions, args: argparse.Namespace, corpus: Corpus, output: RunOutput, letters: str
+    options: PipelineOptions,
+    args: argparse.Namespace,
+    corpus: Corpus,
+    output: RunOutput,
+    letters: str,
+    finish: bool = False,
 ) -> None:
+    """Runs the pipeline; with `finish`, its last step writes the vocabulary."""
     cleaning = cleaning_config(args)
     weights, unit = whole_weights(corpus.weights)
     with (
@@ -139,12 +162,15 @@ def _run_pipeline(
         outputs = documents | "CountWords" >> beam.ParDo(count).with_outputs(TALLY, DEAD_LETTERS, main="tables")
         limit = FaultLimit(args.max_rejected_fraction, corpus.most_documents)
         accounts = write_accounts(outputs, output, letters, output.directory, limit)
-        _ = (
+        counts = (
             outputs.tables
             | "GatherTables" >> beam.GroupByKey()
             | "UntilAccounted" >> beam.WaitOn(accounts)
             | "MergeCounts" >> beam.Map(merge_counts, output, args.min_count * unit)
         )
+        if finish:
+            count = counts | "CountPartitions" >> beam.combiners.Count.Globally()
+            _ = count | "Finish" >> beam.Map(_complete_in_job, args, corpus, output, letters)
 
 
 def _learn(word_counts: WordCounts, args: argparse.Namespace, unit: int, tally: Tally) -> tuple[Vocabulary, Alphabet]:

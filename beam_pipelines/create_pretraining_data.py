@@ -98,8 +98,8 @@ def run(argv: Sequence[str]) -> dict[str, Any]:
     elif is_template(options):
         with only_run(args.output, "writing data to"):
             run.directory.claim()
-            _run_pipeline(options, run, _finished_buckets(run))
-        print("data: after the template's job, run this command without the template to finish", file=sys.stderr)
+            _run_pipeline(options, run, _finished_buckets(run), finish=True)
+        print(f"data: the template's job writes {args.output} and its manifest", file=sys.stderr)
         result = {"template": True}
     else:
         with only_run(args.output, "writing data to"):
@@ -124,15 +124,27 @@ def _build_data(options: PipelineOptions, run: _Run) -> list[Manifest]:
     finished = run.directory.claim()
     with run.directory.output.ending():
         if finished:
-            manifests = _finished_manifests(run)
             print(f"data: {run.directory.path} is already complete", file=sys.stderr)
-        else:
-            if not _nothing_missing(run):
-                _run_pipeline(options, run, _finished_buckets(run))
-            run.directory.output.check()
-            manifests = _finish(run)
-        _show(run, manifests)
+        elif not _nothing_missing(run):
+            _run_pipeline(options, run, _finished_buckets(run))
+        return _complete(run)
+
+
+def _complete(run: _Run) -> list[Manifest]:
+    """Writes vocabulary, manifests and report pages of finished shards, if missing. Returns the manifests."""
+    if run.directory.is_finished():
+        manifests = _finished_manifests(run)
+    else:
+        run.directory.output.check()
+        manifests = _finish(run)
+    _show(run, manifests)
     return manifests
+
+
+def _complete_in_job(_: int, run: _Run) -> None:
+    """Completes the data directory in a template's job, which has no driver. The runner may repeat it."""
+    with run.directory.output.ending():
+        _complete(run)
 
 
 def _counts(manifests: Sequence[Manifest]) -> dict[str, int]:
@@ -155,7 +167,8 @@ def _finished_buckets(run: _Run) -> frozenset[int]:
     return finished
 
 
-def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int]) -> None:
+def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int], finish: bool = False) -> None:
+    """Runs the pipeline without the `finished` buckets; with `finish`, its last step completes the directory."""
     plan, directory = run.plan, run.directory
     todo = len(plan.buckets) - len(finished)
     with (
@@ -183,7 +196,9 @@ def _run_pipeline(options: PipelineOptions, run: _Run, finished: frozenset[int])
             outputs, directory.output, directory.file(DEAD_LETTERS), directory.file(REPORTS), limit
         )
         gathered = chunks | "GatherBuckets" >> beam.GroupByKey()
-        _ = gathered | "UntilAccounted" >> beam.WaitOn(accounts) | "BuildShards" >> beam.ParDo(build)
+        shards = gathered | "UntilAccounted" >> beam.WaitOn(accounts) | "BuildShards" >> beam.ParDo(build)
+        if finish:
+            _ = shards | "CountShards" >> beam.combiners.Count.Globally() | "Finish" >> beam.Map(_complete_in_job, run)
 
 
 def _find_unwanted(

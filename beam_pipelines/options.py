@@ -71,6 +71,17 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, tuple[Any, s
         parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text}; default: %(default)s")
 
 
+def _add_switch(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    """Adds a switch. `--NAME=true` and `--NAME=false` are accepted too, because templates only pass values."""
+    parser.add_argument(f"--{name}", type=_boolean, nargs="?", const=True, default=False, metavar="BOOLEAN", help=text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"must be true or false. Received: {text!r}")
+    return text.lower() == "true"
+
+
 def _add_fields(parser: argparse.ArgumentParser, defaults: Any, flags: Mapping[str, str]) -> None:
     _add_flags(parser, {name: (getattr(defaults, name), text) for name, text in flags.items()})
 
@@ -84,9 +95,9 @@ class CorpusOptions(PipelineOptions):
         parser.add_argument("--input", default="", help=inputs)
         parser.add_argument("--output", default="", help="required: output path, a data directory or a vocabulary file")
         cased = "keep case and accents; default for data with a cased vocabulary"
-        parser.add_argument("--cased", action="store_true", help=cased)
+        _add_switch(parser, "cased", cased)
         languages = "drop documents in another language than their input"
-        parser.add_argument("--language_filter", action="store_true", help=languages)
+        _add_switch(parser, "language_filter", languages)
         _add_flags(parser, _CORPUS_FLAGS)
         _add_fields(parser, CleaningConfig(), _CLEANING_FLAGS)
 
@@ -108,7 +119,7 @@ class PretrainingDataOptions(PipelineOptions):
         )
         predictions = "maximum number of predictions per example, one for each length; default: from --masked_lm_prob"
         parser.add_argument("--max_predictions_per_seq", default="", help=predictions)
-        parser.add_argument("--no_nsp", action="store_true", help="single segments instead of sentence pairs")
+        _add_switch(parser, "no_nsp", "single segments instead of sentence pairs")
         parser.add_argument("--estimate", action="store_true", help="estimate time, memory and disk; write nothing")
         _add_fields(parser, DataConfig(), _DATA_FLAGS)
         _add_fields(parser, CleaningConfig(), _NEAR_DUPLICATES)

@@ -8,7 +8,6 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import STAGING_PREFIX, TOKEN_NAME, RunOutput
 from beam_pipelines.run_plan import RunPlan
+from beam_pipelines.runners.versions import result_versions
 from beam_pipelines.transforms.build_shards import REPORTS, ShardReport, bucket_name
 from bert_tf.config import ConfigError, to_dict
 from bert_tf.config.files import STAGING_PATTERN
@@ -30,8 +30,6 @@ from bert_tf.data.schema import (
 
 RUN_NAME = "run.json"
 DEAD_LETTERS = "dead_letters.jsonl"
-# Packages whose version may change bytes of the result.
-_PACKAGES = ("datasketch", "mwparserfromhell", "numpy", "py3langid", "sentencex", "tensorflow-text")
 # Fields of the description that depend on installed software, not on input or flags.
 _SOFTWARE = ("data_algorithm_version", "schema_version", "versions.")
 _SOFTWARE_OF_RUN = "software"
@@ -57,10 +55,7 @@ def describe_run(plan: RunPlan) -> dict[str, Any]:
         "read_settings": to_dict(plan.settings),
         "schema_version": SCHEMA_VERSION,
         "data_algorithm_version": DATA_ALGORITHM_VERSION,
-        "versions": {
-            **{name: importlib.metadata.version(name) for name in _PACKAGES},
-            "python-unicode": unicodedata.unidata_version,
-        },
+        "versions": result_versions(),
     }
 
 
@@ -129,6 +124,10 @@ class DataDirectory:
         recorded += [software] if software not in recorded else []
         description = self.run | {_SOFTWARE_OF_RUN: recorded}
         storage.write(self.file(RUN_NAME), (json.dumps(description, indent=2) + "\n").encode())
+        return self.is_finished()
+
+    def is_finished(self) -> bool:
+        """Returns True if every folder has its manifest."""
         return all(MANIFEST_NAME in storage.names_in(self.file(folder)) for folder in self.folders)
 
     def _half_written(self, folder: str, expected: set[str]) -> list[str]:

@@ -87,8 +87,13 @@ def _dataflow_flags(beam_args: Sequence[str], paths: Sequence[str]) -> list[str]
     local = next(filter(is_local, paths), None)
     if local:
         raise ConfigError(f"--runner=DataflowRunner requires paths on object stores (gs://...). Received: {local}")
-    # Beam would pickle the main module, which has no part of the pipeline.
-    return [] if given(beam_args, "--save_main_session") else ["--no_save_main_session"]
+    flags = {
+        # Beam would pickle the main module, which has no part of the pipeline.
+        "--save_main_session": "--no_save_main_session",
+        # Dataflow starts one process a core, each with 12 threads, which would only wait for each other.
+        "--number_of_worker_harness_threads": "--number_of_worker_harness_threads=1",
+    }
+    return [flag for name, flag in flags.items() if not given(beam_args, name)]
 
 
 def gathers_in_memory(options: PipelineOptions) -> bool:

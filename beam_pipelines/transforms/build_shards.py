@@ -15,6 +15,7 @@ import numpy as np
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
 from beam_pipelines.runners.progress import ProgressLog
+from beam_pipelines.runners.versions import SameVersionsDoFn
 from beam_pipelines.transforms.packed_documents import Gathered, read_spilled, unpack
 from beam_pipelines.transforms.rejections import NAMESPACE
 from beam_pipelines.transforms.tokenize import Buckets
@@ -105,7 +106,7 @@ def select_documents(gathered: Gathered, weights: Sequence[float], config: DataC
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class BuildShard(beam.DoFn):
+class BuildShard(SameVersionsDoFn):
     """Writes the shards of one bucket, then its report; if the report exists, the shards exist."""
 
     configs: dict[str, DataConfig]  # by folder

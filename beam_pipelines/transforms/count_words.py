@@ -13,12 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_pipelines.output import storage
 from beam_pipelines.output.run_output import RunOutput
+from beam_pipelines.runners.versions import SameVersionsDoFn
 from beam_pipelines.sources.documents import EMPTY, RawDocument
 from beam_pipelines.transforms.rejections import account
 from beam_pipelines.transforms.tokenize import shared_tokenizer
@@ -93,7 +93,7 @@ class PartitionSummary:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class CountWords(beam.DoFn):
+class CountWords(SameVersionsDoFn):
     """Counts normalized words over a bundle, with the integer weight of each input.
 
     Main output: (partition, packed table). Outputs `TALLY` and `DEAD_LETTERS` as in TokenizeDocuments.
@@ -104,7 +104,8 @@ class CountWords(beam.DoFn):
     weights: Sequence[int]
 
     def setup(self) -> None:
-        """Builds the tokenizer."""
+        """Checks the versions and builds the tokenizer."""
+        super().setup()
         # Words do not depend on the vocabulary, but a vocabulary without any plain piece cannot be compiled.
         self._tokenizer = shared_tokenizer((*SPECIAL_TOKENS, "a"), self.lowercase)
 

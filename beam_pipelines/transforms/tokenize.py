@@ -8,12 +8,12 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import apache_beam as beam
 import numpy as np
 import sentencex
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from beam_pipelines.runners.versions import SameVersionsDoFn
 from beam_pipelines.sources.documents import EMPTY, RawDocument
 from beam_pipelines.transforms.packed_documents import mark_copies, pack
 from beam_pipelines.transforms.rejections import account
@@ -106,7 +106,7 @@ class RecentDocuments:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class TokenizeDocuments(beam.DoFn):
+class TokenizeDocuments(SameVersionsDoFn):
     """Splits, tokenizes and packs batches of documents; copies of a document of the same bundle are dropped.
 
     Main output: (bucket, packed documents) and, at the end of a bundle, (bucket, number of copies dropped). Copies are
@@ -122,7 +122,8 @@ class TokenizeDocuments(beam.DoFn):
     finished: frozenset[int]  # buckets with complete shards
 
     def setup(self) -> None:
-        """Builds the tokenizer, once per process."""
+        """Checks the versions and builds the tokenizer, once per process."""
+        super().setup()
         self._tokenizer = shared_tokenizer(self.vocabulary.tokens, self.config.lowercase)
 
     def start_bundle(self) -> None:

@@ -28,11 +28,6 @@ def test_the_package_has_the_version_of_the_project() -> None:
     assert f"\n## {bert_tf.__version__} (" in (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_workers_of_dataflow_get_the_packages_of_data() -> None:
-    lines = (REPOSITORY / "deployment/dataflow/requirements.txt").read_text().splitlines()
-    assert [line for line in lines if not line.startswith("#")] == project()["optional-dependencies"]["data"]
-
-
 def test_constraints_pin_every_dependency() -> None:
     extras = project()["optional-dependencies"].values()
     wanted = [*project()["dependencies"], *(line for extra in extras for line in extra)]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from beam_pipelines import create_pretraining_data
-from beam_pipelines.runners import die_with_parent
+from beam_pipelines import build_vocabulary, create_pretraining_data
+from beam_pipelines.errors import PipelineError
+from beam_pipelines.runners import die_with_parent, versions
 from tests.support.beam_pipelines.runner_samples import data_flags
 from tests.support.beam_pipelines.samples import contents
 
@@ -23,22 +24,34 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_a_template_is_finished_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_a_template_writes_the_manifest(tmp_path: Path) -> None:
     """A local runner replaces Dataflow's, which runs the job after the launcher has ended."""
     flags = data_flags(tmp_path, 60)
     create_pretraining_data.run([*flags, f"--output={tmp_path / 'whole'}"])
     output = tmp_path / "data"
-    flags = [*flags, f"--output={output}"]
-    summary = create_pretraining_data.run([*flags, "--template_location=gs://bucket/template"])
+    summary = create_pretraining_data.run([*flags, f"--output={output}", "--template_location=gs://bucket/template"])
     assert summary == {"output": str(output), "seconds": summary["seconds"], "template": True}
-    assert not (output / "manifest.json").exists()
-
-    def refuse(_: object) -> None:
-        raise AssertionError("nothing is left to run")
-
-    monkeypatch.setattr(create_pretraining_data, "running_pipeline", refuse)
-    create_pretraining_data.run(flags)
     assert contents(output) == contents(tmp_path / "whole")
+
+
+def test_the_job_of_a_template_writes_the_vocabulary(tmp_path: Path) -> None:
+    flags = [flag for flag in data_flags(tmp_path, 60) if flag.startswith(("--input", "--format", "--language"))]
+    flags += ["--vocabulary_size=80"]
+    build_vocabulary.run([*flags, f"--output={tmp_path / 'whole.txt'}"])
+    output = tmp_path / "pieces.txt"
+    summary = build_vocabulary.run([*flags, f"--output={output}", "--template_location=gs://bucket/template"])
+    assert summary == {"output": str(output), "seconds": summary["seconds"], "template": True}
+    assert output.read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    assert not (tmp_path / "pieces.txt.counts").exists()
+
+
+def test_workers_with_other_versions_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions hold the driver's versions already; the patch changes those of the worker."""
+    others = {**versions.pipeline_versions(), "numpy": "1.26.4"}
+    monkeypatch.setattr(versions, "pipeline_versions", lambda: others)
+    with pytest.raises(PipelineError, match=r"numpy 1\.26\.4 instead of 2.*constraints\.txt"):
+        create_pretraining_data.run([*data_flags(tmp_path, 10), f"--output={tmp_path / 'data'}"])
+    assert not (tmp_path / "data" / "manifest.json").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's PR_SET_PDEATHSIG")

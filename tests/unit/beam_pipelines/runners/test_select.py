@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_pipelines.errors import InputError, PipelineError
-from beam_pipelines.options import CorpusOptions, PretrainingDataOptions
 from beam_pipelines.runners import job_servers, worker_processes
 from beam_pipelines.runners import select as runners
 from beam_pipelines.runners.select import is_dry_run, runner_flags
@@ -73,7 +71,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             },
         ),
         (["--runner=SparkRunner", "--spark_master_url=spark://host:7077"], {"experiments": None}),
-        (["--runner=DataflowRunner"], {"save_main_session": False}),
+        (["--runner=DataflowRunner"], {"save_main_session": False, "number_of_worker_harness_threads": 1}),
+        (
+            ["--runner=DataflowRunner", "--number_of_worker_harness_threads=4"],
+            {"number_of_worker_harness_threads": 4},
+        ),
         (["--runner=DataflowRunner", "--save_main_session"], {"save_main_session": True}),
     ],
 )
@@ -163,17 +165,3 @@ def test_every_jar_is_pinned(runner: str) -> None:
     version = re.search(r"<beam.version>(.+)</beam.version>", (DEPLOYMENT / "job_servers" / "pom.xml").read_text())
     assert version
     assert any(re.fullmatch(rf"beam-runners-{runner}-[\d.]+-{re.escape(version[1])}\.jar", name) for name in names)
-
-
-def test_a_flex_template_names_flags_of_the_program() -> None:
-    parser = argparse.ArgumentParser()
-    for options in (CorpusOptions, PretrainingDataOptions):
-        options._add_argparse_args(parser)
-    valued = {flag for action in parser._actions if action.nargs != 0 for flag in action.option_strings}
-    metadata = json.loads((DEPLOYMENT / "dataflow" / "metadata.json").read_text())
-    assert {f"--{parameter['name']}" for parameter in metadata["parameters"]} <= valued
-    examples = {"input": "gs://b/a*.bz2,gs://b/c", "format": "text,books", "language": "en,de", "masking": "static"}
-    for parameter in metadata["parameters"]:
-        (pattern,) = parameter["regexes"]
-        value = examples.get(parameter["name"], "gs://bucket/x" if "gs:" in pattern else "128")
-        assert re.fullmatch(pattern, value), parameter["name"]

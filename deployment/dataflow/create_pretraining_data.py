@@ -1,4 +1,4 @@
-"""Entry point of the Dataflow flex template."""
+"""Entry point of the flex template that builds pre-training data."""
 
 from __future__ import annotations
 
