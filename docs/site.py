@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = {
     "index.md": "README.md",
     "serving.md": "saved_models/README.md",
+    "deployment.md": "deployment/README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
 }
