@@ -16,6 +16,8 @@ OPTIMIZERS = ("adamw", "lamb")
 SCHEDULES = ("linear", "original")
 ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
+JIT_COMPILE = ("auto", "true", "false")
+ATTENTION_KERNELS = ("auto", "fused", "plain")
 
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
@@ -28,6 +30,8 @@ _CHOICES = {
     "schedule": SCHEDULES,
     "on_nan": ON_NAN,
     "padding": PADDINGS,
+    "jit_compile": JIT_COMPILE,
+    "attention_kernel": ATTENTION_KERNELS,
 }
 
 
@@ -75,6 +79,13 @@ class TrainingConfig:
         on_nan: reaction to a non-finite loss: `stop`; `skip` restores the last checkpoint and skips the batch;
             `halve` restores the last checkpoint and halves the learning rate from there on.
         precision: compute dtype: `float32`, `bfloat16` or `float16`; weights are always float32.
+        jit_compile: whether XLA compiles the forward and backward pass: `true`, `false`, or `auto`, which compiles on
+            GPUs; JAX always compiles. Each new batch shape is compiled once.
+        attention_kernel: `plain`; `fused`, the attention kernel of Keras, which has no dropout, so
+            `model.attention_dropout` must be 0; `auto`, fused on accelerators with JAX if the model has no attention
+            dropout.
+        rematerialize: whether the backward pass computes the activations of each layer again, which takes less memory
+            and more time. The results are the same.
         strategy: distribution strategy: `none`; `mirrored`, one replica per local device; `multi_worker`, one per
             process listed in `TF_CONFIG`; `tpu`, one per TPU core (not tested yet).
         num_replicas: number of replicas for `mirrored`; 0 uses all devices.
@@ -118,6 +129,9 @@ class TrainingConfig:
     profile_steps: str = ""
     on_nan: str = "stop"
     precision: str = "float32"
+    jit_compile: str = "auto"
+    attention_kernel: str = "auto"
+    rematerialize: bool = False
     strategy: str = "none"
     num_replicas: int = 0
     worker_timeout: float = 600.0

@@ -5,6 +5,7 @@ Shape legend: B batch, S sequence, H hidden, N heads, D = H / N, F inner width o
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -13,6 +14,7 @@ from keras import ops
 
 from bert_tf.layers.activations import activation_function
 from bert_tf.layers.base import ConfiguredLayer
+from bert_tf.layers.dropout import SeededDropout
 from bert_tf.layers.lora import LowRankKernel
 from bert_tf.layers.normalization import LayerNormalization
 
@@ -104,7 +106,9 @@ class SelfAttention(ConfiguredLayer):
         self.num_heads = num_heads
         self.dropout = dropout
         self.initializer_range = initializer_range
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout_layer = SeededDropout(dropout, dtype=self.dtype_policy, name="dropout")
+        # A setting of the computation, not of the architecture: both kernels have the same weights and results.
+        self.kernel = "plain"
 
     def build(self, hidden_shape, attention_mask_shape=None):
         """Creates the four projections."""
@@ -125,12 +129,26 @@ class SelfAttention(ConfiguredLayer):
     def call(self, hidden, attention_mask, training=None):
         """Returns the attention output."""
         rows, length = rows_of(hidden)
+        if self.kernel == "fused":
+            context = self._fused(rows, length, attention_mask)
+        else:
+            context = self._plain(rows, length, attention_mask, training)
+        output = self.attention_output(ops.reshape(context, (-1, hidden.shape[-1])))
+        return ops.reshape(output, (-1, length, hidden.shape[-1]))
+
+    def _plain(self, rows, length, attention_mask, training):
+        """Returns the weighted values, (B, S, N, D), through the attention weights."""
         weights = ops.cast(self._weights(rows, length, attention_mask), self.compute_dtype)
         weights = self.dropout_layer(weights, training=training)
         values = self._heads(self.value, rows, length, (0, 2, 1, 3))
-        context = ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
-        output = self.attention_output(ops.reshape(context, (-1, hidden.shape[-1])))
-        return ops.reshape(output, (-1, length, hidden.shape[-1]))
+        return ops.transpose(ops.matmul(weights, values), (0, 2, 1, 3))
+
+    def _fused(self, rows, length, attention_mask):
+        """Returns the weighted values, (B, S, N, D), from the attention kernel of the backend."""
+        query, key, value = (
+            self._heads(projection, rows, length, (0, 1, 2, 3)) for projection in (self.query, self.key, self.value)
+        )
+        return ops.dot_product_attention(query, key, value, mask=ops.greater_equal(attention_mask, 0.0))
 
     def weights_of(self, hidden, attention_mask):
         """Returns the attention weights, float32 (B, N, S, S)."""
@@ -204,15 +222,17 @@ class TransformerLayer(ConfiguredLayer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.initializer_range = initializer_range
         self.attention_dropout = attention_dropout
+        # A setting of the computation: whether the backward pass computes the activations again to save memory.
+        self.rematerialize = False
         policy = self.dtype_policy
         rate = dropout if attention_dropout is None else attention_dropout
         self.attention = SelfAttention(num_heads, rate, initializer_range, dtype=policy, name="self_attention_layer")
-        self.attended_dropout = keras.layers.Dropout(dropout, dtype=policy, name="self_attention_dropout")
+        self.attended_dropout = SeededDropout(dropout, dtype=policy, name="self_attention_dropout")
         self.attention_norm = LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=policy, name="self_attention_layer_norm"
         )
         self.inner = self._dense(intermediate_dim, activation_function(activation), "feedforward_intermediate_dense")
-        self.feedforward_dropout = keras.layers.Dropout(dropout, dtype=policy, name="feedforward_dropout")
+        self.feedforward_dropout = SeededDropout(dropout, dtype=policy, name="feedforward_dropout")
         self.feedforward_norm = LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=policy, name="feedforward_layer_norm"
         )
@@ -235,6 +255,24 @@ class TransformerLayer(ConfiguredLayer):
     def call(self, hidden, attention_mask, training=None):
         """Returns the layer's output."""
         hidden = ops.cast(hidden, self.compute_dtype)
+        if not (training and self.rematerialize):
+            return self._output(hidden, attention_mask, training)
+        # The second computation takes the seeds of the first one.
+        seeds = [(dropout, dropout.seed_generator.next()) for dropout in self._dropouts if dropout.rate]
+
+        def output(hidden, attention_mask):
+            with contextlib.ExitStack() as stack:
+                for dropout, seed in seeds:
+                    stack.enter_context(dropout.with_seed(seed))
+                return self._output(hidden, attention_mask, training)
+
+        return keras.remat(output)(hidden, attention_mask)
+
+    @property
+    def _dropouts(self) -> tuple[SeededDropout, ...]:
+        return self.attention.dropout_layer, self.attended_dropout, self.feedforward_dropout
+
+    def _output(self, hidden, attention_mask, training):
         attended = self.attended_dropout(self.attention(hidden, attention_mask, training=training), training=training)
         hidden = self.attention_norm(hidden + attended)
         rows, length = rows_of(hidden)

@@ -15,6 +15,7 @@ import keras
 
 from bert_tf.config import TrainingConfig, local_path, to_dict
 from bert_tf.config.files import only_writer
+from bert_tf.layers.computation import set_computation
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
@@ -125,8 +126,9 @@ class _Trainer:
             with precision_scope(config):
                 keras.utils.set_random_seed(config.seed)
                 self.model = run.build_model()
+            set_computation(self.model, config.attention_kernel, config.rematerialize)
             trained = run.data.packing.model(self.model) if run.data.packing else self.model
-            self.training = backend.training_model(trained, run.objective, config.accumulate)
+            self.training = backend.training_model(trained, run.objective, config.accumulate, backend.uses_xla(config))
             optimizer = make_optimizer(config, self.steps, self.model.trainable_variables)
             self.training.compile(optimizer=optimizer)
         self.is_chief = backend.is_chief

@@ -66,14 +66,15 @@ class TrainingModel(keras.Model):
     divided by the weight of the *global* batch: the gradients of all replicas add up to the gradient of the global
     mean, however the weights are distributed. (Keras's own losses take a mean in each replica, which counts a masked
     token more in a replica with few of them.) Each step is computed in `parts`, whose number must divide the rows of
-    one replica.
+    one replica. With `use_xla`, XLA compiles the forward and backward pass; JAX always does.
     """
 
-    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1) -> None:
+    def __init__(self, model: keras.Model, objective: Objective, parts: int = 1, use_xla: bool = False) -> None:
         super().__init__(name="training", dtype="float32")
         self.model = model
         self.objective = objective
         self.parts = parts
+        self.use_xla = use_xla
         self._train_step_function: Callable[..., Any] | None = None
         self._test_step_function: Callable[..., Any] | None = None
         prefixes = {output: f"{prefix}_" if prefix else "" for output, prefix in objective.outputs.items()}

@@ -26,6 +26,11 @@ def validate_config(config: TrainingConfig, environment: Mapping[str, str] = os.
         raise ConfigError(
             f"`training.num_replicas` belongs to mirrored; {strategy} takes {_TAKE_ALL[strategy]}. Received: {replicas}"
         )
+    if config.jit_compile == "false" and (backend == "jax" or strategy == "tpu"):
+        raise ConfigError(
+            "`training.jit_compile` must be auto or true with the Keras backend jax and with `training.strategy` = "
+            "tpu, which always compile. Received: false"
+        )
     if strategy == "tpu" and config.precision == "float16":
         raise ConfigError(
             "`training.precision` must be bfloat16 or float32 with `training.strategy` = tpu, which supports no other "

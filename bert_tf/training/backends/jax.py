@@ -176,6 +176,10 @@ class JaxBackend(Backend):
 
         return call
 
+    def uses_xla(self, config: TrainingConfig) -> bool:
+        """Returns True."""
+        return True
+
     @property
     def num_devices(self) -> int:
         """Number of replicas."""

@@ -7,6 +7,7 @@ MirroredStrategy. `fit` runs this step instead, with Keras's callbacks and data 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -22,6 +23,9 @@ from bert_tf.training.distributed.strategies import strategy_scope
 from bert_tf.training.distributed.workers import Workers
 from bert_tf.training.losses import INPUT_WAIT, LOSS, TrainingModel
 from bert_tf.training.optim.optimizers import dense
+
+# Most distinct row lengths of a task's batches if each is compiled.
+_MOST_COMPILED_WIDTHS = 4
 
 
 class TensorFlowTrainingModel(TrainingModel):
@@ -100,6 +104,15 @@ class TensorFlowTrainingModel(TrainingModel):
 
     def _differentiated(self, inputs, targets, weights, totals):
         """Returns share of the loss, sums and scaled gradients for some rows."""
+        work = self._compiled_gradients if self.use_xla else self._gradients
+        return work(inputs, targets, weights, totals)
+
+    @functools.cached_property
+    def _compiled_gradients(self) -> Callable[..., Any]:
+        # Sums over replicas stay outside: XLA does not compile them under MirroredStrategy.
+        return tf.function(self._gradients, jit_compile=True)
+
+    def _gradients(self, inputs, targets, weights, totals):
         with tf.GradientTape() as tape:
             sums = self.weighted_sums(targets, self(inputs, training=True), weights)
             loss = self.share_of(sums, totals)
@@ -147,7 +160,14 @@ class TensorFlowBackend(Backend):
             if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
                 self._workers = Workers(strategy)
                 self.is_chief = self._workers.is_chief
+            if self.uses_xla(config):
+                self.compiles_each_shape, self.most_widths = True, _MOST_COMPILED_WIDTHS
             yield
+
+    def uses_xla(self, config: TrainingConfig) -> bool:
+        """Returns True if XLA compiles the forward and backward pass; a TPU compiles the whole step."""
+        has_gpu = bool(tf.config.list_logical_devices("GPU"))
+        return config.jit_compile == "true" or (config.jit_compile == "auto" and has_gpu)
 
     def batches(self, dataset: Dataset) -> Any:
         """Returns the dataset, distributed over the workers if there are several."""

@@ -33,8 +33,8 @@ def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
 
 
 @pytest.mark.slow
-def test_parts_in_two_replicas(tmp_path, whole):
-    settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0")
+def test_compiled_parts_in_two_replicas(tmp_path, whole):
+    settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0", 'jit_compile="true"')
     made = in_subprocess(tmp_path / "two", *settings)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout.splitlines()[-1])["loss"] == pytest.approx(whole.loss, rel=1e-5)

@@ -73,6 +73,14 @@ def test_twenty_steps_are_those_of_tensorflow(tmp_path, case, tolerance):
     assert mine["files"] == theirs["files"]
 
 
+def test_kernels_and_rematerialization_compute_as_the_plain_layers():
+    """Differences of float32 rounding, relative to the largest output and gradient, over two layers."""
+    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    found = last_line(on_jax("-m", "tests.support.layers.computation", **quick))
+    assert found.pop("computed_again") == [0, 2]
+    assert all(difference < 1e-5 for difference in found.values()), found
+
+
 @pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_bit(tmp_path):
     figures = runs_on_jax(tmp_path, "resumed")
