@@ -100,7 +100,7 @@ def test_quantizing_unfreezes_objects_unless_some_were_frozen_before(
         get_freeze_count=lambda: count, freeze=lambda: made.append("freeze"), unfreeze=lambda: made.append("unfreeze")
     )
     monkeypatch.setattr(inference, "gc", recorder)
-    quantize_weights(keras.Sequential([keras.layers.Dense(2)]))
+    quantize_weights(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
     assert made == calls
 
 
