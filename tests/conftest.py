@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,18 @@ TESTS = Path(__file__).parent
 LONGEST = "test_demo"
 # Longer unit tests are listed after a run, and better placed in tests/integration.
 UNIT_SECONDS = 1.5
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets all processes on JAX reuse what others of the session compiled; the first process deletes it at the end."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="jax_cache")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ |= {
+            "JAX_COMPILATION_CACHE_DIR": folder,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
 
 
 def tier(item: pytest.Item) -> str:

@@ -7,10 +7,14 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.entry.quiet import without_collecting
+
 
 def run_pipeline(module: str, argv: Sequence[str]) -> dict[str, Any]:
     """Runs `beam_pipelines.<module>` with `argv` and returns its summary."""
-    return importlib.import_module(f"beam_pipelines.{module}").run(list(argv))
+    with without_collecting():
+        pipeline = importlib.import_module(f"beam_pipelines.{module}")
+    return pipeline.run(list(argv))
 
 
 def add_pipeline_arguments(parser: argparse.ArgumentParser, module: str) -> None:
