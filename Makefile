@@ -7,6 +7,8 @@ WORKERS := $(VENV)/workers
 CHECKPOINTS := $(VENV)/checkpoints
 # Parallel test processes; one that has nothing left takes tests from another.
 JOBS ?= 2
+# Tests start hundreds of processes, which would compile the project's modules again and again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 .PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint docs advice bench clean

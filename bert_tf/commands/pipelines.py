@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any
+
+from bert_tf.entry.quiet import without_collecting
 
 
 def run_pipeline(module: str, argv: Sequence[str]) -> dict[str, Any]:
     """Runs `beam_pipelines.<module>` with `argv` and returns its summary."""
-    return importlib.import_module(f"beam_pipelines.{module}").run(list(argv))
+    name = f"beam_pipelines.{module}"
+    if name not in sys.modules:
+        with without_collecting():
+            importlib.import_module(name)
+    return sys.modules[name].run(list(argv))
 
 
 def add_pipeline_arguments(parser: argparse.ArgumentParser, module: str) -> None:

@@ -106,12 +106,15 @@ def quantize_weights(model: keras.Model) -> None:
     """
     weights_only = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
     # Keras runs a garbage collection after every layer, which would take most of the time. Freezing excludes the
-    # existing objects from these collections.
+    # existing objects from these collections. Programs freeze the objects of their imports before (see
+    # entry/quiet.py); unfreezing would unfreeze those too.
+    frozen_before = gc.get_freeze_count() > 0
     gc.freeze()
     try:
         model.quantize("int8", config=weights_only, filters=lambda layer: isinstance(layer, _QUANTIZED))
     finally:
-        gc.unfreeze()
+        if not frozen_before:
+            gc.unfreeze()
 
 
 def _transformer_layers(model: keras.Model) -> list[TransformerLayer]:

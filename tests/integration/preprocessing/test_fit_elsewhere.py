@@ -13,6 +13,10 @@ import pytest
 from tests.support.paths import REPOSITORY
 from tests.support.preprocessing.text_presets import write_preset
 
+START = """
+from bert_tf.entry.quiet import import_tensorflow
+import_tensorflow()
+"""
 FIT = """
 import sys
 import keras
@@ -84,7 +88,7 @@ print(model.predict_labels(["good film", "bad film"]))
 def run(program: str, *arguments: Path, backend: str = "tensorflow") -> str:
     paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-c", program, *map(str, arguments)]
+    command = [sys.executable, "-c", START + program, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -9,6 +9,11 @@ NaN), `hang_at` (prints this to stderr, and the batch never arrives), `determini
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from bert_tf.entry.quiet import import_tensorflow
+
+    import_tensorflow()
+
 import json
 import os
 import signal

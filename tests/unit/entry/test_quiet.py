@@ -48,3 +48,17 @@ def test_a_gpu_that_tensorflow_does_not_find_is_named(
     )
     quiet.warn_of_unused_gpu(tensorflow)
     assert ("TensorFlow finds none" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_is_not_collected_within_the_block_and_its_objects_never(
+    enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    names = ("disable", "freeze", "enable")
+    recorder = {name: lambda name=name: calls.append(name) for name in names}
+    monkeypatch.setattr(quiet, "gc", SimpleNamespace(isenabled=lambda: enabled, **recorder))
+    with pytest.raises(KeyError), quiet.without_collecting():
+        assert calls == ["disable"]
+        raise KeyError
+    assert calls == ["disable", "freeze"] + ["enable"] * enabled

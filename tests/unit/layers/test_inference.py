@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gc
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 
+from bert_tf.layers import inference
 from bert_tf.layers.activations import gelu_approximate
 from bert_tf.layers.inference import (
     MergedAttention,
@@ -88,7 +89,19 @@ def test_what_replaces_layers_is_quantized_alike_and_what_was_replaced_is_gone()
     shapes = [tuple(weight.shape) for weight in model.weights if weight.dtype == "int8"]
     kernels_of_layer = [(256, 13, 64), (4, 64, 256), (256, 528), (528, 256)]
     assert sorted(shapes) == sorted(kernels_of_layer * 2 + [(50, 256), (256, 256)])
-    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(("count", "calls"), [(0, ["freeze", "unfreeze"]), (9, ["freeze"])], ids=["none", "some"])
+def test_quantizing_unfreezes_objects_unless_some_were_frozen_before(
+    count: int, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    recorder = SimpleNamespace(
+        get_freeze_count=lambda: count, freeze=lambda: made.append("freeze"), unfreeze=lambda: made.append("unfreeze")
+    )
+    monkeypatch.setattr(inference, "gc", recorder)
+    quantize_weights(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    assert made == calls
 
 
 def test_the_fused_activation_is_the_one_that_was_trained():

@@ -21,6 +21,11 @@ def tokenizer(request) -> BertTokenizer:
     return BertTokenizer(small_vocabulary(), request.param)
 
 
+@pytest.fixture(scope="module")
+def uncased() -> BertTokenizer:
+    return BertTokenizer(small_vocabulary())
+
+
 def places(tokenizer: BertTokenizer, text: str) -> list[tuple[str, str]]:
     ids, starts, limits = tokenizer.tokenize_with_offsets([text])
     return [(piece, text[a:b]) for piece, a, b in zip(tokenizer.tokens(ids.values), starts, limits, strict=True)]
@@ -53,13 +58,12 @@ def places(tokenizer: BertTokenizer, text: str) -> list[tuple[str, str]]:
         ("ΑΣ", [("α", "Α"), ("##ς", "Σ")]),
     ],
 )
-def test_uncased_places(text, expected):
-    assert places(BertTokenizer(small_vocabulary()), text) == expected
+def test_uncased_places(text, expected, uncased):
+    assert places(uncased, text) == expected
 
 
-def test_marks_of_the_next_text_are_not_taken():
-    tokenizer = BertTokenizer(small_vocabulary())
-    ids, starts, limits = tokenizer.tokenize_with_offsets(["é", "\u0301\u0301", "\u0301a\u0301"])
+def test_marks_of_the_next_text_are_not_taken(uncased):
+    ids, starts, limits = uncased.tokenize_with_offsets(["é", "\u0301\u0301", "\u0301a\u0301"])
     assert ids.row_splits.tolist() == [0, 1, 1, 2]
     assert (starts.tolist(), limits.tolist()) == ([0, 1], [1, 3])
 

@@ -17,8 +17,10 @@ def test_a_run_without_its_other_worker_ends(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [{0}, {1}, {0, 1}])
-@pytest.mark.parametrize("moment", ["signal_at=7", "signal_at_evaluation=1"])
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [("signal_at=7", {0}), ("signal_at=7", {0, 1}), ("signal_at_evaluation=1", {0}), ("signal_at_evaluation=1", {1})],
+)
 def test_a_signal_to_some_workers_stops_all_with_a_checkpoint(tmp_path, told, moment):
     ports, settings = free_ports(2), ("steps=400", "evaluate_every=8", "log_every=4")
     workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in told))) for i in range(2)]

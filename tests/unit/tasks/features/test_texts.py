@@ -28,6 +28,11 @@ def encoder(preset: Path) -> keras.Model:
     return keras.Model(model.input, {**model.layer_outputs, **model.output})
 
 
+@pytest.fixture(scope="module")
+def loaded(preset: Path) -> bert_tf.models.Preset:
+    return bert_tf.load_preset(preset)
+
+
 def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarray]:
     """Returns the outputs of the encoder for one text without padding."""
     ids, _ = BertTokenizer(VOCABULARY).tokenize([text])
@@ -48,15 +53,18 @@ def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarra
         ),
     ],
 )
-def test_vectors_are_those_of_the_encoder(options: dict[str, Any], of: Any, preset: Path, encoder: keras.Model) -> None:
-    found = bert_tf.embed(TEXTS, preset, **options)
+def test_vectors_are_those_of_the_encoder(
+    options: dict[str, Any], of: Any, loaded: bert_tf.models.Preset, encoder: keras.Model
+) -> None:
+    found = bert_tf.embed(TEXTS, loaded, **options)
     length = options.get("max_sequence_length", CONFIG.max_sequence_length)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [of(outputs(encoder, text, length)) for text in TEXTS], atol=1e-5)
 
 
-def test_a_loaded_preset_is_not_loaded_again(preset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = bert_tf.load_preset(preset)
+def test_a_loaded_preset_is_not_loaded_again(
+    preset: Path, loaded: bert_tf.models.Preset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = bert_tf.embed(TEXTS, preset)
     monkeypatch.setattr("bert_tf.tasks.features.texts.load_backbone", None)
     np.testing.assert_array_equal(bert_tf.embed(TEXTS, loaded), expected)
