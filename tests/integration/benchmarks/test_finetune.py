@@ -18,7 +18,7 @@ ROOT = REPOSITORY
 
 
 @pytest.mark.slow
-def test_tokens_a_second_beside_keras_hub(tmp_path: Path) -> None:
+def test_tokens_per_second_against_keras_hub(tmp_path: Path) -> None:
     chooser = random.Random(1)
     sentences = [f"{' '.join(chooser.choices(WORDS, k=chooser.randint(3, 12)))}\t{n % 2}" for n in range(200)]
     (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *sentences]) + "\n", "utf-8")

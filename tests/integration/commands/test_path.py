@@ -93,7 +93,7 @@ def test_data_is_complete(made: Path, run: Run) -> None:
     assert sum(summary["labels"].values()) == sum(summary["examples"].values())
 
 
-def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> None:
+def test_pretrain_returns_a_finished_run(made: Path, run: Run) -> None:
     argv = pretraining(made)
     first, second = run(*argv), run(*argv)
     assert first["step"] == 12
@@ -164,12 +164,12 @@ def test_inspect_counts_parameters_and_records(made: Path, run: Run) -> None:
     assert set(records["features of the first"]) == {"input_ids", "segment_lengths", "next_sentence_labels"}
 
 
-def test_inspect_refuses_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_refuses_an_unknown_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path)]) == 1
     assert "must be a data directory" in capsys.readouterr().err
 
 
-def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
+def test_evaluate_accepts_a_run_or_a_preset(made: Path, run: Run) -> None:
     figures = [
         run("evaluate", "--preset", path, "--data", made / "data") for path in (made / "run", made / "run/preset")
     ]
@@ -202,7 +202,7 @@ def test_evaluate_refuses_another_vocabulary(made: Path, tmp_path: Path, capsys:
     assert "vocabulary" in capsys.readouterr().err
 
 
-def test_the_classifier_learns(made: Path, run: Run) -> None:
+def test_finetune_trains_a_classifier(made: Path, run: Run) -> None:
     argv = ["finetune", "classify", "--preset", made / "run", "--data", made / "task", "--output", made / "tuned",
             "--max_seq_length", 32, "--set", *TUNING]  # fmt: skip
     summary = run(*argv)
@@ -221,7 +221,7 @@ def test_the_classifier_learns(made: Path, run: Run) -> None:
         (["--label_column", "topic"], "line 1: no column `topic`"),
     ],
 )
-def test_finetune_refuses_what_it_would_not_do(
+def test_finetune_refuses_flags_without_effect(
     made: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = [
@@ -265,7 +265,7 @@ def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cased", [[], ["--cased"]])
-def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run, tmp_path: Path, cased: list) -> None:
+def test_tokenize_gives_the_same_ids_in_python_and_graph(made: Path, run: Run, tmp_path: Path, cased: list) -> None:
     vocabulary = tmp_path / "vocab.txt"
     capitals = "The\nWave\n" if cased else ""
     vocabulary.write_text((made / "vocab.txt").read_text(encoding="utf-8") + capitals, encoding="utf-8")
@@ -279,7 +279,9 @@ def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run,
     assert lines[1] == ""
 
 
-def test_nothing_half_written_is_left(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_commands_leave_no_partial_output(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"fine\n" * 100 + b"\xff\n")
     for command in (["predict", "--preset", made / "tuned"], ["tokenize", "--vocabulary", made / "vocab.txt"]):
@@ -289,7 +291,7 @@ def test_nothing_half_written_is_left(made: Path, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.slow
-def test_two_replicas_train_what_one_trains(made: Path, tmp_path: Path) -> None:
+def test_two_replicas_train_like_one(made: Path, tmp_path: Path) -> None:
     losses = []
     for strategy, replicas in (("none", 0), ("mirrored", 2)):
         output = tmp_path / strategy

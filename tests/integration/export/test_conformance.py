@@ -69,7 +69,7 @@ class _Wrong(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_answers_wrongly_is_found_out(
+def test_server_with_wrong_answers_fails_conformance(
     exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Wrong) as server:
@@ -83,7 +83,7 @@ def test_a_server_that_answers_wrongly_is_found_out(
     assert len([line for line in said if line.startswith("FAILED")]) == len(said) - 1 == int(said[-1].split()[0])
 
 
-def test_an_address_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_address_is_required(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         conformance.main([str(tmp_path)])
     assert "at least one of --rest and --grpc is required" in capsys.readouterr().err

@@ -39,7 +39,7 @@ def pretrainer(data: Path, directory: Path, masked_lm: bool, next_sentence: bool
     ("masked_lm", "next_sentence", "pooler", "absent"),
     [(True, False, True, "nsp"), (True, False, False, "nsp"), (False, True, True, "mlm")],
 )
-def test_the_heads_that_there_are_are_evaluated_as_in_a_whole_model(
+def test_existing_heads_are_evaluated_as_in_a_complete_model(
     data: Path, tmp_path: Path, masked_lm: bool, next_sentence: bool, pooler: bool, absent: str
 ) -> None:
     part = pretrainer(data, tmp_path / "part", masked_lm, next_sentence, pooler)
@@ -59,7 +59,7 @@ def test_the_heads_that_there_are_are_evaluated_as_in_a_whole_model(
     assert received["loss"] == pytest.approx(received["mlm_loss" if masked_lm else "nsp_loss"])
 
 
-def test_next_sentences_alone_are_not_evaluated_without_pairs(tmp_path: Path) -> None:
+def test_next_sentence_head_is_not_evaluated_without_pairs(tmp_path: Path) -> None:
     data = write_small_data(tmp_path, next_sentence=False)
     preset = pretrainer(data, tmp_path / "preset", masked_lm=False, next_sentence=True)
     with pytest.raises(ValueError, match="must hold pairs.* next sentence prediction head"):
@@ -102,7 +102,7 @@ def test_a_classifier_gets_a_new_pooler_and_all_other_weights(
     assert taken["pooler/kernel"].std() > 0
 
 
-def test_a_classifier_of_an_encoder_with_pooler_takes_all(
+def test_classifier_loads_all_weights_of_an_encoder_with_pooler(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     preset = load_preset(pretrainer(data, tmp_path / "preset", True, True))

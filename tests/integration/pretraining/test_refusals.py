@@ -63,7 +63,7 @@ def take_another_vocabulary(data: Path) -> None:
         (take_another_vocabulary, "data: the data was made with a vocabulary of 205 pieces"),
     ],
 )
-def test_spoilt_data(folder, capsys, spoil, message):
+def test_damaged_data_is_refused(folder, capsys, spoil, message):
     spoil(folder / "data")
     assert pretrain(folder) == 1
     assert message in capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_spoilt_data(folder, capsys, spoil, message):
         ({"max_sequence_length": 16}, "must not exceed `model.max_sequence_length`. Received: 32 and 16"),
     ],
 )
-def test_a_model_of_other_data(folder, capsys, fields, message):
+def test_model_that_does_not_match_the_data_is_refused(folder, capsys, fields, message):
     (folder / "other.json").write_text(json.dumps(MODEL | fields))
     assert pretrain(folder, model="other.json") == 1
     assert message in capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_model_of_other_data(folder, capsys, fields, message):
         (["training.worker_timeout=0"], "`training.worker_timeout` must be positive. Received: 0"),
     ],
 )
-def test_settings_that_cannot_be(folder, capsys, settings, message):
+def test_invalid_settings_are_refused(folder, capsys, settings, message):
     assert pretrain(folder, *settings) == 1
     assert message in capsys.readouterr().err
     assert not (folder / "run").exists()
@@ -112,7 +112,7 @@ def test_settings_that_cannot_be(folder, capsys, settings, message):
         ({"lowercase": False}, "`config.lowercase` must be that of"),
     ],
 )
-def test_two_lengths_of_different_vocabularies(folder, capsys, other, message):
+def test_lengths_with_different_vocabularies_are_refused(folder, capsys, other, message):
     both = folder / "both"
     both.mkdir()
     write_small_data(both, "length-32")
@@ -122,7 +122,7 @@ def test_two_lengths_of_different_vocabularies(folder, capsys, other, message):
     assert not (folder / "run").exists()
 
 
-def test_output_under_a_file(folder, capsys):
+def test_output_below_a_file_is_refused(folder, capsys):
     (folder / "notes").write_text("mine")
     assert pretrain(folder, output="notes/run") == 1
     assert f"{folder}/notes/run" in capsys.readouterr().err
@@ -148,13 +148,13 @@ def trained(tmp_path_factory) -> Path:
         ("model.dropout=0.0", "model.dropout"),
     ],
 )
-def test_going_on_with_other_settings(trained, capsys, setting, field):
+def test_resume_with_other_settings_is_refused(trained, capsys, setting, field):
     assert pretrain(trained, setting) == 1
     assert f"step-00000004: belongs to a run with another `{field}`" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_going_on_with_other_replicas(trained):
+def test_resume_with_another_number_of_replicas_is_refused(trained):
     """Runs in a separate process, because devices are split before TensorFlow starts."""
     paths = ["--data", trained / "data", "--model", trained / "model.json", "--output", trained / "run", "--steps", "4"]
     settings = ["--set", "training.batch_size=8", "training.strategy=mirrored", "training.num_replicas=2"]
@@ -165,7 +165,7 @@ def test_going_on_with_other_replicas(trained):
 
 
 @pytest.mark.parametrize("fields", [{"mask_share": 0.5}, {"seed": 3}])
-def test_going_on_with_other_data(trained, capsys, fields):
+def test_resume_with_other_data_is_refused(trained, capsys, fields):
     """Records without masks have the same bytes for any masking."""
     if not (trained / str(fields)).exists():
         write_small_data(trained, str(fields), **fields)
@@ -173,7 +173,7 @@ def test_going_on_with_other_data(trained, capsys, fields):
     assert "belongs to a run with another `data`" in capsys.readouterr().err
 
 
-def test_a_rate_that_diverges(folder, capsys):
+def test_diverging_learning_rate_is_reported(folder, capsys):
     settings = ("training.learning_rate=1e37", "training.warmup_steps=0", "training.checkpoint_every=1")
     assert pretrain(folder, *settings) == 1
     said = capsys.readouterr().err.splitlines()[-1]
@@ -183,7 +183,7 @@ def test_a_rate_that_diverges(folder, capsys):
 
 
 @pytest.mark.slow
-def test_a_full_disk(folder, capsys, monkeypatch):
+def test_full_disk_is_reported(folder, capsys, monkeypatch):
     """The third checkpoint does not fit."""
     real, written = checkpoints._write_synced, []
 
@@ -203,7 +203,7 @@ def test_a_full_disk(folder, capsys, monkeypatch):
     assert "resuming after step 2 of 4" in capsys.readouterr().err
 
 
-def test_nothing_but_damaged_checkpoints(folder, capsys):
+def test_run_with_only_damaged_checkpoints_is_refused(folder, capsys):
     """Every restart raises an error that names the next step."""
     assert pretrain(folder, "training.checkpoint_every=2") == 0
     for path in (folder / "run/checkpoints").glob("*/optimizer.npz"):

@@ -59,7 +59,7 @@ def same(given: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> set[str]
     return {path for path in common if np.allclose(given[path], found[path], rtol=0, atol=1e-20)}
 
 
-def test_a_run_goes_on_from_all_weights_of_a_pretrained_preset(data, pretrained, tmp_path):
+def test_run_starts_from_all_weights_of_a_preset(data, pretrained, tmp_path):
     given = weights(load_preset(pretrained).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", pretrained)
     loaded = load_preset(preset)
@@ -80,7 +80,7 @@ def test_a_run_goes_on_from_all_weights_of_a_pretrained_preset(data, pretrained,
     ],
     ids=["encoder", "without_pooler", "fine_tuned", "without_next_sentence"],
 )
-def test_what_the_preset_lacks_is_new_and_said(data, tmp_path, caplog, made, new):
+def test_missing_weights_are_initialised_and_reported(data, tmp_path, caplog, made, new):
     source = preset_of(made(), tmp_path / "source")
     given = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
@@ -93,7 +93,7 @@ def test_what_the_preset_lacks_is_new_and_said(data, tmp_path, caplog, made, new
 
 
 @pytest.mark.parametrize("positions", [20, 32, 48, 80])
-def test_positions_are_repeated_or_cut(data, pretrained, tmp_path, positions):
+def test_position_embeddings_are_repeated_or_truncated(data, pretrained, tmp_path, positions):
     source = preset_of(BertPretrainer(backbone(max_sequence_length=positions)), tmp_path / "source")
     given = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
@@ -130,7 +130,7 @@ def test_data_of_another_vocabulary_or_casing_are_refused(data, tmp_path):
             run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
 
 
-def test_the_command_takes_the_model_of_the_preset(data, pretrained, tmp_path, capsys):
+def test_command_uses_the_model_of_the_preset(data, pretrained, tmp_path, capsys):
     argv = [
         "pretrain",
         "--data",
@@ -156,7 +156,7 @@ def test_the_command_takes_the_model_of_the_preset(data, pretrained, tmp_path, c
         (["--set", "model.num_layers=2"], "`model.num_layers` must be that of the preset"),
     ],
 )
-def test_the_command_refuses(data, pretrained, tmp_path, capsys, more, message):
+def test_command_refuses_invalid_warm_starts(data, pretrained, tmp_path, capsys, more, message):
     argv = ["pretrain", "--data", str(data), "--init", str(pretrained), "--output", str(tmp_path / "run")]
     assert main([*argv, *more]) != 0
     assert message in capsys.readouterr().err

@@ -23,7 +23,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("parts", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, whole, parts):
     """Most weights are in the first half, so the mean of the parts' means would differ."""
     result = run(tmp_path / "run", replace(CONFIG, accumulate=parts), dropout=0.0)
     assert result.loss == pytest.approx(whole.loss, rel=1e-5)
@@ -33,7 +33,7 @@ def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
 
 
 @pytest.mark.slow
-def test_parts_in_two_replicas(tmp_path, whole):
+def test_accumulation_in_two_replicas(tmp_path, whole):
     settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0")
     made = in_subprocess(tmp_path / "two", *settings)
     assert made.returncode == 0, made.stderr
@@ -43,6 +43,6 @@ def test_parts_in_two_replicas(tmp_path, whole):
             np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
 
 
-def test_a_batch_that_does_not_divide_is_refused(tmp_path):
+def test_indivisible_batch_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"`training.accumulate`. Received: 8, 1 and 3"):
         run(tmp_path / "run", replace(CONFIG, accumulate=3))

@@ -60,7 +60,7 @@ def assert_same_run(output, result, unbroken):
 
 
 @pytest.mark.smoke
-def test_a_run_gives_figures_files_and_a_model_that_learned(unbroken):
+def test_fit_writes_metrics_and_files_and_trains_the_model(unbroken):
     output, result = unbroken
     assert sorted(p.name for p in output.iterdir()) == ["checkpoints", "history.jsonl", "report.html", "tensorboard"]
     assert sorted(p.name for p in (output / "tensorboard").iterdir()) == ["train", "validation"]
@@ -103,7 +103,7 @@ def test_a_killed_run_resumes_exactly(unbroken, tmp_path):
     assert_same_run(output, run(output), unbroken)
 
 
-def test_a_run_resumes_behind_a_damaged_checkpoint(unbroken, copied, caplog):
+def test_run_resumes_from_the_checkpoint_before_a_damaged_one(unbroken, copied, caplog):
     for step in (12, 10):
         os.truncate(copied / f"checkpoints/step-{step:08d}/optimizer.npz", 1000)
     assert_same_run(copied, run(copied), unbroken)
@@ -145,7 +145,7 @@ def test_a_signal_saves_and_stops(unbroken, tmp_path, capfd, number):
 
 
 @pytest.mark.parametrize("steps", [12, 20])
-def test_a_signal_while_evaluating_loses_neither_step_nor_evaluation(tmp_path, capfd, steps):
+def test_signal_during_evaluation_keeps_step_and_evaluation(tmp_path, capfd, steps):
     """The evaluation after step 12 is interrupted, in the middle of the run or at its end."""
     output = tmp_path / "run"
     config = replace(CONFIG, steps=steps, evaluate_every=12)
@@ -165,7 +165,7 @@ def test_a_signal_while_evaluating_loses_neither_step_nor_evaluation(tmp_path, c
     assert evaluated == sorted({12, steps})
 
 
-def test_an_evaluation_owed_is_made_up_for(copied):
+def test_resume_runs_the_evaluation_that_was_due(copied):
     """Simulates a kill between the checkpoint of step 10 and the evaluation due there."""
     shutil.rmtree(copied / "checkpoints/step-00000012")
     run(copied, replace(CONFIG, evaluate_every=10))
@@ -179,14 +179,14 @@ def test_two_processes_do_not_train_in_one_directory(copied):
     assert (copied / "history.jsonl").read_bytes() == before
 
 
-def test_a_line_cut_short_is_dropped(unbroken, copied):
+def test_truncated_history_line_is_dropped(unbroken, copied):
     with (copied / "history.jsonl").open("a") as file:
         file.write('{"split": "tra')
     run(copied)
     assert history(copied) == history(unbroken[0])
 
 
-def test_a_foreign_history_is_refused(copied):
+def test_history_of_another_run_is_refused(copied):
     (copied / "history.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"history\.jsonl:1: .*training history.* Received: '{}'"):
         run(copied)
@@ -202,7 +202,7 @@ def test_nan_stops_the_run_and_names_step_and_checkpoint(tmp_path):
         run(tmp_path / "run", at_step=at_step)
 
 
-def test_data_that_end_are_an_error(tmp_path):
+def test_exhausted_data_is_an_error(tmp_path):
     with pytest.warns(UserWarning), pytest.raises(TrainingError, match="step 6: the training data ended"):
         fit(RunSpec(build_model, TrainingData(lambda start: dataset(8, start, 6))), CONFIG, tmp_path / "run")
 
@@ -220,7 +220,7 @@ def test_the_output_of_another_run_is_refused(copied, fields, identity, named):
         run(copied, replace(CONFIG, **fields), identity=identity)
 
 
-def test_an_output_with_something_else_in_it_is_refused(tmp_path):
+def test_output_directory_with_other_files_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"it holds notes\.txt"):
         run(tmp_path)
@@ -228,7 +228,7 @@ def test_an_output_with_something_else_in_it_is_refused(tmp_path):
         run(tmp_path / "notes.txt")
 
 
-def test_evaluate_steps_bounds_the_evaluation(tmp_path):
+def test_evaluate_steps_limits_the_evaluation(tmp_path):
     result = run(tmp_path / "run", replace(CONFIG, steps=1, evaluate_steps=2))
     expected = evaluate_pretraining(result.model, dataset(8, 10_000, 10_002))
     assert result.evaluation == pytest.approx(expected)
@@ -310,7 +310,7 @@ def test_a_run_measures_each_epoch_and_resumes(tmp_path):
         ([0.5, 0.4, 0.3, 0.2, 0.1], 0, 5),
     ],
 )
-def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, patience, end):
+def test_run_stops_after_epochs_without_improvement(tmp_path, figures, patience, end):
     config = replace(CONFIG, patience=patience)
     measured = []
 

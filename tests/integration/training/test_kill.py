@@ -83,7 +83,7 @@ def remains(output: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_ten_kills_leave_no_trace(tmp_path, variant):
+def test_run_killed_ten_times_equals_an_uninterrupted_run(tmp_path, variant):
     write_small_data(tmp_path)
     unbroken = started(pretrain(tmp_path, tmp_path / "unbroken", variant))
     assert unbroken.returncode == 0, unbroken.stderr

@@ -33,7 +33,7 @@ def asked(tmp_path: Path) -> argparse.Namespace:
     return argparse.Namespace(starts=quality.STARTS, seeds=None, output=tmp_path)
 
 
-def test_each_start_has_the_rate_that_is_best_with_the_first_seed(asked: argparse.Namespace) -> None:
+def test_learning_rate_is_selected_with_the_first_seed(asked: argparse.Namespace) -> None:
     row = quality.row_of("MRPC", asked)
     assert (row["pre-trained"]["rate"], row["pre-trained"]["seeds"]) == (1e-4, 2)
     assert (row["random"]["rate"], row["random"]["seeds"]) == (3e-4, 2)

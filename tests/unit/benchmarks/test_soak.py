@@ -56,7 +56,7 @@ def test_answers_are_compared(found: object, expected: object, same: bool) -> No
 
 
 @pytest.mark.parametrize(("slope", "growth"), [(0.0, 0.0), (1e6, 0.5), (-1e6, -0.5)])
-def test_growth_is_of_the_settled_part(slope: float, growth: float) -> None:
+def test_memory_growth_excludes_the_start(slope: float, growth: float) -> None:
     seconds = np.arange(100.0)
     start = np.where(seconds < 30, 5e8, 0.0)
     middle = (seconds[30] + seconds[-1]) / 2

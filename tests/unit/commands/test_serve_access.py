@@ -49,7 +49,7 @@ def test_flags_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (("--drain_seconds", "-1"), "--drain_seconds must be at least 0"),
     ],
 )
-def test_flags_that_do_not_fit_are_refused(flags: tuple[str, ...], message: str) -> None:
+def test_incompatible_flags_are_refused(flags: tuple[str, ...], message: str) -> None:
     with pytest.raises((ConfigError, FileNotFoundError), match=message):
         options(*flags)
 

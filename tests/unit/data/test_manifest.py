@@ -33,7 +33,7 @@ def edit(directory, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_manifest_survives_the_disk(data):
+def test_manifest_round_trip(data):
     manifest = read_manifest(data)
     full = dataclasses.replace(
         manifest,
@@ -77,7 +77,7 @@ def test_manifest_survives_the_disk(data):
         ),
     ],
 )
-def test_a_manifest_that_does_not_fit_is_refused(data, changes, message):
+def test_inconsistent_manifest_is_refused(data, changes, message):
     edit(data, **changes)
     with pytest.raises(ConfigError, match="manifest.json|max_seq_length") as error:
         read_manifest(data)

@@ -52,7 +52,7 @@ def test_every_command_names_an_extra() -> None:
     assert {command.extra for command in COMMANDS.values()} == {"all", "data", "serve", "train"} <= set(EXTRAS)
 
 
-def test_without_extras_the_command_line_names_what_is_missing(tmp_path: Path) -> None:
+def test_command_line_names_missing_extras(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     command = [sys.executable, "-c", ALONE, str(SUPPORT / "entry"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

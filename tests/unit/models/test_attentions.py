@@ -64,7 +64,7 @@ def test_weights_equal_numpy(attention):
         assert rows.std() > 0.05
 
 
-def test_weights_are_shared_and_nothing_else_changes():
+def test_attention_model_shares_weights_and_outputs():
     model = BertBackbone(TINY)
     inputs = encoder_inputs()
     before = np.asarray(model(inputs)["sequence_output"])

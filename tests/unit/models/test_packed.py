@@ -52,7 +52,7 @@ def loss_and_gradients(model, weights_of, batch):
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
-def test_a_packed_batch_has_loss_and_gradient_of_the_batch(attention):
+def test_packed_batch_has_the_same_loss_and_gradients(attention):
     model, batch = a_model(attention), a_batch()
     packed = pack_batch(*batch)
     assert len(packed[0]["token_ids"]) == 5  # 87 tokens, of rows of 20
@@ -65,7 +65,7 @@ def test_a_packed_batch_has_loss_and_gradient_of_the_batch(attention):
         np.testing.assert_allclose(received, expected, atol=1e-6 * norm, err_msg=variable.path)
 
 
-def test_an_example_does_not_feel_its_neighbours():
+def test_examples_of_a_packed_row_are_independent():
     model, (inputs, targets, weights) = a_model("bidirectional").packed(), a_batch()
     packed, _, there = pack_batch(inputs, targets, weights)
     others = there["nsp_logits"] * (np.arange(8) > 0) > 0

@@ -53,18 +53,18 @@ def places(tokenizer: BertTokenizer, text: str) -> list[tuple[str, str]]:
         ("ΑΣ", [("α", "Α"), ("##ς", "Σ")]),
     ],
 )
-def test_uncased_places(text, expected):
+def test_uncased_offsets(text, expected):
     assert places(BertTokenizer(small_vocabulary()), text) == expected
 
 
-def test_marks_of_the_next_text_are_not_taken():
+def test_combining_marks_of_the_next_text_are_excluded():
     tokenizer = BertTokenizer(small_vocabulary())
     ids, starts, limits = tokenizer.tokenize_with_offsets(["é", "\u0301\u0301", "\u0301a\u0301"])
     assert ids.row_splits.tolist() == [0, 1, 1, 2]
     assert (starts.tolist(), limits.tolist()) == ([0, 1], [1, 3])
 
 
-def test_an_accent_that_is_kept_is_a_piece():
+def test_kept_accent_is_a_piece():
     tokenizer = BertTokenizer(small_vocabulary(), lowercase=False)
     assert places(tokenizer, "e\u0301 a") == [("e", "e"), ("##\u0301", "\u0301"), ("a", "a")]
 
@@ -96,7 +96,7 @@ def has_context(text: str) -> bool:
     return "Σ" in text or any(_flags(ord(char)) & MOVABLE for char in text)
 
 
-def test_places_in_conformance_texts(tokenizer):
+def test_offsets_in_conformance_texts(tokenizer):
     texts = [text for text in conformance_texts() if not has_context(text)]
     assert len(texts) > 140
     check(tokenizer, texts)
@@ -104,7 +104,7 @@ def test_places_in_conformance_texts(tokenizer):
 
 @settings(max_examples=150, deadline=None)
 @given(texts=texts())
-def test_places_in_random_texts(tokenizer, texts):
+def test_offsets_in_random_texts(tokenizer, texts):
     text = " ".join(texts)
     assume(not has_context(text))
     check(tokenizer, [text])

@@ -66,7 +66,7 @@ def made(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
     ],
     ids=["dynamic", "static", "singles"],
 )  # fmt: skip
-def test_a_small_run_is_foreseen_exactly(tmp_path: Path, vocabulary: Path, flags: tuple[str, ...], config) -> None:
+def test_estimate_of_a_small_run_is_exact(tmp_path: Path, vocabulary: Path, flags: tuple[str, ...], config) -> None:
     pattern = write_corpus(tmp_path / "corpus", TEXTS[:400])
     config = DataConfig(**(vars(config) | {"validation_fraction": 0.0, "num_shards": 1}))
     summary = made(pattern, vocabulary, tmp_path / "data", "--num_shards=1", "--validation_fraction=0", *flags)
@@ -79,7 +79,7 @@ def test_a_small_run_is_foreseen_exactly(tmp_path: Path, vocabulary: Path, flags
     assert found.spread["tokens"] == found.spread["documents"] == 0.0
 
 
-def test_a_larger_run_is_foreseen_nearly(tmp_path: Path, vocabulary: Path) -> None:
+def test_estimate_of_a_larger_run_is_close(tmp_path: Path, vocabulary: Path) -> None:
     pattern = as_plain(tmp_path / "corpus")
     flags = ("--max_seq_length=64,128", "--num_shards=3", "--weights=2")
     summary = made(pattern, vocabulary, tmp_path / "data", *flags)

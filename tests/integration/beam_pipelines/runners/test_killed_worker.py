@@ -69,7 +69,9 @@ def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: py
 
 
 @pytest.mark.slow
-def test_a_local_worker(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_survives_a_killed_local_worker(
+    home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = home / "local"
     said = run_and_kill([*flags, *LOCAL], output)
     assert said[-1].startswith("error: a worker process was lost (SIGKILL: ")
@@ -95,7 +97,7 @@ def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_at_once_after_its_driver_was_killed(
+def test_run_resumes_at_once_after_its_driver_was_killed(
     home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Workers are not awaited; they may write for some moments after their driver was killed."""
@@ -111,9 +113,7 @@ def test_a_run_goes_on_at_once_after_its_driver_was_killed(
 
 
 @pytest.mark.parametrize("runner", [[], pytest.param(SMALL_FLINK, marks=ON_FLINK)], ids=["local", "flink"])
-def test_a_source_file_that_disappears_is_named(
-    tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_source_file_is_named(tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The file exists while the run is planned and is deleted before a worker opens it."""
     flags = data_flags(tmp_path, 30)
     running = create_pretraining_data.running_pipeline
@@ -131,7 +131,9 @@ def test_a_source_file_that_disappears_is_named(
 
 @pytest.mark.runners
 @needs_job_server("FlinkRunner")
-def test_a_worker_of_flink(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_survives_a_killed_flink_worker(
+    home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = home / "flink"
     said = run_and_kill([*flags, *SMALL_FLINK], output)
     assert said[-1].startswith("error: a worker process was lost (killed, ")
@@ -141,7 +143,7 @@ def test_a_worker_of_flink(home: Path, flags: list[str], whole: Path, capfd: pyt
 @pytest.mark.runners
 @needs_workers
 @needs_job_server("FlinkRunner")
-def test_a_worker_of_a_pool(
+def test_run_survives_a_killed_pool_worker(
     home: Path, flags: list[str], whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = home / "pool"

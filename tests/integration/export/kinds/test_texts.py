@@ -63,7 +63,7 @@ def example_of(**texts: Any) -> bytes:
 
 @pytest.mark.parametrize("windows", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("columns", [1, 2])
-def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Path) -> None:
+def test_labels_equal_those_of_the_task(columns: int, windows: bool, tmp_path: Path) -> None:
     labels = ["yes", "no", "peut-être"]
     preset = classifier(
         tmp_path / "preset", 3, task="classify", labels=labels, text_columns=columns, windows=windows,
@@ -78,7 +78,7 @@ def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Pat
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, atol=1e-5)
 
 
-def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> None:
+def test_regression_outputs_equal_those_of_the_task(tmp_path: Path) -> None:
     preset = classifier(tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"])
     rows = drawn(2, seed=3)
     expected = [answer.number for answer in TaskPredictor(preset).answers([TextExample("f", row) for row in rows])]
@@ -91,7 +91,7 @@ def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> Non
     np.testing.assert_allclose(answered(signatures, "serve_examples", examples)["number"], expected, atol=1e-5)
 
 
-def test_classify_names_every_class_of_an_example(tmp_path: Path) -> None:
+def test_classify_returns_every_class_of_an_example(tmp_path: Path) -> None:
     preset = classifier(tmp_path / "preset", 2, task="sst2", labels=["0", "1"], text_columns=1)
     signatures = signatures_of(load_preset(preset))
     texts = ["the cat", "", "big red house"]
@@ -106,7 +106,7 @@ def test_classify_names_every_class_of_an_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [4, pytest.param(0, marks=pytest.mark.slow)])
-def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
+def test_choices_equal_those_of_the_task(known: int, tmp_path: Path) -> None:
     keras.utils.set_random_seed(2)
     preset = tmp_path / "preset"
     description = {"task": "swag", "max_sequence_length": LENGTH, "choices": known}
@@ -146,6 +146,6 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> Signatures:
         (["a"], ["b"], "choices"),
     ],
 )
-def test_choices_that_fit_no_text_are_refused(texts: Any, choices: Any, message: str, chooser: Signatures) -> None:
+def test_choices_without_a_text_are_refused(texts: Any, choices: Any, message: str, chooser: Signatures) -> None:
     with pytest.raises((tf.errors.InvalidArgumentError, TypeError), match=message):
         answered(chooser, "serving_default", tf.constant(texts, tf.string), tf.constant(choices, tf.string))

@@ -10,7 +10,7 @@ from tests.support.training.workers import free_ports, start
 
 
 @pytest.mark.slow
-def test_a_run_without_its_other_worker_ends(tmp_path):
+def test_run_ends_if_the_other_worker_is_missing(tmp_path):
     worker = start(tmp_path / "run", free_ports(2), 0, "worker_timeout=3")
     assert "TrainingError: no answer from localhost:" in worker.communicate(timeout=300)[1]
     assert worker.returncode == 1
@@ -19,7 +19,7 @@ def test_a_run_without_its_other_worker_ends(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("told", [{0}, {1}, {0, 1}])
 @pytest.mark.parametrize("moment", ["signal_at=7", "signal_at_evaluation=1"])
-def test_a_signal_to_some_workers_stops_all_with_a_checkpoint(tmp_path, told, moment):
+def test_signal_to_some_workers_checkpoints_and_stops_all(tmp_path, told, moment):
     ports, settings = free_ports(2), ("steps=400", "evaluate_every=8", "log_every=4")
     workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in told))) for i in range(2)]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]

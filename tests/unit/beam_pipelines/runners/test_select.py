@@ -77,7 +77,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--runner=DataflowRunner", "--save_main_session"], {"save_main_session": True}),
     ],
 )
-def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: dict[str, object]) -> None:
+def test_runner_flags_are_completed(cache: Path, given: list[str], expected: dict[str, object]) -> None:
     options = PipelineOptions([*given, *runner_flags(given, 0)]).get_all_options()
     found = {name: options[name] for name in expected}
     assert json.loads(json.dumps(found).replace(str(cache), "{cache}")) == expected
@@ -94,7 +94,7 @@ def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: di
         (["--runner=DataflowRunner"], r"object stores.*Received: /data/out$"),
     ],
 )
-def test_what_is_missing_is_said(
+def test_missing_requirements_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -135,20 +135,20 @@ def java_text(python: str) -> str:
         ("KeyboardInterrupt\n", KeyboardInterrupt, ""),
     ],
 )  # fmt: skip
-def test_failures_are_told_in_one_line(text: str, kind: type[BaseException], message: str) -> None:
+def test_failures_are_reported_in_one_line(text: str, kind: type[BaseException], message: str) -> None:
     failure = runners._failure(RuntimeError(text))
     assert isinstance(failure, kind)
     assert str(failure) == message
 
 
-def test_a_lost_job_server_is_told_in_one_line() -> None:
+def test_lost_job_server_is_reported_in_one_line() -> None:
     failure = runners._failure(grpc.RpcError("UNAVAILABLE:\nSocket closed"))
     assert isinstance(failure, PipelineError)
     assert str(failure) == "the connection to the job server broke; run the same command again to continue."
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
-def test_dry_run_is_true_or_false(value: str, expected: bool) -> None:
+def test_dry_run_must_be_true_or_false(value: str, expected: bool) -> None:
     assert is_dry_run(PipelineOptions([f"--dry_run={value}"])) is expected
     with pytest.raises(ConfigError, match="--dry_run must be true or false"):
         is_dry_run(PipelineOptions(["--dry_run=perhaps"]))

@@ -48,7 +48,9 @@ def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarra
         ),
     ],
 )
-def test_vectors_are_those_of_the_encoder(options: dict[str, Any], of: Any, preset: Path, encoder: keras.Model) -> None:
+def test_vectors_equal_those_of_the_encoder(
+    options: dict[str, Any], of: Any, preset: Path, encoder: keras.Model
+) -> None:
     found = bert_tf.embed(TEXTS, preset, **options)
     length = options.get("max_sequence_length", CONFIG.max_sequence_length)
     assert found.dtype == np.float32

@@ -37,7 +37,7 @@ MNLI = ("contradiction", "entailment", "neutral")
         (Squad2Task(), {"task": "question_answering"}, (), {"null_threshold": 0.0}),
     ],
 )
-def test_a_head_becomes_its_task(task: Task, head: dict, labels: tuple[str, ...], expected: dict) -> None:
+def test_head_is_converted_to_its_task(task: Task, head: dict, labels: tuple[str, ...], expected: dict) -> None:
     description = task_json_for_head(task, head, CONFIG, labels)
     assert expected.items() <= description.items()
     found, length = task_of(description)

@@ -21,7 +21,7 @@ from bert_tf.training.loop.checkpoints import TrainingError
 CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
 
 
-def test_the_grid_is_the_papers() -> None:
+def test_grid_is_that_of_the_paper() -> None:
     """ArXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
     configs = [trial.config for trial in trials(CONFIG, paper_grid=True, restarts=1)]
     settings = {(config.batch_size, config.learning_rate, config.epochs) for config in configs}
@@ -30,7 +30,7 @@ def test_the_grid_is_the_papers() -> None:
     assert {config.seed for config in configs} == {7}
 
 
-def test_restarts_differ_in_their_seeds_alone() -> None:
+def test_restarts_differ_only_in_their_seeds() -> None:
     made = trials(CONFIG, paper_grid=False, restarts=3)
     assert [trial.config.seed for trial in made] == [7, 8, 9]
     assert {trial.name.rpartition("_seed_")[0] for trial in made} == {"batch_size_8_learning_rate_0.0001_epochs_5"}
@@ -38,7 +38,7 @@ def test_restarts_differ_in_their_seeds_alone() -> None:
     assert len({trial.name for trial in trials(CONFIG, paper_grid=True, restarts=2)}) == 36
 
 
-def test_no_runs_are_refused() -> None:
+def test_empty_sweep_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`restarts` must be at least 1. Received: 0"):
         trials(CONFIG, paper_grid=False, restarts=0)
 
@@ -78,7 +78,7 @@ def four(home: Path, start: FinetuneInit = FinetuneInit(Path("p"))) -> tuple:  #
     return finetune_trials(ClassifyTask(), files, start, runs, home / "out", InputErrors())
 
 
-def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_path: Path) -> None:
+def test_best_run_is_kept_and_failures_do_not_stop_the_sweep(made: list[str], tmp_path: Path) -> None:
     best, result, outcomes = four(tmp_path)
     assert made == [outcome.trial.name for outcome in outcomes]
     assert (best.config.seed, result.metrics) == (9, {"accuracy": 0.8})
@@ -90,7 +90,7 @@ def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_
 
 
 @pytest.mark.integration
-def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path) -> None:
+def test_finished_runs_are_not_repeated(made: list[str], tmp_path: Path) -> None:
     BROKEN_OFF.add(9)
     with pytest.raises(KeyboardInterrupt):
         four(tmp_path)
@@ -100,20 +100,20 @@ def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path)
     assert (best.config.seed, result.step, result.preset.parent.name) == (9, 3, made[2])
 
 
-def test_how_runs_start_is_told_apart(made: list[str], tmp_path: Path) -> None:
+def test_sweep_with_another_initialisation_is_refused(made: list[str], tmp_path: Path) -> None:
     four(tmp_path)
     with pytest.raises(ConfigError, match="holds a run with other settings or files"):
         four(tmp_path, FinetuneInit(Path("p"), features=Features("last")))
 
 
-def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_with_other_files_is_refused(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     four(tmp_path)
     monkeypatch.setattr(Path, "write_text", lambda path, text, encoding: path.write_bytes(b"another"))
     with pytest.raises(ConfigError, match="holds a run with other settings or files"):
         four(tmp_path)
 
 
-def test_nothing_but_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
+def test_sweep_with_only_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
     runs = [trial for trial in trials(CONFIG, paper_grid=False, restarts=4) if FIGURES[trial.config.seed] is None]
     files = TaskFiles(Path("train"), Path("dev"))
     with pytest.raises(TrainingError, match="none of 1 runs finished.* the loss is nan"):

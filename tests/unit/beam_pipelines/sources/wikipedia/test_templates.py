@@ -70,12 +70,12 @@ def test_templates_of_one_language(language: str, content: str, wanted: str) -> 
 
 
 @pytest.mark.parametrize("language", ["", *(language for language in LANGUAGES if language != "fr")])
-def test_only_french_has_centuries_by_one_letter(language: str) -> None:
+def test_one_letter_century_template_is_french_only(language: str) -> None:
     assert "siècle" not in cleaned("Au {{s|XIX}} mot.\n{{S|calciatori italiani}}", language)
     assert cleaned("Au {{s|XIX}} mot.", "fr") == "Au XIXe siècle mot."
 
 
-def test_languages_with_subtags_have_the_tables_of_their_first_part() -> None:
+def test_language_subtags_use_the_table_of_the_language() -> None:
     assert tables_of("fr-CA").templates == tables_of("fr").templates
     assert tables_of("xx").templates == tables_of("").templates
 
@@ -134,7 +134,7 @@ def test_italian_biographies_begin_with_their_sentence(wikitext: str, wanted: st
     assert cleaned(wikitext, "it") == wanted
 
 
-def test_italian_words_that_are_wrapped_stay() -> None:
+def test_wrapped_italian_words_are_kept() -> None:
     page = "Un {{chiarire|fatto}} e {{cn|una frase}} a {{M|1|M|Hz}}, 10{{Exp|6}} t di {{CO2}}; {{maiuscoletto|xiv}}"
     assert cleaned(page + " e {{TA|a b}}.", "it") == "Un fatto e una frase a 1 MHz, 10^6 t di CO2; xiv e a b."
 
@@ -179,7 +179,7 @@ def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: s
         ("", "", "", "Au mot."),
     ],
 )
-def test_templates_are_those_of_the_wiki_that_the_head_names(
+def test_head_of_the_dump_selects_the_templates(
     tmp_path: Path, attribute: str, database: str, language: str, wanted: str
 ) -> None:
     head = HEAD.decode().replace(' xml:lang="ltg"', attribute).replace("ltgwiki", database).encode()
