@@ -29,10 +29,10 @@ def test_tokens_per_second_against_keras_hub(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     (path,) = (tmp_path / "out").iterdir()
-    told = json.loads(path.read_text())
-    ours, peer = told["results"][0]["results"]
+    report = json.loads(path.read_text())
+    ours, peer = report["results"][0]["results"]
     assert (ours["name"], peer["name"]) == ("bert_tf float32", "keras_hub float32")
     assert ours["parameters"] == peer["parameters"]
     for row in (ours, peer):
         tokens_a_step = row["rate"] * row["milliseconds"] / 1e3
-        assert 32 * 5 <= tokens_a_step <= 32 * told["max_length"]
+        assert 32 * 5 <= tokens_a_step <= 32 * report["max_length"]

@@ -45,10 +45,10 @@ def test_existing_heads_are_evaluated_as_in_a_complete_model(
     part = pretrainer(data, tmp_path / "part", masked_lm, next_sentence, pooler)
     model = load_preset(part).model
     whole = BertPretrainer(BertBackbone(replace(model.backbone.config, pooler=True)))
-    given = {weight.path: weight for weight in model.weights}
+    preset_weights = {weight.path: weight for weight in model.weights}
     for weight in whole.weights:
-        if weight.path in given:
-            weight.assign(given[weight.path])
+        if weight.path in preset_weights:
+            weight.assign(preset_weights[weight.path])
     save_preset(whole, tmp_path / "whole", load_preset(part).vocabulary, True)
     received, expected = (run_evaluation(preset, data, 16) for preset in (part, tmp_path / "whole"))
     assert {name for name in expected if name not in received} == {name for name in expected if name.startswith(absent)}
@@ -94,10 +94,10 @@ def test_a_classifier_gets_a_new_pooler_and_all_other_weights(
     with caplog.at_level(logging.WARNING):
         model = builder(TASK, preset, FinetuneInit(tmp_path / "preset"))()
     assert "no pooler" in caplog.text
-    given = {weight.path: np.asarray(weight) for weight in preset.model.backbone.weights}
+    preset_weights = {weight.path: np.asarray(weight) for weight in preset.model.backbone.weights}
     taken = {weight.path: np.asarray(weight) for weight in model.backbone.weights}
-    assert set(taken) - set(given) == {"pooler/kernel", "pooler/bias"}
-    for path, array in given.items():
+    assert set(taken) - set(preset_weights) == {"pooler/kernel", "pooler/bias"}
+    for path, array in preset_weights.items():
         np.testing.assert_array_equal(taken[path], array)
     assert taken["pooler/kernel"].std() > 0
 

@@ -31,7 +31,7 @@ def change(manifest: Path, **fields: object) -> None:
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | fields))
 
 
-def lose_the_manifest(data: Path) -> None:
+def delete_manifest(data: Path) -> None:
     (data / "manifest.json").unlink()
 
 
@@ -39,16 +39,16 @@ def age_the_schema(data: Path) -> None:
     change(data / "manifest.json", schema_version=1)
 
 
-def predict_more_than_there_is(data: Path) -> None:
+def raise_max_predictions(data: Path) -> None:
     config = json.loads((data / "manifest.json").read_text())["config"]
     change(data / "manifest.json", config=config | {"max_predictions_per_seq": 33})
 
 
-def cut_a_shard(data: Path) -> None:
+def truncate_shard(data: Path) -> None:
     os.truncate(data / "train-00000-of-00001.tfrecord", 100)
 
 
-def take_another_vocabulary(data: Path) -> None:
+def replace_vocabulary(data: Path) -> None:
     pieces = (data / "vocab.txt").read_text().splitlines()
     (data / "vocab.txt").write_text("\n".join([*pieces[:-1], "other"]) + "\n")
 
@@ -56,11 +56,11 @@ def take_another_vocabulary(data: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lose_the_manifest, "manifest.json is missing"),
+        (delete_manifest, "manifest.json is missing"),
         (age_the_schema, "manifest.json: `schema_version` must be 2. Received: 1"),
-        (predict_more_than_there_is, "`max_predictions_per_seq` must not exceed `max_seq_length`. Received: 33 and 32"),
-        (cut_a_shard, "train-00000-of-00001.tfrecord: must have "),
-        (take_another_vocabulary, "data: the data was made with a vocabulary of 205 pieces"),
+        (raise_max_predictions, "`max_predictions_per_seq` must not exceed `max_seq_length`. Received: 33 and 32"),
+        (truncate_shard, "train-00000-of-00001.tfrecord: must have "),
+        (replace_vocabulary, "data: the data was made with a vocabulary of 205 pieces"),
     ],
 )
 def test_damaged_data_is_refused(folder, capsys, spoil, message):
@@ -176,9 +176,9 @@ def test_resume_with_other_data_is_refused(trained, capsys, fields):
 def test_diverging_learning_rate_is_reported(folder, capsys):
     settings = ("training.learning_rate=1e37", "training.warmup_steps=0", "training.checkpoint_every=1")
     assert pretrain(folder, *settings) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "step 2: the loss is nan, or its gradient is not finite. The last checkpoint is " in said
-    assert "checkpoints/step-00000001. The step took batch 1, counted from 0. Set `training.on_nan`" in said
+    stderr = capsys.readouterr().err.splitlines()[-1]
+    assert "step 2: the loss is nan, or its gradient is not finite. The last checkpoint is " in stderr
+    assert "checkpoints/step-00000001. The step took batch 1, counted from 0. Set `training.on_nan`" in stderr
     assert [path.name for path in (folder / "run/checkpoints").glob(".staging*")] == []
 
 
@@ -211,7 +211,7 @@ def test_run_with_only_damaged_checkpoints_is_refused(folder, capsys):
     history = (folder / "run/history.jsonl").read_text()
     for _ in range(2):
         assert pretrain(folder, "training.checkpoint_every=2") == 1
-        said = capsys.readouterr().err
-        assert "every checkpoint is damaged (step-00000002, step-00000004)" in said
-        assert f"remove {folder}/run/checkpoints" in said
+        stderr = capsys.readouterr().err
+        assert "every checkpoint is damaged (step-00000002, step-00000004)" in stderr
+        assert f"remove {folder}/run/checkpoints" in stderr
     assert (folder / "run/history.jsonl").read_text() == history

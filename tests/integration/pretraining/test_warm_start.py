@@ -54,19 +54,19 @@ def pretrained(tmp_path_factory) -> Path:
     return preset_of(BertPretrainer(backbone()), tmp_path_factory.mktemp("pretrained") / "preset")
 
 
-def same(given: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> set[str]:
-    common = given.keys() & found.keys()
-    return {path for path in common if np.allclose(given[path], found[path], rtol=0, atol=1e-20)}
+def same(preset_weights: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> set[str]:
+    common = preset_weights.keys() & found.keys()
+    return {path for path in common if np.allclose(preset_weights[path], found[path], rtol=0, atol=1e-20)}
 
 
 def test_run_starts_from_all_weights_of_a_preset(data, pretrained, tmp_path):
-    given = weights(load_preset(pretrained).model)
+    preset_weights = weights(load_preset(pretrained).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", pretrained)
     loaded = load_preset(preset)
-    assert same(given, weights(loaded.model)) == set(given)
+    assert same(preset_weights, weights(loaded.model)) == set(preset_weights)
     assert len(loaded.info["init"]) == 64
     without, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "new")
-    assert len(same(given, weights(load_preset(without).model))) < len(given)
+    assert len(same(preset_weights, weights(load_preset(without).model))) < len(preset_weights)
     assert "init" not in load_preset(without).info
 
 
@@ -82,11 +82,11 @@ def test_run_starts_from_all_weights_of_a_preset(data, pretrained, tmp_path):
 )
 def test_missing_weights_are_initialised_and_reported(data, tmp_path, caplog, made, new):
     source = preset_of(made(), tmp_path / "source")
-    given = weights(load_preset(source).model)
+    preset_weights = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
     found = weights(load_preset(preset).model)
-    encoder = {path for path in given if path in found}
-    assert len(encoder) > 15 and same(given, found) == encoder
+    encoder = {path for path in preset_weights if path in found}
+    assert len(encoder) > 15 and same(preset_weights, found) == encoder
     assert {
         word for word in ("pooler", "masked_lm", "next_sentence") if any(word in r.message for r in caplog.records)
     } == new
@@ -95,13 +95,13 @@ def test_missing_weights_are_initialised_and_reported(data, tmp_path, caplog, ma
 @pytest.mark.parametrize("positions", [20, 32, 48, 80])
 def test_position_embeddings_are_repeated_or_truncated(data, pretrained, tmp_path, positions):
     source = preset_of(BertPretrainer(backbone(max_sequence_length=positions)), tmp_path / "source")
-    given = weights(load_preset(source).model)
+    preset_weights = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
     found = weights(load_preset(preset).model)
     name = "embeddings/position_embedding"
-    expected = [given[name][position % positions] for position in range(MODEL.max_sequence_length)]
+    expected = [preset_weights[name][position % positions] for position in range(MODEL.max_sequence_length)]
     np.testing.assert_allclose(found.pop(name), expected, rtol=0, atol=1e-20)
-    assert same(given, found) == set(found)
+    assert same(preset_weights, found) == set(found)
 
 
 def test_a_run_does_not_resume_from_other_weights(data, pretrained, tmp_path):

@@ -236,12 +236,12 @@ def test_invalid_requests_are_explained(case: str, prediction: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("output_filter", "message"),
     [(["x"], "output tensor alias not found in signature: x"), (["label"] * 2, "duplicate output tensor alias: label")],
 )
-def test_empty_output_filter_is_refused(wanted: list[str], message: str, prediction: Any) -> None:
+def test_empty_output_filter_is_refused(output_filter: list[str], message: str, prediction: Any) -> None:
     request = predict_request(text=TEXTS)
-    request.output_filter.extend(wanted)
+    request.output_filter.extend(output_filter)
     with pytest.raises(grpc.RpcError, match=message):
         prediction.Predict(request, timeout=60)
 

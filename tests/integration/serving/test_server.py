@@ -129,14 +129,14 @@ def _worker_pids(server: Any) -> set[int]:
     return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-def _answered(url: str) -> float:
+def answered_requests(url: str) -> float:
     """Returns the number of answered requests of a model from the metrics."""
     with urllib.request.urlopen(url + "/monitoring/prometheus/metrics", timeout=60) as response:
         lines = response.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(":tensorflow:serving:request_count{"))
 
 
-def _that_answered(pids: set[int]) -> int:
+def worker_that_answered(pids: set[int]) -> int:
     """Returns the worker that answered a request, which has the metrics file open."""
     return next(
         pid for pid in pids if any("/counter_" in str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir())
@@ -159,13 +159,13 @@ def test_killed_worker_is_replaced(exported: Callable[[str], Path]) -> None:
         before = _worker_pids(server)
         assert len(before) == 2
         assert connect(url, retries=8).predict(["the cat"])
-        os.kill(_that_answered(before), signal.SIGKILL)
+        os.kill(worker_that_answered(before), signal.SIGKILL)
         # A connection may break together with its worker; a client retries.
         assert connect(url, retries=8).predict(["the cat"])
         until(lambda: len(_worker_pids(server)) == 2 and not _worker_pids(server) <= before)
         assert connect(url, retries=8).predict(["the cat"])
         until(ready)
-        assert _answered(server.url) == 3
+        assert answered_requests(server.url) == 3
         assert server.stop()[0] == 0
 
 

@@ -29,15 +29,15 @@ TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
+def uninterrupted(tmp_path_factory):
     """Output directory and result of a run of 12 steps with dropout, checkpoints at 5, 10 and 12."""
     output = tmp_path_factory.mktemp("unbroken") / "run"
     return output, run(output)
 
 
 @pytest.fixture
-def copied(unbroken, tmp_path):
-    shutil.copytree(unbroken[0], tmp_path / "run")
+def copied(uninterrupted, tmp_path):
+    shutil.copytree(uninterrupted[0], tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -52,16 +52,16 @@ def history(output: Path):
     return [{k: v for k, v in line.items() if k not in TIMED} for line in lines]
 
 
-def assert_same_run(output, result, unbroken):
-    assert digests(output) == digests(unbroken[0])
-    assert weights_sha256(result.model) == weights_sha256(unbroken[1].model)
-    assert (result.step, result.loss, result.evaluation) == (12, unbroken[1].loss, unbroken[1].evaluation)
-    assert history(output) == history(unbroken[0])
+def assert_same_run(output, result, uninterrupted):
+    assert digests(output) == digests(uninterrupted[0])
+    assert weights_sha256(result.model) == weights_sha256(uninterrupted[1].model)
+    assert (result.step, result.loss, result.evaluation) == (12, uninterrupted[1].loss, uninterrupted[1].evaluation)
+    assert history(output) == history(uninterrupted[0])
 
 
 @pytest.mark.smoke
-def test_fit_writes_metrics_and_files_and_trains_the_model(unbroken):
-    output, result = unbroken
+def test_fit_writes_metrics_and_files_and_trains_the_model(uninterrupted):
+    output, result = uninterrupted
     assert sorted(p.name for p in output.iterdir()) == ["checkpoints", "history.jsonl", "report.html", "tensorboard"]
     assert sorted(p.name for p in (output / "tensorboard").iterdir()) == ["train", "validation"]
     lines = history(output)
@@ -89,39 +89,39 @@ def test_progress_goes_to_stderr(tmp_path, capfd):
 
 
 @pytest.mark.smoke
-def test_the_same_seed_gives_the_same_bits(unbroken, tmp_path):
-    assert_same_run(tmp_path / "run", run(tmp_path / "run"), unbroken)
+def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
+    assert_same_run(tmp_path / "run", run(tmp_path / "run"), uninterrupted)
 
 
-def test_a_killed_run_resumes_exactly(unbroken, tmp_path):
+def test_a_killed_run_resumes_exactly(uninterrupted, tmp_path):
     output = tmp_path / "run"
     script = str(Path(tiny_run.__file__))
     killed = subprocess.run([sys.executable, script, str(output), "kill_at=8"], capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert (output / "checkpoints/step-00000005").is_dir()
     assert not (output / "checkpoints/step-00000010").exists()
-    assert_same_run(output, run(output), unbroken)
+    assert_same_run(output, run(output), uninterrupted)
 
 
-def test_run_resumes_from_the_checkpoint_before_a_damaged_one(unbroken, copied, caplog):
+def test_run_resumes_from_the_checkpoint_before_a_damaged_one(uninterrupted, copied, caplog):
     for step in (12, 10):
         os.truncate(copied / f"checkpoints/step-{step:08d}/optimizer.npz", 1000)
-    assert_same_run(copied, run(copied), unbroken)
+    assert_same_run(copied, run(copied), uninterrupted)
     assert "step-00000010 is damaged" in caplog.text
 
 
-def test_a_finished_run_returns_at_once(unbroken, copied):
+def test_a_finished_run_returns_at_once(uninterrupted, copied):
     def not_called(start_step):
         raise AssertionError("a finished run takes no data")
 
     data = TrainingData(not_called, lambda _: dataset(8, 10_000, 10_003))
     result = fit(RunSpec(build_model, data), CONFIG, copied)
-    assert_same_run(copied, result, unbroken)
-    assert result.tokens_per_second == unbroken[1].tokens_per_second
+    assert_same_run(copied, result, uninterrupted)
+    assert result.tokens_per_second == uninterrupted[1].tokens_per_second
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_stops(unbroken, tmp_path, capfd, number):
+def test_a_signal_saves_and_stops(uninterrupted, tmp_path, capfd, number):
     output = tmp_path / "run"
 
     def at_step(step, made):
@@ -140,8 +140,8 @@ def test_a_signal_saves_and_stops(unbroken, tmp_path, capfd, number):
     saved = max(path.name for path in (output / "checkpoints").iterdir())
     assert f"checkpoints/{saved}" in capfd.readouterr().err
     result = run(output)
-    assert digests(output) == digests(unbroken[0])
-    assert result.evaluation == unbroken[1].evaluation
+    assert digests(output) == digests(uninterrupted[0])
+    assert result.evaluation == uninterrupted[1].evaluation
 
 
 @pytest.mark.parametrize("steps", [12, 20])
@@ -179,11 +179,11 @@ def test_two_processes_do_not_train_in_one_directory(copied):
     assert (copied / "history.jsonl").read_bytes() == before
 
 
-def test_truncated_history_line_is_dropped(unbroken, copied):
+def test_truncated_history_line_is_dropped(uninterrupted, copied):
     with (copied / "history.jsonl").open("a") as file:
         file.write('{"split": "tra')
     run(copied)
-    assert history(copied) == history(unbroken[0])
+    assert history(copied) == history(uninterrupted[0])
 
 
 def test_history_of_another_run_is_refused(copied):

@@ -36,7 +36,7 @@ VARIANTS = {
 }
 
 
-def moments(chooser: random.Random) -> Iterator[tuple[str, int]]:
+def kill_moments(chooser: random.Random) -> Iterator[tuple[str, int]]:
     """Returns ten moments: an event, and the number of further events before the process is killed."""
     yield "import tensorflow", chooser.randint(1, 3000)
     # Between writing the new history and the end of the first step, which is traced.
@@ -67,7 +67,7 @@ def untimed(record: dict) -> dict:
     return {name: value for name, value in record.items() if name not in TIMED}
 
 
-def remains(output: Path) -> dict[str, object]:
+def results_of(output: Path) -> dict[str, object]:
     """Returns all results of a run that do not depend on the clock."""
     last = output / f"checkpoints/step-{STEPS:08d}"
     state = json.loads((last / "state.json").read_bytes())
@@ -88,13 +88,13 @@ def test_run_killed_ten_times_equals_an_uninterrupted_run(tmp_path, variant):
     unbroken = started(pretrain(tmp_path, tmp_path / "unbroken", variant))
     assert unbroken.returncode == 0, unbroken.stderr
     arguments = pretrain(tmp_path, tmp_path / "killed", variant)
-    for moment in moments(random.Random(variant)):
+    for moment in kill_moments(random.Random(variant)):
         killed = started(arguments, moment)
         assert killed.returncode == -signal.SIGKILL, (moment, killed.stderr)
     ended = started(arguments)
     assert ended.returncode == 0, ended.stderr
     summaries = [json.loads(run.stdout.splitlines()[-1]) for run in (unbroken, ended)]
     assert summaries[0]["weights_sha256"] == summaries[1]["weights_sha256"]
-    expected, found = remains(tmp_path / "unbroken"), remains(tmp_path / "killed")
+    expected, found = results_of(tmp_path / "unbroken"), results_of(tmp_path / "killed")
     for name, value in expected.items():
         assert found[name] == value, name

@@ -25,10 +25,10 @@ def test_rows_round_trip(tmp_path: Path) -> None:
 
 
 def test_only_available_peers_run() -> None:
-    given = ["--task", "sst2", "--data", "d", "--vocabulary", "v"]
-    assert finetune.arguments(given).peers == ["keras_hub"]
-    assert finetune.arguments([*given, "--torch_python", "p"]).peers == list(finetune.PEERS)
-    squad = ["--task", "squad1", *given[2:], "--torch_python", "p"]
+    flags = ["--task", "sst2", "--data", "d", "--vocabulary", "v"]
+    assert finetune.arguments(flags).peers == ["keras_hub"]
+    assert finetune.arguments([*flags, "--torch_python", "p"]).peers == list(finetune.PEERS)
+    squad = ["--task", "squad1", *flags[2:], "--torch_python", "p"]
     assert finetune.arguments(squad).peers == ["huggingface", "huggingface_stock"]
     with pytest.raises(SystemExit):
-        finetune.arguments([*given, "--peers", "huggingface"])
+        finetune.arguments([*flags, "--peers", "huggingface"])

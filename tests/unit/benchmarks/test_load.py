@@ -164,7 +164,7 @@ def rpc() -> Iterator[tuple[int, list[Any]]]:
     server.stop(None).wait()
 
 
-def asked_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]:
+def failures_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]:
     """The kinds of failure of sequential requests."""
 
     async def run() -> list[str | None]:
@@ -183,7 +183,7 @@ def asked_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]
 
 
 def test_rest_requests_share_connections(rest: int) -> None:
-    kinds = asked_of("rest", rest, ["é", "b"], ["bad"], ["last"], ["again"])
+    kinds = failures_of("rest", rest, ["é", "b"], ["bad"], ["last"], ["again"])
     assert kinds == [None, "HTTP 503", None, None]
     paths, bodies, ports = zip(*Rest.asked, strict=True)
     assert set(paths) == {"/v1/models/encoder:predict"}
@@ -207,7 +207,7 @@ def test_connection_closed_by_the_server_is_not_reused(rest: int) -> None:
 
 def test_grpc_requests_are_those_of_tf_serving(rpc: tuple[int, list[Any]]) -> None:
     port, asked = rpc
-    assert asked_of("grpc", port, ["é", "b"], ["bad"]) == [None, "gRPC UNAVAILABLE"]
+    assert failures_of("grpc", port, ["é", "b"], ["bad"]) == [None, "gRPC UNAVAILABLE"]
     assert (asked[0].model_spec.name, asked[0].model_spec.signature_name) == ("encoder", "ids")
     tensor = asked[0].inputs["text"]
     assert list(tensor.string_val) == ["é".encode(), b"b"] and tensor.tensor_shape.dim[0].size == 2
@@ -216,7 +216,7 @@ def test_grpc_requests_are_those_of_tf_serving(rpc: tuple[int, list[Any]]) -> No
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 def test_refused_connection_is_a_failure(protocol: str) -> None:
     # Port 1 requires privileges, so no server of a test uses it.
-    (kind,) = asked_of(protocol, 1, ["a"])
+    (kind,) = failures_of(protocol, 1, ["a"])
     assert kind in ("ConnectionRefusedError", "gRPC UNAVAILABLE")
 
 
@@ -230,10 +230,10 @@ def measured(port: int, output: Path, *flags: str) -> dict[str, Any]:
 def test_rates_are_measured_and_reported(rest: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = tmp_path / "texts"
     texts.write_text("cat\nbad\n", "utf-8")
-    told = measured(rest, tmp_path / "out", "--rates", "80", "40", "--batch_size=2", f"--texts={texts}")
-    assert [row["rate"] for row in told["loads"]] == [40, 80]
-    assert [row["requests"] for row in told["loads"]] == [2, 4]
-    assert all(row["errors"] == {} and row["p95"] > 0 for row in told["loads"])
+    report = measured(rest, tmp_path / "out", "--rates", "80", "40", "--batch_size=2", f"--texts={texts}")
+    assert [row["rate"] for row in report["loads"]] == [40, 80]
+    assert [row["requests"] for row in report["loads"]] == [2, 4]
+    assert all(row["errors"] == {} and row["p95"] > 0 for row in report["loads"])
     assert all([row["text"] for row in body["instances"]] == ["cat", "bad"] for _, body, _ in Rest.asked)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(rows) == 3 and rows[1].startswith("| 40.0 |")
@@ -247,9 +247,9 @@ def test_mixed_texts_are_sent(rest: int, tmp_path: Path) -> None:
 
 def test_search_reports_the_best_rate(rest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load.Generator, "__call__", lambda self, rate: server_of(23)(rate))
-    told = measured(rest, tmp_path / "out", "--slo=200")
-    assert 23 / 1.1 <= told["best"]["rate"] <= 23
-    assert told["loads"][-1]["p95"] is None
+    report = measured(rest, tmp_path / "out", "--slo=200")
+    assert 23 / 1.1 <= report["best"]["rate"] <= 23
+    assert report["loads"][-1]["p95"] is None
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def failing(*errors: Exception) -> Callable[[], str]:
     waiting = list(errors)
 
-    def ask() -> str:
+    def request() -> str:
         if waiting:
             raise waiting.pop(0)
         return "answer"
 
-    return ask
+    return request
 
 
 GONE, BUSY, WRONG = ConnectionError("gone"), PredictError("busy", 503), PredictError("wrong", 400)
@@ -43,16 +43,16 @@ def test_temporary_errors_are_retried(errors: tuple[Exception, ...], pauses: lis
 
 
 @pytest.mark.parametrize(
-    ("errors", "raised", "asked"),
+    ("errors", "raised", "attempts"),
     [((WRONG,), WRONG, 1), ((GONE, WRONG), WRONG, 2), ((GONE,) * 4, GONE, 4), ((BUSY,) * 4, BUSY, 4)],
 )
 def test_other_errors_are_not_retried(
-    errors: tuple[Exception, ...], raised: Exception, asked: int, pauses: list[float]
+    errors: tuple[Exception, ...], raised: Exception, attempts: int, pauses: list[float]
 ) -> None:
     with pytest.raises(type(raised)) as found:
         retry(failing(*errors), 3)
     assert found.value is raised
-    assert len(pauses) == asked - 1
+    assert len(pauses) == attempts - 1
 
 
 @pytest.mark.parametrize(

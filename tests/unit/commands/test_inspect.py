@@ -112,12 +112,12 @@ def test_an_unfinished_length_is_an_error(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.fixture
-def two_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits recognition to two formats, because the other formats have their own tests."""
     monkeypatch.setattr(registry, "FORMS", ("preset", "keras_hub"))
 
 
-def test_a_checkpoint_of_another_program(two_forms: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_of_another_program(two_formats: None, capsys: pytest.CaptureFixture[str]) -> None:
     folder = TESTDATA / "keras_hub_masked_lm"
     text, summary = inspect(folder, capsys)
     assert summary["kind"] == "checkpoint of the form keras_hub"
@@ -139,7 +139,7 @@ def test_a_checkpoint_of_another_program(two_forms: None, capsys: pytest.Capture
     assert "left_out: optimizer/vars/0, optimizer/vars/1" in text and "  layer_1: 600" in text
 
 
-def test_a_preset_with_labels(two_forms: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preset_with_labels(two_formats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = BertConfig(
         vocabulary_size=len(VOCABULARY), hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
         max_sequence_length=8, pooler=False,
@@ -163,7 +163,9 @@ def test_padding_is_excluded_from_the_vocabulary_size(tmp_path: Path, capsys: py
     assert (summary["vocabulary_size"], summary["model"]["vocabulary_size"]) == (len(VOCABULARY), len(padded))
 
 
-def test_a_damaged_checkpoint_is_an_error(two_forms: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_an_error(
+    two_formats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = Path(shutil.copytree(TESTDATA / "keras_hub_classifier", tmp_path / "copy"))
     (folder / "task.weights.h5").unlink()
     assert main(["inspect", str(folder)]) == 1

@@ -71,6 +71,6 @@ def test_an_open_server_warns(
 
     monkeypatch.chdir(tmp_path)
     Path("token").write_text("secret")
-    said = " ".join(_warnings(options(*flags)))
-    assert [name for name in ("TLS", "authentication") if name in said] == missing
-    assert ("warning" in said) == bool(missing)
+    warnings = " ".join(_warnings(options(*flags)))
+    assert [name for name in ("TLS", "authentication") if name in warnings] == missing
+    assert ("warning" in warnings) == bool(missing)

@@ -48,7 +48,7 @@ BUILD: dict[str, Callable[[BertConfig], keras.Model]] = {
 WITHOUT_POOLER = ("backbone", "masked_lm", "tokens", "spans")
 
 
-def made(directory: Path, kind: str, config: BertConfig = CONFIG) -> Path:
+def saved_preset(directory: Path, kind: str, config: BertConfig = CONFIG) -> Path:
     model = BUILD[kind](config)
     random = np.random.default_rng(3)
     model.set_weights([0.5 * random.normal(size=weight.shape) for weight in model.get_weights()])
@@ -73,7 +73,7 @@ def assert_reference(directory: Path) -> None:
 
 @pytest.mark.parametrize("kind", BUILD)
 def test_reference_equals_the_model(kind: str, tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", kind))
+    assert_reference(saved_preset(tmp_path / "preset", kind))
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_reference_equals_the_model(kind: str, tmp_path: Path) -> None:
     ],
 )
 def test_reference_equals_the_model_of_every_architecture(fields: dict[str, Any], tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", "pretrainer", replace(CONFIG, **fields)))
+    assert_reference(saved_preset(tmp_path / "preset", "pretrainer", replace(CONFIG, **fields)))
 
 
 @pytest.mark.parametrize("kind", WITHOUT_POOLER)
 def test_reference_equals_the_model_without_pooler(kind: str, tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", kind, replace(CONFIG, pooler=False)))
+    assert_reference(saved_preset(tmp_path / "preset", kind, replace(CONFIG, pooler=False)))
 
 
 @pytest.mark.parametrize("field", ["mlm_activation", "mlm_layer_norm_epsilon"])
@@ -101,14 +101,14 @@ def test_masked_lm_head_inherits_settings_of_the_encoder(field: str, tmp_path: P
     value = {"mlm_activation": "gelu_approximate", "mlm_layer_norm_epsilon": 1e-12}[field]
     outputs = []
     for config in (CONFIG, replace(CONFIG, **{field: value})):
-        checkpoint = read_checkpoint(made(tmp_path / str(len(outputs)), "masked_lm", config), "preset")
+        checkpoint = read_checkpoint(saved_preset(tmp_path / str(len(outputs)), "masked_lm", config), "preset")
         outputs.append(reference_outputs(checkpoint, fixed_inputs(config))["mlm_logits"])
     np.testing.assert_array_equal(*outputs)
 
 
 @pytest.mark.parametrize("kind", BUILD)
 def test_round_trip_of_a_preset_is_bit_identical(kind: str, tmp_path: Path) -> None:
-    source = made(tmp_path / "source", kind)
+    source = saved_preset(tmp_path / "source", kind)
     conversion = convert(source, tmp_path / "target", "preset", source_form="preset")
     assert conversion.parity.max_abs_difference == 0.0 and conversion.parity.lost == ()
     one, other = load_preset(source), load_preset(tmp_path / "target")
@@ -156,7 +156,7 @@ def _shifted(path: str, by: float) -> Callable[[h5py.File], Any]:
 def test_changed_tensor_fails_the_conversion(
     path: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = made(tmp_path / "source", "pretrainer")
+    source = saved_preset(tmp_path / "source", "pretrainer")
     monkeypatch.setattr(preset, "write", _altering(_shifted(path, 0.5)))
     with pytest.raises(ConversionError, match="outputs .* differ .*nothing was written") as error:
         convert(source, tmp_path / "target", "preset", source_form="preset")
@@ -165,7 +165,7 @@ def test_changed_tensor_fails_the_conversion(
 
 
 def test_unreadable_target_fails_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = made(tmp_path / "source", "backbone")
+    source = saved_preset(tmp_path / "source", "backbone")
     monkeypatch.setattr(preset, "write", _altering(lambda file: file.pop("pooler/bias")))
     with pytest.raises(ConversionError, match="missing: bert/pooler/dense/bias"):
         convert(source, tmp_path / "target", "preset", source_form="preset")
@@ -174,7 +174,7 @@ def test_unreadable_target_fails_the_conversion(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("occupied", ["file", "directory"])
 def test_target_with_other_files_is_refused(occupied: str, tmp_path: Path) -> None:
-    source, target = made(tmp_path / "source", "backbone"), tmp_path / "target"
+    source, target = saved_preset(tmp_path / "source", "backbone"), tmp_path / "target"
     held = target if occupied == "file" else target / "notes.txt"
     held.parent.mkdir(exist_ok=True)
     held.write_text("mine", "utf-8")
@@ -185,7 +185,7 @@ def test_target_with_other_files_is_refused(occupied: str, tmp_path: Path) -> No
 
 def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
-    convert(made(tmp_path / "source", "backbone"), tmp_path / "target", "preset", source_form="preset")
+    convert(saved_preset(tmp_path / "source", "backbone"), tmp_path / "target", "preset", source_form="preset")
     assert load_preset(tmp_path / "target").config == CONFIG
 
 
@@ -240,7 +240,7 @@ def test_source_of_a_conversion_is_recorded(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_preset_is_refused(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
-    source = made(tmp_path / "source", "backbone")
+    source = saved_preset(tmp_path / "source", "backbone")
     damage(source / "model.weights.h5")
     with pytest.raises(ConversionError, match=message):
         convert(source, tmp_path / "target", "preset", source_form="preset")
@@ -259,8 +259,8 @@ def test_missing_path_is_named(tmp_path: Path) -> None:
 
 def test_peer_command_requires_its_program(tmp_path: Path) -> None:
     python = tmp_path / "python"
-    given = peer_command("huggingface", Peers({"huggingface": python}))
-    assert given is not None and given[0] == str(python) and given[1].endswith("huggingface.py")
+    command = peer_command("huggingface", Peers({"huggingface": python}))
+    assert command is not None and command[0] == str(python) and command[1].endswith("huggingface.py")
     assert peer_command("google_tf1", Peers({})) is None
     original = peer_command("google_tf1", Peers({}, tmp_path))
     assert original is not None and original[2] == str(tmp_path)
@@ -273,7 +273,7 @@ def test_reference_replaces_a_missing_peer_program() -> None:
 
 
 def test_command_reports_the_differences_of_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, target = made(tmp_path / "source", "tokens"), tmp_path / "target"
+    source, target = saved_preset(tmp_path / "source", "tokens"), tmp_path / "target"
     assert main(["convert", "--source", "preset", str(source), "--target", "preset", str(target)]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert any(line.startswith("task_logits") and "differs by at most 0 " in line for line in lines)
@@ -283,7 +283,7 @@ def test_command_reports_the_differences_of_outputs(tmp_path: Path, capsys: pyte
 
 
 def test_the_command_fails_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, target = made(tmp_path / "source", "tokens"), tmp_path / "target"
+    source, target = saved_preset(tmp_path / "source", "tokens"), tmp_path / "target"
     (source / "model.weights.h5").unlink()
     assert main(["convert", "--source", "preset", str(source), "--target", "preset", str(target)]) != 0
     assert "`model.weights.h5` is missing" in capsys.readouterr().err

@@ -95,8 +95,8 @@ def test_vocabulary_is_padded_on_request_only() -> None:
     assert padded.tokens[20:] == ("[padding20]", "[padding21]")
     assert without_padding(padded) == VOCABULARY
     assert without_padding(VOCABULARY) is VOCABULARY
-    own = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
-    assert without_padding(own) is own
+    padded_vocabulary = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
+    assert without_padding(padded_vocabulary) is padded_vocabulary
 
 
 def test_invalid_vocabulary_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -122,11 +122,11 @@ def test_comparison_ignores_padding_positions() -> None:
     assert (parity.lost, parity.tensors, parity.computed_by) == (("x",), len(arrays), ("a", "b"))
 
 
-@pytest.mark.parametrize(("found", "fault"), [(np.float32(np.nan), "differs by nan"), (np.float32(1e-5), None)])
-def test_nan_is_a_fault(found: np.float32, fault: str | None) -> None:
+@pytest.mark.parametrize(("value", "fault"), [(np.float32(np.nan), "differs by nan"), (np.float32(1e-5), None)])
+def test_nan_is_a_fault(value: np.float32, fault: str | None) -> None:
     checkpoint = made_checkpoint(random_arrays(Heads()), Heads())
     one = Answers("a", {"pooled_output": np.zeros((4, 8), np.float32)})
-    other = Answers("b", {"pooled_output": np.full((4, 8), found)})
+    other = Answers("b", {"pooled_output": np.full((4, 8), value)})
     faults = compare((checkpoint, one), (checkpoint, other), fixed_inputs(CONFIG), []).faults
     assert (fault in faults[0]) if fault else faults == []
 

@@ -107,8 +107,8 @@ def test_the_folders_of_several_lengths_are_named(tmp_path):
 
 
 def test_another_vocabulary_is_refused(data):
-    manifest, own = open_data(data, vocabulary=VOCABULARY)
-    assert own == VOCABULARY
+    manifest, vocabulary = open_data(data, vocabulary=VOCABULARY)
+    assert vocabulary == VOCABULARY
     other = make_vocabulary(words=401)
     with pytest.raises(ValueError, match=r"made with a vocabulary of 505 pieces .* Received: 506 pieces"):
         check_vocabulary(manifest, other)

@@ -86,10 +86,10 @@ def layers_of_equal_weights():
 def test_layer_equals_that_of_keras_hub():
     ours, theirs = layers_of_equal_weights()
     hidden = RNG.normal(size=(B, S, H)).astype(np.float32)
-    there = np.arange(S) < LENGTHS[:, None]
-    added = np.where(there[:, None, None], 0, -1e9).astype(np.float32)
+    mask = np.arange(S) < LENGTHS[:, None]
+    added = np.where(mask[:, None, None], 0, -1e9).astype(np.float32)
     outputs, (gradient,) = gradients_of(lambda x: ours(x, added), hidden)
-    expected, (their_gradient,) = gradients_of(lambda x: theirs(x, attention_mask=there[:, None]), hidden)
+    expected, (their_gradient,) = gradients_of(lambda x: theirs(x, attention_mask=mask[:, None]), hidden)
     np.testing.assert_allclose(outputs, expected, atol=2e-5)
     np.testing.assert_allclose(gradient, their_gradient, atol=1e-4)
 

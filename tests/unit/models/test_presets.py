@@ -279,10 +279,10 @@ def test_save_fills_an_empty_directory(tmp_path):
     saved(tmp_path)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_save_refuses_a_directory_with_other_files(beside, tmp_path):
+@pytest.mark.parametrize("has_preset", [False, True])
+def test_save_refuses_a_directory_with_other_files(has_preset, tmp_path):
     directory = tmp_path / "preset"
-    if beside:
+    if has_preset:
         saved(tmp_path)
     else:
         directory.mkdir()

@@ -194,12 +194,12 @@ def test_version_with_missing_files_is_loaded_once_complete(tmp_path: Path, capl
 def test_a_version_whose_files_change_while_it_is_loaded_is_discarded(content: bytes, tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
 
-    def copied_meanwhile(folder: Path) -> None:
+    def add_file_during_load(folder: Path) -> None:
         if not (folder / "more").exists():
             (folder / "more").write_bytes(b"more")
 
     with models.manager:
-        models.before_load = copied_meanwhile
+        models.before_load = add_file_during_load
         models.add(2, content)
         models.manager.poll()
         models.manager.poll()

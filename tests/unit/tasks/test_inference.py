@@ -27,41 +27,44 @@ def rows(choices: int = 1) -> EncodedRows:
 
 
 def test_one_output_per_row() -> None:
-    given = rows()
-    sums = [given.token_ids[begin:end].sum() for begin, end in itertools.pairwise(given.row_splits)]
+    encoded = rows()
+    sums = [encoded.token_ids[begin:end].sum() for begin, end in itertools.pairwise(encoded.row_splits)]
     seen: list[int] = []
 
     def model(inputs):
         total = (inputs[TOKEN_IDS] * inputs[PADDING_MASK]).sum(axis=1)
         return np.stack([total, -total], axis=1)
 
-    found = outputs_of(model, given, CONFIG, by_token=False, done=seen.append)[SINGLE_OUTPUT]
+    found = outputs_of(model, encoded, CONFIG, by_token=False, done=seen.append)[SINGLE_OUTPUT]
     np.testing.assert_array_equal(found, np.stack([sums, np.negative(sums)], axis=1))
     assert found.dtype == np.float32 and sum(seen) == len(LENGTHS)
 
 
 def test_outputs_per_token() -> None:
-    given = rows()
+    encoded = rows()
     found = outputs_of(
-        lambda inputs: {"once": inputs[TOKEN_IDS], "twice": inputs[TOKEN_IDS][..., None] * [1, 2]}, given, CONFIG, True
+        lambda inputs: {"once": inputs[TOKEN_IDS], "twice": inputs[TOKEN_IDS][..., None] * [1, 2]},
+        encoded,
+        CONFIG,
+        True,
     )
-    np.testing.assert_array_equal(found["once"], given.token_ids)
-    np.testing.assert_array_equal(found["twice"], given.token_ids[:, None] * [1, 2])
+    np.testing.assert_array_equal(found["once"], encoded.token_ids)
+    np.testing.assert_array_equal(found["twice"], encoded.token_ids[:, None] * [1, 2])
 
 
 def test_outputs_per_choice() -> None:
-    given = rows(choices=2)
-    found = outputs_of(lambda inputs: inputs[PADDING_MASK].sum(axis=2), given, CONFIG, by_token=False)
+    encoded = rows(choices=2)
+    found = outputs_of(lambda inputs: inputs[PADDING_MASK].sum(axis=2), encoded, CONFIG, by_token=False)
     np.testing.assert_array_equal(found[SINGLE_OUTPUT], np.reshape(LENGTHS, (4, 2)))
 
 
 @pytest.mark.parametrize("choices", [1, 2])
 @pytest.mark.parametrize("tokens", [1, 300, 2000])
 def test_batches_contain_every_row_once_within_the_token_limit(choices: int, tokens: int) -> None:
-    given = rows(choices)
-    batches = list(batches_by_length(given, tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(given)))
-    assert all(len(batch) == 1 or given.width(batch) * choices * len(batch) <= tokens for batch in batches)
+    encoded = rows(choices)
+    batches = list(batches_by_length(encoded, tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(encoded)))
+    assert all(len(batch) == 1 or encoded.width(batch) * choices * len(batch) <= tokens for batch in batches)
 
 
 def test_less_memory_makes_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def saved(model: keras.Model, directory: Path) -> Path:
     return directory
 
 
-def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
+def outputs_of(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
     """Returns the outputs of all signatures of a preset for one text."""
     signatures = signatures_of(load_preset(preset))
     example = tf.train.Example()
@@ -59,7 +59,7 @@ def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
 def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_path: Path) -> None:
     backbone = BertBackbone(replace(CONFIG, pooler=pooler))
     preset = saved(BertPretrainer(backbone, next_sentence=False), tmp_path / "preset")
-    outputs = {name: set(answer) for name, answer in answered(preset, "the [MASK] sat").items()}
+    outputs = {name: set(answer) for name, answer in outputs_of(preset, "the [MASK] sat").items()}
     pooled = {"pooled_output"} if pooler else set()
     assert outputs == {
         "serving_default": {"tokens", "scores"},
@@ -78,7 +78,7 @@ def test_encoder_without_pooler_embeds_by_the_mean(tmp_path: Path) -> None:
     ones = np.ones_like(ids)
     expected = load_preset(preset).model({"token_ids": ids, "segment_ids": ones * 0, "padding_mask": ones})
     mean = np.asarray(expected["sequence_output"]).mean(axis=1)
-    found = answered(preset, WORDS[0])
+    found = outputs_of(preset, WORDS[0])
     assert set(found["ids"]) == {"sequence_output", "mean_output"}
     assert set(found["serving_default"]) == {"mean_output"}
     for answer in found.values():

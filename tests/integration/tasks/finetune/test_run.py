@@ -93,11 +93,11 @@ def test_invalid_task_json_is_refused(task: dict[str, object], message: str, hom
 
 
 def test_a_run_holds_preset_predictions_and_metrics(home: Path, run: Path) -> None:
-    told = json.loads((run / "result.json").read_text("utf-8"))
-    assert set(told["metrics"]) == {
+    summary = json.loads((run / "result.json").read_text("utf-8"))
+    assert set(summary["metrics"]) == {
         f"{name}{file}" for name in ("accuracy", "macro_f1", "majority") for file in ("", "_other")
     }
-    assert (told["dev_examples"], told["remark"], told["skipped"]) == (24, "", 0)
+    assert (summary["dev_examples"], summary["remark"], summary["skipped"]) == (24, "", 0)
     rows = [json.loads(line) for line in (run / "dev/predictions.jsonl").read_text("utf-8").splitlines()]
     gold = [line.split("\t") for line in (home / "dev.tsv").read_text("utf-8").splitlines()[1:]]
     assert [row["text"] for row in rows] == [text for _, text in gold]
@@ -135,8 +135,8 @@ def test_predict_equals_the_predictions_of_the_run(home: Path, run: Path, tmp_pa
 def test_predictions_can_be_scored(home: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["score", "classify", "--data", home / "dev.tsv", "--predictions", run / "dev/predictions.jsonl"]
     assert main([str(argument) for argument in arguments]) == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told["metrics"]["accuracy"] == 1.0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["metrics"]["accuracy"] == 1.0
 
 
 def test_invalid_rows_are_refused_or_skipped_and_listed(home: Path, run: Path, tmp_path: Path) -> None:

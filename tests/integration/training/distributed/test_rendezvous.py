@@ -17,17 +17,17 @@ def test_run_ends_if_the_other_worker_is_missing(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [{0}, {1}, {0, 1}])
+@pytest.mark.parametrize("signalled", [{0}, {1}, {0, 1}])
 @pytest.mark.parametrize("moment", ["signal_at=7", "signal_at_evaluation=1"])
-def test_signal_to_some_workers_checkpoints_and_stops_all(tmp_path, told, moment):
+def test_signal_to_some_workers_checkpoints_and_stops_all(tmp_path, signalled, moment):
     ports, settings = free_ports(2), ("steps=400", "evaluate_every=8", "log_every=4")
-    workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in told))) for i in range(2)]
+    workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in signalled))) for i in range(2)]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2, errors
     steps = {error.split("interrupted after step ")[1].split()[0] for error in errors}
     assert len(steps) == 1, errors
     assert (tmp_path / f"run/checkpoints/step-{int(min(steps)):08d}/state.json").is_file()
-    if told == {1}:
+    if signalled == {1}:
         workers = [start(tmp_path / "run", ports, i, *settings, "signal_at=20") for i in range(2)]
         errors = [worker.communicate(timeout=300)[1] for worker in workers]
         assert all(f"resuming after step {min(steps)} of 400" in error for error in errors), errors

@@ -23,10 +23,10 @@ from tests.support.training.tiny_run import CONFIG, batch, build_model, dataset,
 
 
 def poisoned(*steps):
-    def at_step(step, made):
+    def at_step(step, original):
         if step in steps:
-            made[2][MLM_LOGITS][0, 0] = np.nan
-        return made
+            original[2][MLM_LOGITS][0, 0] = np.nan
+        return original
 
     return at_step
 
@@ -34,7 +34,7 @@ def poisoned(*steps):
 def without(*steps):
     """Returns batches of a corpus without those of `steps`."""
     left = [step for step in range(200) if step not in steps]
-    return lambda number, made: batch(left[number], CONFIG.batch_size) if number < 200 - len(steps) else made
+    return lambda number, original: batch(left[number], CONFIG.batch_size) if number < 200 - len(steps) else original
 
 
 @settings(deadline=None)
@@ -44,8 +44,8 @@ def test_skipped_batches_are_left_out(skipped, start):
     recovery = NanRecovery(sorted(skipped))
     assert [recovery.batch_of(step) for step in range(8)] == numbers[:8]
     data = TrainingData(lambda step: tf.data.Dataset.range(step, 30)).without(recovery)
-    made = data.from_step(start)
-    assert list(made.as_numpy_iterator()) == numbers[start:]
+    dataset = data.from_step(start)
+    assert list(dataset.as_numpy_iterator()) == numbers[start:]
 
 
 @pytest.mark.slow
@@ -53,9 +53,9 @@ def test_skipped_batches_are_left_out(skipped, start):
 def test_skipping_equals_a_run_without_the_batch(tmp_path, capfd, bad):
     config = replace(CONFIG, on_nan="skip")
     result = run(tmp_path / "run", config, at_step=poisoned(*bad))
-    said = capfd.readouterr().err
+    stderr = capfd.readouterr().err
     for step in bad:
-        assert f"skips batch {step}" in said
+        assert f"skips batch {step}" in stderr
     clean = run(tmp_path / "clean", CONFIG, at_step=without(*bad))
     assert weights_sha256(result.model) == weights_sha256(clean.model)
     assert json.loads((tmp_path / "run/detours.json").read_text()) == {"skipped": list(bad), "halved": []}
@@ -71,11 +71,11 @@ def test_halving_resumes_from_the_checkpoint_with_half_the_learning_rate(tmp_pat
     """The batch is bad on the first pass only, as if a high learning rate had caused the divergence."""
     met = []
 
-    def once(step, made):
+    def once(step, original):
         if step == 7 and not met:
             met.append(step)
-            made[2][MLM_LOGITS][0, 0] = np.nan
-        return made
+            original[2][MLM_LOGITS][0, 0] = np.nan
+        return original
 
     config = replace(CONFIG, on_nan="halve", log_every=1)
     run(tmp_path / "run", config, at_step=once)

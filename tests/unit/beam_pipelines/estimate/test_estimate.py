@@ -95,26 +95,26 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / "vocab.txt")
 
 
-def foreseen(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
+def estimate_of(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
     plan = plan_run(find_corpus(pattern), SETTINGS, configs, load_vocabulary(vocabulary))
     return estimate(plan, Workers(workers), **options)
 
 
 def test_estimated_time_includes_every_step(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:100])
-    plain = foreseen(pattern, vocabulary, [DataConfig()])
+    plain = estimate_of(pattern, vocabulary, [DataConfig()])
     cleaning = CleaningConfig(min_words=1, near_duplicates=0.8)
-    cleaned = foreseen(pattern, vocabulary, [DataConfig(cleaning=cleaning)])
+    cleaned = estimate_of(pattern, vocabulary, [DataConfig(cleaning=cleaning)])
     assert list(plain.cpu_seconds) == ["read", "tokenize", "build"]
     assert list(cleaned.cpu_seconds) == ["read", "filter", "tokenize", "near duplicates", "build"]
     assert plain.estimated_seconds > 0
-    left_out = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=40))])
+    left_out = estimate_of(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=40))])
     assert 0 < left_out.documents < plain.documents
 
 
 def test_input_without_accepted_documents(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:100])
-    found = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=10_000))])
+    found = estimate_of(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=10_000))])
     assert (found.documents, found.tokens, found.examples, found.shards, found.estimated_disk_bytes) == (0, 0, 0, 0, 0)
     assert found.table()
 
@@ -124,16 +124,16 @@ def test_more_and_larger_buckets_take_more_memory(tmp_path: Path, vocabulary: Pa
 
     def memory(workers: int, shards: int) -> int:
         config = DataConfig(num_shards=shards)
-        return foreseen(pattern, vocabulary, [config], workers, sample_bytes=50_000).estimated_memory_bytes
+        return estimate_of(pattern, vocabulary, [config], workers, sample_bytes=50_000).estimated_memory_bytes
 
     assert memory(0, 1) < memory(1, 1) < memory(4, 8)
-    tokens = foreseen(pattern, vocabulary, [DataConfig()]).tokens
+    tokens = estimate_of(pattern, vocabulary, [DataConfig()]).tokens
     assert memory(0, 1) - memory(0, 2) == pytest.approx(tokens / 2 * 26, abs=40 << 20)
 
 
 def test_table_is_readable(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:2000])
-    found = foreseen(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
+    found = estimate_of(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
     lines = found.table().splitlines()
     assert lines[0].startswith("estimate from ") and lines[0].endswith(" of input:")
     names = ["time", "memory", "disk", "temporary", "documents", "tokens", "examples"]
@@ -141,7 +141,7 @@ def test_table_is_readable(tmp_path: Path, vocabulary: Path) -> None:
     assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
     assert f" {found.examples:,}  " in lines[7]
     assert json.loads(json.dumps(dataclasses.asdict(found)))["input_bytes"] == found.input_bytes
-    whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
+    whole = estimate_of(pattern, vocabulary, [DataConfig()]).table()
     assert "one process" in whole and whole.count("whole input") == 4
 
 

@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("flags", "expected"),
     [
         (
             ["--runner=FlinkRunner", "--flink_master=[local]"],
@@ -77,14 +77,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--runner=DataflowRunner", "--save_main_session"], {"save_main_session": True}),
     ],
 )
-def test_runner_flags_are_completed(cache: Path, given: list[str], expected: dict[str, object]) -> None:
-    options = PipelineOptions([*given, *runner_flags(given, 0)]).get_all_options()
+def test_runner_flags_are_completed(cache: Path, flags: list[str], expected: dict[str, object]) -> None:
+    options = PipelineOptions([*flags, *runner_flags(flags, 0)]).get_all_options()
     found = {name: options[name] for name in expected}
     assert json.loads(json.dumps(found).replace(str(cache), "{cache}")) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("flags", "message"),
     [
         (["--runner=FlinkRunner"], r"requires Beam's job server.*`make job-servers`.*--flink_job_server_jar=JAR"),
         (["--runner=SparkRunner"], r"requires Beam's job server.*--spark_job_server_jar=JAR"),
@@ -95,12 +95,12 @@ def test_runner_flags_are_completed(cache: Path, given: list[str], expected: dic
     ],
 )
 def test_missing_requirements_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], message: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(job_servers.shutil, "which", lambda program: program if program == "java" else None)
     with pytest.raises(ConfigError, match=message):
-        runner_flags(given, 0, ["gs://bucket/in", "/data/out"])
+        runner_flags(flags, 0, ["gs://bucket/in", "/data/out"])
 
 
 def java_text(python: str) -> str:

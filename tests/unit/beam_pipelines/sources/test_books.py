@@ -228,7 +228,7 @@ words = st.text(st.sampled_from("abcdeé"), min_size=1, max_size=12)
     st.sampled_from(STARTS),
 )
 @settings(deadline=None, max_examples=100)
-def test_any_wrapped_paragraphs_round_trip(wanted: list[list[str]], width: int, start: str) -> None:
-    paragraphs = [f"So {' '.join(paragraph)}." for paragraph in wanted]
+def test_any_wrapped_paragraphs_round_trip(expected: list[list[str]], width: int, start: str) -> None:
+    paragraphs = [f"So {' '.join(paragraph)}." for paragraph in expected]
     body = "\n\n".join(textwrap.fill(paragraph, width, break_on_hyphens=False) for paragraph in paragraphs)
     assert paragraphs_of_book(f"{HEADER}{start}\n\n{body}\n\n{ENDS[0]}{LICENCE}") == paragraphs

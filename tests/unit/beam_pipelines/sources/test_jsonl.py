@@ -64,7 +64,7 @@ def test_json_values_are_parsed_as_in_python(tmp_path: Path, line: bytes, text: 
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "told"),
+    ("line", "reason", "excerpt"),
     [
         (b'{"text": "One', MALFORMED, "no JSON: Unterminated string"),
         (b"Plain text.", MALFORMED, "no JSON: Expecting value"),
@@ -91,13 +91,13 @@ def test_json_values_are_parsed_as_in_python(tmp_path: Path, line: bytes, text: 
         (b'{"text": "' + b"\\u00e9" * 51 + b'"}', OVER_LONG, "é" * 51),
     ],
 )
-def test_invalid_line_does_not_affect_others(tmp_path: Path, line: bytes, reason: str, told: str) -> None:
+def test_invalid_line_does_not_affect_others(tmp_path: Path, line: bytes, reason: str, excerpt: str) -> None:
     good = {"text": "x" * 100}
     found = read(Jsonl, written(tmp_path, [good, line, good]), max_document_bytes=100)
     assert [document.reason for document in found] == ["", reason, ""]
     assert found[1].place == "line 2"
     shown = " ".join(found[1].paragraphs)
-    assert shown.startswith(told)
+    assert shown.startswith(excerpt)
     assert len(shown) <= 200
 
 

@@ -161,7 +161,7 @@ def test_tensors_of_fewer_bits_are_read_exactly(dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "capital", "told", "expected"),
+    ("name", "capital", "lowercase", "expected"),
     [
         ("uncased_L-12_H-768_A-12", True, None, True),
         ("wwm_uncased_L-24_H-1024_A-16", True, None, True),
@@ -175,9 +175,9 @@ def test_tensors_of_fewer_bits_are_read_exactly(dtype, tmp_path):
         ("uncased", True, False, False),
     ],
 )
-def test_casing(name, capital, told, expected, tmp_path):
+def test_casing(name, capital, lowercase, expected, tmp_path):
     source = CASED if capital else RUN
-    checkpoint = google_tf1.read(rewritten(tmp_path / name, source=source), Options(lowercase=told))
+    checkpoint = google_tf1.read(rewritten(tmp_path / name, source=source), Options(lowercase=lowercase))
     assert checkpoint.lowercase is expected
 
 

@@ -15,7 +15,7 @@ def sizes_of(lengths, predictions) -> np.ndarray:
 
 
 @st.composite
-def things(draw):
+def example_sizes(draw):
     count = draw(st.integers(0, 40))
     lengths = draw(st.lists(st.integers(1, 32), min_size=count, max_size=count))
     predictions = draw(st.lists(st.integers(0, 5), min_size=count, max_size=count))
@@ -23,7 +23,7 @@ def things(draw):
 
 
 @settings(max_examples=200, deadline=None)
-@given(things())
+@given(example_sizes())
 def test_rows_are_full_and_no_two_can_be_merged(sizes):
     row, start = first_fit_decreasing(sizes, CAPACITIES)
     totals = np.zeros((row.max(initial=-1) + 1, 3), np.int64)
@@ -51,14 +51,14 @@ def batch_of(lengths, predictions, width=16, slots=4):
     """Returns tokens and masks that identify their origin; padding is noise, which must not leak through."""
     count = len(lengths)
     rng = np.random.default_rng(0)
-    there = np.arange(width) < np.array(lengths)[:, None]
+    mask = np.arange(width) < np.array(lengths)[:, None]
     predicted = np.arange(slots) < np.array(predictions)[:, None]
     tokens = 100 * np.arange(1, count + 1)[:, None] + np.arange(width)
     noise = rng.integers(10**6, 10**7, (count, width))
     inputs = {
-        "token_ids": np.where(there, tokens, noise).astype(np.int32),
-        "segment_ids": np.where(there, np.arange(width) >= 2, 9).astype(np.int32),
-        "padding_mask": there.astype(np.int32),
+        "token_ids": np.where(mask, tokens, noise).astype(np.int32),
+        "segment_ids": np.where(mask, np.arange(width) >= 2, 9).astype(np.int32),
+        "padding_mask": mask.astype(np.int32),
         "mask_positions": np.where(predicted, np.arange(slots), 0).astype(np.int32),
     }
     targets = {

@@ -72,12 +72,12 @@ def expected_rows(config, part, keys) -> dict[str, np.ndarray]:
         for i, row in enumerate(rows(part)):
             dense[i, : len(row)] = row
         masked = mask_rows(dense, lengths, keys, config, VOCABULARY)
-    there = np.arange(width) < lengths[:, None]
-    second = there & (np.arange(width) >= part.segment_lengths[:, :1])
+    mask = np.arange(width) < lengths[:, None]
+    second = mask & (np.arange(width) >= part.segment_lengths[:, :1])
     return {
         "inputs/token_ids": masked.token_ids,
         "inputs/segment_ids": second.astype(np.int32),
-        "inputs/padding_mask": there.astype(np.int32),
+        "inputs/padding_mask": mask.astype(np.int32),
         "inputs/mask_positions": masked.mask_positions,
         "targets/mlm_logits": masked.mask_ids,
         "targets/nsp_logits": part.next_sentence_labels,

@@ -54,7 +54,7 @@ def test_label_that_is_not_in_training_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "weights"),
+    ("class_weights", "weights"),
     [
         ((), ()),
         (("balanced",), (4 / (2 * 3), 4 / (2 * 1))),
@@ -62,9 +62,9 @@ def test_label_that_is_not_in_training_data(tmp_path: Path) -> None:
         (("b=5", "a=0.5"), (0.5, 5.0)),
     ],
 )
-def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> None:
+def test_class_weights(class_weights: tuple[str, ...], weights: tuple[float, ...]) -> None:
     examples = examples_of("a", "a", "b", "a")
-    task = ClassifyTask(class_weights=given).fit_labels(examples)
+    task = ClassifyTask(class_weights=class_weights).fit_labels(examples)
     assert task.labels == ("a", "b") and task.label_weights == pytest.approx(weights)
     targets, found = task.targets(examples)
     assert targets.tolist() == [0, 0, 1, 0]
@@ -75,7 +75,7 @@ def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("class_weights", "message"),
     [
         (("c=2",), "label 'c' never occurs in training; known: a, b"),
         (("b",), "must be balanced, none, or label=weight, above 0. Received: 'b'"),
@@ -84,9 +84,9 @@ def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> No
         (("balanced", "b=2"), "Received: 'balanced'"),
     ],
 )
-def test_invalid_class_weights_are_refused(given: tuple[str, ...], message: str) -> None:
+def test_invalid_class_weights_are_refused(class_weights: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ClassifyTask(class_weights=given).fit_labels(examples_of("a", "b"))
+        ClassifyTask(class_weights=class_weights).fit_labels(examples_of("a", "b"))
 
 
 def test_metrics_of_labels() -> None:

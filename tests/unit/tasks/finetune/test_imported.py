@@ -46,15 +46,15 @@ def test_head_is_converted_to_its_task(task: Task, head: dict, labels: tuple[str
 
 
 @pytest.mark.parametrize(
-    ("wanted", "names", "expected"),
+    ("stated", "names", "expected"),
     [
         (("0", "1"), ("LABEL_1", "LABEL_0"), ("1", "0")),
         (("entailment", "not_entailment"), ("Not-Entailment", "Entailment"), ("not_entailment", "entailment")),
         ((), ("x", "LABEL_1"), ("x", "LABEL_1")),
     ],
 )
-def test_names_of_classes(wanted: tuple[str, ...], names: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    assert class_names(wanted, names) == expected
+def test_names_of_classes(stated: tuple[str, ...], names: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    assert class_names(stated, names) == expected
 
 
 @pytest.mark.parametrize(

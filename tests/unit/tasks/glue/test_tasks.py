@@ -249,7 +249,7 @@ def test_labels_are_in_the_originals_order() -> None:
 
 
 @pytest.fixture
-def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def prediction_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns a directory of predictions for test sets of three rows."""
     small = {name: replace(test_set, rows=3) for name, test_set in submission.TEST_SETS.items()}
     monkeypatch.setattr(submission, "TEST_SETS", small)
@@ -261,16 +261,24 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_submission_has_the_files_of_the_leaderboard(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["submission", "--predictions", str(sets / "predictions"), "--output", str(sets / "glue.zip")]
+def test_submission_has_the_files_of_the_leaderboard(
+    prediction_files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [
+        "submission",
+        "--predictions",
+        str(prediction_files / "predictions"),
+        "--output",
+        str(prediction_files / "glue.zip"),
+    ]
     assert main(argv) == 0
-    first = (sets / "glue.zip").read_bytes()
-    with zipfile.ZipFile(sets / "glue.zip") as archive:
+    first = (prediction_files / "glue.zip").read_bytes()
+    with zipfile.ZipFile(prediction_files / "glue.zip") as archive:
         names = "AX CoLA MNLI-m MNLI-mm MRPC QNLI QQP RTE SST-2 STS-B WNLI"
         assert sorted(archive.namelist()) == [f"{name}.tsv" for name in names.split()]
         for name in archive.namelist():
-            assert archive.read(name) == (sets / "predictions" / name).read_bytes()
-    assert main(argv) == 0 and (sets / "glue.zip").read_bytes() == first
+            assert archive.read(name) == (prediction_files / "predictions" / name).read_bytes()
+    assert main(argv) == 0 and (prediction_files / "glue.zip").read_bytes() == first
 
 
 @pytest.mark.parametrize(
@@ -284,14 +292,16 @@ def test_submission_has_the_files_of_the_leaderboard(sets: Path, capsys: pytest.
         ("STS-B.tsv", ["0\t5.2"], "STS-B.tsv: line 2: must be a number from 0 to 5. Received: '5.2'"),
     ],
 )
-def test_invalid_submission_is_refused(sets: Path, name: str, lines: list[str] | None, message: str) -> None:
-    path = sets / "predictions" / name
+def test_invalid_submission_is_refused(
+    prediction_files: Path, name: str, lines: list[str] | None, message: str
+) -> None:
+    path = prediction_files / "predictions" / name
     path.unlink()
     if lines is not None:
         write_lines(path, "index\tprediction", *lines)
     with pytest.raises(ValueError, match=message):
-        submission.bundle(sets / "predictions", sets / "glue.zip")
-    assert [entry.name for entry in sets.iterdir()] == ["predictions"]
+        submission.bundle(prediction_files / "predictions", prediction_files / "glue.zip")
+    assert [entry.name for entry in prediction_files.iterdir()] == ["predictions"]
 
 
 def test_test_sets_are_as_long_as_the_real_files() -> None:

@@ -16,7 +16,7 @@ PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))
 IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}
 
 
-def one(text, segments, masks, weights=None):
+def example_of(text, segments, masks, weights=None):
     """Returns a batch of one example; `masks` are (position, piece), the last one with weight 0."""
     ids = [IDS[piece] for piece in text.split()]
     return (
@@ -31,7 +31,7 @@ def one(text, segments, masks, weights=None):
     )
 
 
-def saying(*answers):
+def model_predicting(*answers):
     """Returns a model that predicts these pieces with these probabilities, one prediction per mask."""
     table = np.full((1, len(answers) + 1, len(PIECES)), -np.inf)
     for number, answer in enumerate(answers):
@@ -42,7 +42,7 @@ def saying(*answers):
 
 
 TEXT = "[CLS] the [MASK] the sat [SEP] a|b [MASK] [SEP]"
-EXAMPLE = one(TEXT, "000000111", [(7, "<b>"), (3, "##s"), (2, "cat")])
+EXAMPLE = example_of(TEXT, "000000111", [(7, "<b>"), (3, "##s"), (2, "cat")])
 ANSWERS = (
     {"the": 0.5, "sat": 0.3, "<b>": 0.2},
     {"##s": 0.75, "the": 0.25},
@@ -52,7 +52,7 @@ ANSWERS = (
 
 @pytest.fixture
 def filled():
-    (example,) = fill_masks(saying(*ANSWERS), EXAMPLE, PIECES)
+    (example,) = fill_masks(model_predicting(*ANSWERS), EXAMPLE, PIECES)
     return example
 
 

@@ -57,28 +57,28 @@ def flip_a_bit(path):
     (path / "model.npz").write_bytes(content)
 
 
-def lose_the_state(path):
+def delete_state(path):
     (path / "state.json").unlink()
 
 
-def cut_the_state(path):
+def truncate_state(path):
     os.truncate(path / "state.json", 50)
 
 
-def empty_the_state(path):
+def clear_state(path):
     (path / "state.json").write_text("[]")
 
 
-def lose_the_arrays(path):
+def delete_arrays(path):
     (path / "model.npz").unlink()
 
 
-def empty_the_folder(path):
+def clear_folder(path):
     shutil.rmtree(path)
     path.mkdir()
 
 
-DAMAGES = [truncate, flip_a_bit, lose_the_state, cut_the_state, empty_the_state, lose_the_arrays, empty_the_folder]
+DAMAGES = [truncate, flip_a_bit, delete_state, truncate_state, clear_state, delete_arrays, clear_folder]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -82,10 +82,10 @@ def test_last_revision_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.xml.bz2", "a.xml.gz", "enwiki-20240101-pages-articles1.xml-p1p41242", "dump"])
 def test_every_compression_gives_the_same_documents(tmp_path: Path, name: str) -> None:
     content = dump(articles(30))
-    wanted = read(write_dump(tmp_path / PLAIN, content))
-    assert len(wanted) == 29
+    expected = read(write_dump(tmp_path / PLAIN, content))
+    assert len(expected) == 29
     path = write_dump(tmp_path / name, content)
-    assert read(path) == wanted
+    assert read(path) == expected
     assert parts_of(path) == [Part(str(path), size=path.stat().st_size)]
 
 
@@ -127,16 +127,16 @@ def test_real_dumps_give_the_same_in_parts(shared_data: Path, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("pattern", "wanted"),
+    ("pattern", "expected"),
     [
         ("enwiki*", {"": 97, "redirect": 99, "disambiguation": 8, "namespace": 1, "no_passages": 1}),
         ("ltgwiki*", {"": 868, "redirect": 147, "disambiguation": 7, "namespace": 954, "no_passages": 28}),
         ("dbpedia*", {"": 34, "redirect": 2, "disambiguation": 1, "namespace": 1}),
     ],
 )
-def test_real_dumps(shared_data: Path, pattern: str, wanted: dict[str, int]) -> None:
+def test_real_dumps(shared_data: Path, pattern: str, expected: dict[str, int]) -> None:
     found = [document for path in sorted(shared_data.glob(f"raw/dumps/{pattern}")) for document in read(path)]
-    assert Counter(reasons(found)) == wanted
+    assert Counter(reasons(found)) == expected
     assert all(document.place.startswith("page ") for document in found)
 
 

@@ -20,7 +20,7 @@ def cleaned(wikitext: str, language: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         ("LANG|fr| mot ", "mot"), ("lang | fr | 2 = x", "x"), ("transl|ar|ALA|al-Jabr", "al-Jabr"),
         ("lang-grc-gre|λόγος|lógos", "λόγος"), ("convert|1,300|mi|km|0", "1,300 mi"),
@@ -34,12 +34,12 @@ def cleaned(wikitext: str, language: str = "") -> str:
         ("#if:a|b", HOLE), ("sfn|Smith|2000", HOLE),
     ],
 )  # fmt: skip
-def test_templates_of_all_wikis(content: str, wanted: str) -> None:
-    assert {template_text(content, tables_of(language)) for language in ("", *LANGUAGES)} == {wanted}
+def test_templates_of_all_wikis(content: str, expected: str) -> None:
+    assert {template_text(content, tables_of(language)) for language in ("", *LANGUAGES)} == {expected}
 
 
 @pytest.mark.parametrize(
-    ("language", "content", "wanted"),
+    ("language", "content", "expected"),
     [
         ("en", "as of|2005|06|lc=y", "as of June 2005"), ("en", "As of|1999", "As of 1999"),
         ("en", "as of|2011|alt=in 2011", "in 2011"), ("en", "USS|Hornet|CV-12|6", "USS Hornet"),
@@ -65,8 +65,8 @@ def test_templates_of_all_wikis(content: str, wanted: str) -> None:
         ("it", "Exp|6", "<sup>6</sup>"), ("it", "Cita libro|titolo", HOLE), ("nl", "citaat|woord", "woord"),
     ],
 )  # fmt: skip
-def test_templates_of_one_language(language: str, content: str, wanted: str) -> None:
-    assert template_text(content, tables_of(language)) == wanted
+def test_templates_of_one_language(language: str, content: str, expected: str) -> None:
+    assert template_text(content, tables_of(language)) == expected
 
 
 @pytest.mark.parametrize("language", ["", *(language for language in LANGUAGES if language != "fr")])
@@ -116,7 +116,7 @@ PROULX = """{{Bio
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         (ROSSI + "Visse a Pisa.",
          "Mario Rossi (Roma, 1º gennaio 1900 – Milano, 2 maggio 1980) è stato uno scrittore, politico e regista "
@@ -130,8 +130,8 @@ PROULX = """{{Bio
         ("{{Bio|Sesso=F}}Testo.", "Testo."),
     ],
 )  # fmt: skip
-def test_italian_biographies_begin_with_their_sentence(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext, "it") == wanted
+def test_italian_biographies_begin_with_their_sentence(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext, "it") == expected
 
 
 def test_wrapped_italian_words_are_kept() -> None:
@@ -140,7 +140,7 @@ def test_wrapped_italian_words_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("Una {{ignoto|parola rara}} qui.", "Una parola rara qui."),
         ("Una {{ignoto|parola|nota}} qui.", "Una parola qui."),
@@ -164,12 +164,12 @@ def test_wrapped_italian_words_are_kept() -> None:
         ("Testo.\n{{ignoto|Una parola}}", "Testo."), ("{{Infobox|\n| a = b {{c|parola}} d\n}}\nTesto.", "Testo."),
     ],
 )  # fmt: skip
-def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("attribute", "database", "language", "wanted"),
+    ("attribute", "database", "language", "expected"),
     [
         (' xml:lang="fr"', "itwiki", "it", "Au XIXe siècle mot."),
         ("", "frwiki", "it", "Au XIXe siècle mot."),
@@ -180,9 +180,9 @@ def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: s
     ],
 )
 def test_head_of_the_dump_selects_the_templates(
-    tmp_path: Path, attribute: str, database: str, language: str, wanted: str
+    tmp_path: Path, attribute: str, database: str, language: str, expected: str
 ) -> None:
     head = HEAD.decode().replace(' xml:lang="ltg"', attribute).replace("ltgwiki", database).encode()
     path = write_dump(tmp_path / "wiki.xml", head + page(1, "Au {{s|XIX}} mot.") + END)
     found = list(reader_of("wikipedia", language or "none", ReadSettings()).read(Part(str(path))))
-    assert found[0].paragraphs == (wanted,)
+    assert found[0].paragraphs == (expected,)

@@ -22,7 +22,7 @@ def cleaned(wikitext: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("A '''bold''' and ''italic'' [[word]].", "A bold and italic word."),
         ("A [[target|label]], [[bus]]es, [[:fr:Mot|le mot]], [[#Part|part]].", "A label, buses, le mot, part."),
@@ -76,12 +76,12 @@ def cleaned(wikitext: str) -> str:
         (f"A {HOLE}b.", "A b."),
     ],
 )
-def test_constructs(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_constructs(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("{{Infobox\n| a = b\nText.\n\n== H ==\nMore {{x}} text.", "Text.\nMore text."),
         ("{{Infobox\n| a\n== H ==\nText.\n}}\nMore.", "Text.\nMore."),
@@ -99,12 +99,12 @@ def test_constructs(wikitext: str, wanted: str) -> None:
         ("{{cite|a</ref name=x> b}}Text.<ref>{{cite|</ref name='y'> z}}</ref> More.", "Text. More."),
     ],
 )
-def test_unclosed_markup_affects_only_its_line(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_unclosed_markup_affects_only_its_line(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("{|\n| cell\n! head\nText.\n== H ==\nMore.\n|}", "More."),
         ("One.\n{| class=x\n|-\n| cell\nmore\n\nof it\n! head\n| last\nof all\n\nTwo.", "One.\nTwo."),
@@ -114,8 +114,8 @@ def test_unclosed_markup_affects_only_its_line(wikitext: str, wanted: str) -> No
         ("One.\n<table><tr><td>cell\nmore\n\n<td>two\nlines</td></tr>\n\nTwo.", "One.\nTwo."),
     ],
 )
-def test_cells_of_unclosed_tables_are_removed(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_cells_of_unclosed_tables_are_removed(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_any_mixture_of_markup_is_removed(wikitext: str) -> None:
 @given(st.lists(st.text("abcdefg é中.,0-9", min_size=1, max_size=80).map(str.strip), min_size=1, max_size=5))
 @settings(deadline=None, max_examples=100)
 def test_plain_text_is_not_changed(lines: list[str]) -> None:
-    wanted = passages("\n\n".join(lines), NAMES)
-    assert passages("\n\n".join(wanted), NAMES) == wanted
+    expected = passages("\n\n".join(lines), NAMES)
+    assert passages("\n\n".join(expected), NAMES) == expected
     letters = "".join(lines).replace(" ", "")
-    kept = "".join(wanted).replace(" ", "")
+    kept = "".join(expected).replace(" ", "")
     assert [c for c in kept if c.isalpha()] == [c for c in letters if c.isalpha()]

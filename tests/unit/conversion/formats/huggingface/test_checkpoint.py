@@ -171,8 +171,8 @@ def test_activations_by_name(written: str, read: str, tmp_path: Path) -> None:
     checkpoint = opened(directory)
     assert checkpoint.config.activation == read
     form.write(checkpoint, tmp_path, Options())
-    said = json.loads((tmp_path / "config.json").read_text())["hidden_act"]
-    assert said == ("gelu" if written is ... else written)
+    hidden_act = json.loads((tmp_path / "config.json").read_text())["hidden_act"]
+    assert hidden_act == ("gelu" if written is ... else written)
 
 
 def test_a_config_of_2019_takes_the_defaults_of_transformers(tmp_path: Path) -> None:

@@ -170,13 +170,13 @@ def _moved(header: dict[str, Any]) -> dict[str, Any]:
     return header
 
 
-def _beyond(header: dict[str, Any]) -> dict[str, Any]:
+def shift_offsets(header: dict[str, Any]) -> dict[str, Any]:
     entry = header["cls.seq_relationship.weight"]
     entry["data_offsets"] = [start + 10**6 for start in entry["data_offsets"]]
     return header
 
 
-@pytest.mark.parametrize("change", [_moved, _beyond])
+@pytest.mark.parametrize("change", [_moved, shift_offsets])
 def test_offsets_of_safetensors(change: Any, tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     _header(directory / "model.safetensors", change)

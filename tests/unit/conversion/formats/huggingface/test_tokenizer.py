@@ -87,14 +87,14 @@ def test_a_vocabulary_from_tokenizer_json() -> None:
     assert checkpoint.lowercase is True
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_casing_of_tokenizer_json(given: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_casing_of_tokenizer_json(lowercase: bool, tmp_path: Path) -> None:
     directory = copied("question_answering", tmp_path)
     (directory / "tokenizer_config.json").unlink()
     whole = json.loads((directory / "tokenizer.json").read_text())
-    whole["normalizer"]["lowercase"] = given
+    whole["normalizer"]["lowercase"] = lowercase
     (directory / "tokenizer.json").write_text(json.dumps(whole))
-    assert opened(directory).lowercase is given
+    assert opened(directory).lowercase is lowercase
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ HOSTILE = {
 }
 
 
-def _refused_everywhere(folder: Path) -> None:
+def check_hostile_pickles(folder: Path) -> None:
     """Exits with status 0 if every hostile pickle is refused, at every place of both formats."""
     plain = [pickled(item) for item in (MAGIC, VERSION, {"little_endian": True}, {}, [])]
     for name, opcodes in HOSTILE.items():
@@ -208,7 +208,7 @@ def _refused_everywhere(folder: Path) -> None:
 
 def test_hostile_pickles_are_refused_without_a_crash(tmp_path: Path) -> None:
     # Runs in a separate process, because a crash in C would end the test session.
-    child = multiprocessing.get_context("fork").Process(target=_refused_everywhere, args=(tmp_path,))
+    child = multiprocessing.get_context("fork").Process(target=check_hostile_pickles, args=(tmp_path,))
     child.start()
     child.join()
     assert child.exitcode == 0

@@ -55,14 +55,14 @@ def _metadata(ours: dict[str, Any]) -> Callable[[Path], None]:
     return lambda directory: edit(directory / "metadata.json", lambda mapping: mapping.update(bert_tf=ours))
 
 
-def _elsewhere(file: h5py.File) -> None:
+def external_link(file: h5py.File) -> None:
     file.pop("layers/dense/vars/1", None)
     file["layers/dense/vars/1"] = h5py.ExternalLink("/elsewhere.h5", "x")
 
 
-def _stranger(directory: Path) -> None:
+def add_file_with_external_link(directory: Path) -> None:
     with h5py.File(directory / "other.h5", "w") as file:
-        _elsewhere(file)
+        external_link(file)
 
 
 def _truncated(directory: Path) -> None:
@@ -90,12 +90,12 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (lambda directory: (directory / "task.json").write_text("[" * 200_000), "nested at most 100 levels"),
         (_metadata({"initializer_range": -1.0}), "metadata.json: `initializer_range` must be a positive number"),
         (_metadata({"initializer_range": float("inf")}), "metadata.json: .*must be a finite number"),
-        (_weights(_elsewhere), "`layers/dense/vars/1` must be .* stored in this file. Received: a link to `x` in"),
+        (_weights(external_link), "`layers/dense/vars/1` must be .* stored in this file. Received: a link to `x` in"),
         (
-            _weights(_elsewhere, "task.weights.h5"),
+            _weights(external_link, "task.weights.h5"),
             "task.weights.h5: `layers/dense/vars/1` must be .* stored in this file",
         ),
-        (_stranger, "other.h5: `layers/dense/vars/1` must be .* stored in this file"),
+        (add_file_with_external_link, "other.h5: `layers/dense/vars/1` must be .* stored in this file"),
         (_tokenizer(strip_accents=True), "`strip_accents` must be false"),
         (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),
         (_tokenizer(split=False), "`split` must be True. Received: False"),
