@@ -154,7 +154,7 @@ def test_incompatible_arguments_are_refused(argv: list[str], message: str, capsy
     assert message in capsys.readouterr().err
 
 
-def test_batches_are_whole_and_the_same_each_time() -> None:
+def test_batches_are_complete_and_reproducible() -> None:
     first, again = batches.batches(), batches.batches()
     assert all(np.array_equal(first[name], again[name]) for name in first)
     mask, positions, weights = first["padding_mask"], first["mask_positions"], first["mask_weights"]

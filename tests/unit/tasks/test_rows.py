@@ -59,7 +59,7 @@ def test_batch_widths_are_few_with_little_padding(most: int) -> None:
     assert all(0 <= rows.width(np.array([row])) - (row + 2) < 512 // most for row in range(len(rows)))
 
 
-def test_choices_have_an_axis_of_their_own() -> None:
+def test_choices_have_a_separate_axis() -> None:
     rows = rows_of([2, 5, 3, 4], choices=2)
     assert len(rows) == 2 and rows.lengths.tolist() == [5, 4] and rows.longest == 5
     inputs = rows.inputs(np.array([1, 0]))
@@ -80,7 +80,7 @@ def test_token_targets_and_weights_are_padded_with_the_row() -> None:
     assert plain[SINGLE_OUTPUT].tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
 
 
-def test_targets_of_rows_have_weights_of_their_own() -> None:
+def test_row_targets_have_separate_weights() -> None:
     rows = rows_of([3, 4, 5], weights={SINGLE_OUTPUT: np.array([1, 2, 3], np.float32)})
     _, targets, weights = rows.batch(np.array([2, 0]))
     assert (targets[SINGLE_OUTPUT].tolist(), weights[SINGLE_OUTPUT].tolist()) == ([2, 0], [3.0, 1.0])

@@ -132,7 +132,7 @@ def test_every_code_point_between_two_letters(tokenizer, lowercase):
     assert num_changed() < 1000
 
 
-def test_final_sigma_beside_every_character_that_has_properties(tokenizer, lowercase):
+def test_final_sigma_next_to_every_character_with_properties(tokenizer, lowercase):
     plain = ("Cn", "Co", "Lo")
     chars = [c for c in code_points() if unicodedata.category(c) not in plain or unicodedata.combining(c)]
     forms = ("AΣ{}", "AΣ{}B", "A{}Σ", "{}Σ", "Σ{}", "A.{}Σ.{}.B")

@@ -86,7 +86,7 @@ def test_vocabulary_equals_that_of_a_local_run(
 
 
 @needs_workers
-def test_external_workers_have_an_installation_of_their_own(tmp_path: Path) -> None:
+def test_external_workers_use_a_separate_installation(tmp_path: Path) -> None:
     code = "import beam_pipelines, bert_tf; print(beam_pipelines.__file__); print(bert_tf.__file__)"
     arguments = [WORKERS / "bin" / "python", "-c", code]
     printed = subprocess.run(arguments, cwd=tmp_path, env={}, capture_output=True, text=True, check=True).stdout

@@ -92,7 +92,7 @@ def test_invalid_task_json_is_refused(task: dict[str, object], message: str, hom
         TaskPredictor(str(directory))
 
 
-def test_a_run_holds_preset_predictions_and_metrics(home: Path, run: Path) -> None:
+def test_run_writes_preset_predictions_and_metrics(home: Path, run: Path) -> None:
     summary = json.loads((run / "result.json").read_text("utf-8"))
     assert set(summary["metrics"]) == {
         f"{name}{file}" for name in ("accuracy", "macro_f1", "majority") for file in ("", "_other")

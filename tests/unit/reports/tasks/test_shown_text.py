@@ -56,7 +56,7 @@ def test_windows_keep_the_ends_of_spans_and_stay_small(data, text: str) -> None:
         assert all(is_shown(*span, found) for span in spans)
 
 
-def test_a_short_text_is_shown_whole_and_a_long_one_from_its_beginning() -> None:
+def test_short_text_is_shown_completely_and_long_text_from_its_beginning() -> None:
     assert windows("ab " * 100, [(3, 5)]) == [Window(0, 300)]
     assert windows("ab " * 1000, []) == [Window(0, 700 - 700 % 3)]
     (window,) = windows("ab " * 1000, [(1500, 1502)])

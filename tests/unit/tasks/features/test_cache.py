@@ -144,7 +144,7 @@ def test_features_of_another_encoder_or_text_are_refused(backbone, rows, tmp_pat
             extract(token_extraction(encoder, ["layer_1"]), texts, tmp_path)
 
 
-def test_a_folder_of_something_else_is_refused(backbone, rows, tmp_path):
+def test_folder_with_other_files_is_refused(backbone, rows, tmp_path):
     (tmp_path / "thesis.txt").write_text("ten years")
     with pytest.raises(ConfigError, match=r"must be new, empty or hold features.*thesis\.txt"):
         extract(token_extraction(backbone, ["layer_1"]), rows, tmp_path)

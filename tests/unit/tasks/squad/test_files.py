@@ -199,7 +199,7 @@ def test_scored_spans() -> None:
     assert (first.heading, first.right, second.predicted, second.right) == ("who", 1.0, (), 1.0)
 
 
-def test_missing_predictions_score_nothing(tmp_path: Path, capsys, caplog) -> None:
+def test_missing_predictions_score_zero(tmp_path: Path, capsys, caplog) -> None:
     data = write_file(
         tmp_path / "d.json",
         (

@@ -37,7 +37,7 @@ def test_restore_returns_the_saved_state(tmp_path):
     assert int(variables[1]) == 7
 
 
-def test_nothing_to_restore(tmp_path):
+def test_restore_without_checkpoints(tmp_path):
     assert make_store(tmp_path / "missing")[0].restore() == (0, {})
 
 
