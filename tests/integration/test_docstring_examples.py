@@ -212,12 +212,12 @@ def test_every_public_name_has_an_example() -> None:
     assert [name for name in PUBLIC if ">>> " not in examples_of(name)] == []
 
 
-def test_a_name_without_example_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_example_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PUBLIC, "bert_tf.config.parse_json", ("bert_tf.config.base", "parse_json"))
     assert examples_of("bert_tf.config.parse_json") == ""
 
 
-def test_wrong_output_is_found() -> None:
+def test_wrong_output_is_detected() -> None:
     assert run_example(">>> 8501\n7\n", 7) == ""
     assert "Expected:\n    3" in run_example(">>> 1 + 1\n3\n", 7)
 

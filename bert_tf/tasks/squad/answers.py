@@ -69,15 +69,15 @@ def find_answers(
     outputs: Arrays,
     max_answer_length: int,
     n_best: int,
-    may_be_impossible: bool,
-    null_threshold: float,
+    null_threshold: float | None,
 ) -> Iterator[SquadAnswer]:
     """Yields the answer to each question, by `start_logits` and `end_logits`, float (T,), in `outputs`.
 
     Candidates are all spans of at most `max_answer_length` tokens that lie in one window, where the first token has its
     maximum context. The n best with different texts are kept; their probabilities are the softmax over these.
-    (run_squad.py does the same, but only considers the n best starts and ends.) If an answer may be impossible, "" is a
-    candidate, scored by [CLS], and the answer if the null odds exceed `null_threshold`.
+    (run_squad.py does the same, but only considers the n best starts and ends.) With a `null_threshold`, "" is a
+    candidate, scored by [CLS], and the answer if the null odds exceed the threshold; None if every question has an
+    answer.
     """
     starts, ends = (outputs[name].astype(np.float64) for name in (START_LOGITS, END_LOGITS))
     scored = scored_tokens(windows, len(examples))
@@ -85,7 +85,7 @@ def find_answers(
     for number, (example, row) in enumerate(zip(examples, rows, strict=True)):
         candidates = _distinct(example, windows, _Scores(scored, number, starts, ends, max_answer_length), n_best)
         odds = None
-        if may_be_impossible:
+        if null_threshold is not None:
             cls = windows.row_splits[rows[number - 1] if number else 0 : row]
             cls = cls[np.argmin(starts[cls] + ends[cls])]
             null = Candidate("", -1, 0.0, float(starts[cls]), float(ends[cls]))
@@ -190,11 +190,11 @@ def _weighed(candidates: list[Candidate]) -> list[Candidate]:
     return [Candidate(*c[:2], share / total, *c[3:]) for c, share in zip(candidates, exponentials, strict=True)]
 
 
-def _decided(candidates: list[Candidate], null_odds: float | None, null_threshold: float) -> SquadAnswer:
-    """Returns the best text as answer, or "" if the null odds exceed the threshold."""
+def _decided(candidates: list[Candidate], null_odds: float | None, null_threshold: float | None) -> SquadAnswer:
+    """Returns the best text as answer, or "" if the null odds exceed the threshold; either is None for squad1."""
     answer = SquadAnswer("", -1, tuple(candidates), null_odds)
     best = answer.best
-    if best is None or (null_odds is not None and null_odds > null_threshold):
+    if best is None or (null_odds is not None and null_threshold is not None and null_odds > null_threshold):
         return answer
     return replace(answer, text=best.text, start=best.start)
 

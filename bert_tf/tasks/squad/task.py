@@ -93,8 +93,8 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
         """Returns the best span for each question, the n best ones, and the null odds for squad2."""
         if not isinstance(rows, Windows):
             raise TypeError(f"`rows` must be `Windows`, as returned by `encode`. Received: {type(rows).__name__}")
-        limits = (self.max_answer_length, self.n_best, self.may_be_impossible, self.threshold)
-        return list(find_answers(examples, rows, outputs, *limits))
+        threshold = self.threshold if self.may_be_impossible else None
+        return list(find_answers(examples, rows, outputs, self.max_answer_length, self.n_best, threshold))
 
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
         """Returns the text with the largest mean probability over all models; "" by mean null odds and threshold."""

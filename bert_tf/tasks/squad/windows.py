@@ -10,7 +10,7 @@ P pairs of a question and a token of its context.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.text.tokenizer import BertTokenizer, RaggedIds
 from bert_tf.text.vocabulary import Vocabulary
+
+# Word pieces, (T,), and the index of the first one of each window, (N,).
+_Pieces = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,22 +95,26 @@ def make_windows(
     first_lengths = query_sizes[of] + 2
     row_splits = np.concatenate([[0], np.cumsum(first_lengths + held + 1)])
     origins = contexts.tokens.row_splits[contexts.of_question][of] + begins
-    targets: Arrays = {}
-    weights: Arrays = {}
-    if labelled:
-        targets, weights = _targets(*_gold_tokens(examples, contexts), of, origins, held, first_lengths)
-    return Windows(
-        token_ids=_token_ids(tokenizer.vocabulary, queries, contexts.tokens, row_splits, first_lengths, of, origins),
+    windows = Windows(
+        token_ids=_token_ids(
+            tokenizer.vocabulary,
+            row_splits,
+            first_lengths,
+            (queries.values, queries.row_splits[of]),
+            (contexts.tokens.values, origins),
+        ),
         row_splits=row_splits,
         first_lengths=first_lengths.astype(np.int32),
         pad_id=tokenizer.vocabulary.pad_id,
-        targets=targets,
-        weights=weights,
         examples=of,
         origins=origins,
         starts=contexts.starts,
         limits=contexts.limits,
     )
+    if not labelled:
+        return windows
+    targets, weights = _targets(windows, *_gold_tokens(examples, contexts))
+    return replace(windows, targets=targets, weights=weights)
 
 
 def scored_tokens(windows: Windows, questions: int) -> ScoredTokens:
@@ -169,23 +176,17 @@ def _tokenized(examples: Sequence[SquadExample], tokenizer: BertTokenizer) -> _C
 
 
 def _token_ids(
-    vocabulary: Vocabulary,
-    queries: RaggedIds,
-    contexts: RaggedIds,
-    row_splits: np.ndarray,
-    first_lengths: np.ndarray,
-    of: np.ndarray,
-    origins: np.ndarray,
+    vocabulary: Vocabulary, row_splits: np.ndarray, first_lengths: np.ndarray, queries: _Pieces, contexts: _Pieces
 ) -> np.ndarray:
     """Returns the token ids of all windows."""
     ids = np.full(row_splits[-1], vocabulary.sep_id, np.int32)
     rows = row_splits[:-1]
     ids[rows] = vocabulary.cls_id
     copied = (
-        (queries.values, queries.row_splits[of], rows + 1, first_lengths - 2),
-        (contexts.values, origins, rows + first_lengths, np.diff(row_splits) - first_lengths - 1),
+        (queries, rows + 1, first_lengths - 2),
+        (contexts, rows + first_lengths, np.diff(row_splits) - first_lengths - 1),
     )
-    for values, sources, targets, sizes in copied:
+    for (values, sources), targets, sizes in copied:
         ids[_ranges(targets, sizes)] = values[_ranges(sources, sizes)]
     return ids
 
@@ -208,21 +209,14 @@ def _gold_tokens(examples: Sequence[SquadExample], contexts: _Contexts) -> tuple
     return first, last, np.array([gold is not None for gold in golds])
 
 
-def _targets(
-    first: np.ndarray,
-    last: np.ndarray,
-    has_answer: np.ndarray,
-    of: np.ndarray,
-    origins: np.ndarray,
-    held: np.ndarray,
-    first_lengths: np.ndarray,
-) -> tuple[Arrays, Arrays]:
+def _targets(windows: Windows, first: np.ndarray, last: np.ndarray, has_answer: np.ndarray) -> tuple[Arrays, Arrays]:
     """Returns the targets, 0 if a window does not contain tokens `first` to `last`, and the weights."""
+    of, origins = windows.examples, windows.origins
     covered = has_answer & (first <= last)
     begin, end = first[of], last[of]
-    inside = covered[of] & (begin >= origins) & (end < origins + held)
+    inside = covered[of] & (begin >= origins) & (end < origins + windows.held)
     targets = {
-        name: np.where(inside, token - origins + first_lengths, 0).astype(np.int32)
+        name: np.where(inside, token - origins + windows.first_lengths, 0).astype(np.int32)
         for name, token in ((START_LOGITS, begin), (END_LOGITS, end))
     }
     # An answer without tokens must not be trained as "no answer".

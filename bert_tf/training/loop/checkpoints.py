@@ -156,12 +156,15 @@ class CheckpointStore:
             if self._writes:
                 for damaged_path in damaged:
                     _set_aside(damaged_path)
-            for name, variables in self._groups.items():
-                for variable, array in zip(variables, arrays[name], strict=True):
-                    variable.assign(array)
+            self._assign(arrays)
             return step, state["progress"]
         self._refuse_to_start_again(damaged)
         return 0, {}
+
+    def _assign(self, arrays: Mapping[str, Sequence[np.ndarray]]) -> None:
+        for name, variables in self._groups.items():
+            for variable, array in zip(variables, arrays[name], strict=True):
+                variable.assign(array)
 
     def _refuse_to_start_again(self, damaged: Sequence[Path]) -> None:
         lost = sorted({*damaged, *self.directory.glob("step-*.damaged")})

@@ -50,7 +50,9 @@ def words_of(texts: list[str]) -> list[str]:
 
 
 @pytest.mark.smoke
-def test_what_is_written(tmp_path: Path, glob: str, texts: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_vocabulary_and_summary_are_written(
+    tmp_path: Path, glob: str, texts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "deep" / "vocab.txt"
     summary = run(glob, output, "--vocabulary_size=90", "--character_coverage=1.0")
     tokens = load_vocabulary(output).tokens
@@ -79,7 +81,7 @@ def test_order_and_workers_do_not_matter(tmp_path: Path, glob: str, texts: list[
     assert (tmp_path / "one.txt").read_bytes() == (tmp_path / "other.txt").read_bytes()
 
 
-def test_learning_is_the_same_in_every_process() -> None:
+def test_training_is_deterministic_across_processes() -> None:
     """The trainer numbers characters by a hash table that differs by process."""
     found = {
         subprocess.run([sys.executable, "-c", LEARN, str(n)], capture_output=True, text=True, check=True).stdout
@@ -89,7 +91,7 @@ def test_learning_is_the_same_in_every_process() -> None:
     assert len(found.pop().split()) == 300
 
 
-def test_frequent_words_become_pieces_and_words_of_unknown_characters_do_not() -> None:
+def test_frequent_words_become_pieces_except_those_with_unknown_characters() -> None:
     counts = Counter({"hello": 100, "help": 50, "z": 3, "né": 1, "zz": 7})
     alphabet = ("h", "z", "##e", "##l", "##o", "##p")
     tokens = learn(counts, 30, alphabet).tokens
@@ -98,7 +100,7 @@ def test_frequent_words_become_pieces_and_words_of_unknown_characters_do_not() -
     assert not {"zz", "né", "n"} & set(tokens)
 
 
-def test_weights_count_like_copies(tmp_path: Path, texts: list[str]) -> None:
+def test_weights_equal_repeated_inputs(tmp_path: Path, texts: list[str]) -> None:
     one = write_corpus(tmp_path / "one", texts[:50], files=2)
     other = write_corpus(tmp_path / "other", texts[50:], files=1)
     three = ",".join(write_corpus(tmp_path / f"copy-{number}", texts[50:], files=1) for number in range(3))
@@ -162,7 +164,7 @@ def test_chinese(tmp_path: Path, shared_data: Path) -> None:
         run(glob, tmp_path / "vocab.txt", "--vocabulary_size=1000")
 
 
-def test_a_corpus_that_gives_fewer_pieces(tmp_path: Path, glob: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_corpus_gives_fewer_pieces(tmp_path: Path, glob: str, capsys: pytest.CaptureFixture[str]) -> None:
     summary = run(glob, tmp_path / "vocab.txt", "--vocabulary_size=100000")
     assert 60 < summary["vocabulary_size"] < 1000
     assert f"{summary['vocabulary_size']} pieces, not 100000" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def reference(home: Path, glob: str, vocabulary: Path) -> tuple[Path, dict]:
 
 
 @pytest.mark.smoke
-def test_a_data_directory_holds_what_its_manifest_says(reference: tuple[Path, dict], texts: list[str]) -> None:
+def test_data_directory_matches_its_manifest(reference: tuple[Path, dict], texts: list[str]) -> None:
     directory, summary = reference
     manifest, _ = open_data(directory, checksums=True)
     assert {path.name for path in directory.iterdir()} == {
@@ -126,7 +126,7 @@ def test_static_copies(home: Path, glob: str, vocabulary: Path, reference: tuple
 
 
 @pytest.mark.smoke
-def test_a_finished_directory_is_left_alone(glob: str, vocabulary: Path, reference: tuple[Path, dict]) -> None:
+def test_finished_directory_is_not_changed(glob: str, vocabulary: Path, reference: tuple[Path, dict]) -> None:
     before = {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
     verify_data(reference[0], read_manifest(reference[0]))
     summary = run(glob, vocabulary, reference[0])
@@ -135,7 +135,7 @@ def test_a_finished_directory_is_left_alone(glob: str, vocabulary: Path, referen
     assert before == {path: path.stat().st_mtime_ns for path in reference[0].glob("*.tfrecord")}
 
 
-def test_only_what_is_missing_or_damaged_is_made_again(
+def test_only_missing_or_damaged_shards_are_rebuilt(
     home: Path, glob: str, vocabulary: Path, reference: tuple[Path, dict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = home / "resumed"
@@ -180,7 +180,7 @@ def test_casing_comes_from_the_vocabulary(
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_directory_with_something_else_in_it_is_refused(home: Path, glob: str, vocabulary: Path) -> None:
+def test_directory_with_other_files_is_refused(home: Path, glob: str, vocabulary: Path) -> None:
     output = home / "foreign"
     output.mkdir()
     (output / "thesis.tex").write_text("years of work")
@@ -237,7 +237,7 @@ def test_lost_records_end_the_run(home: Path, glob: str, vocabulary: Path, monke
     assert not (home / "lost" / "manifest.json").exists()
 
 
-def test_several_lengths_in_one_run_are_those_of_several_runs(home: Path, glob: str, vocabulary: Path) -> None:
+def test_several_lengths_in_one_run_equal_separate_runs(home: Path, glob: str, vocabulary: Path) -> None:
     both, masks = home / "both", ["--masking=static", "--max_predictions_per_seq=5,10"]
     summary = run(glob, vocabulary, both, "--max_seq_length=32,64", *masks)
     assert {path.name for path in both.iterdir()} == {"run.json", "length-32", "length-64"}
@@ -255,7 +255,7 @@ def test_several_lengths_in_one_run_are_those_of_several_runs(home: Path, glob: 
     assert again | {"seconds": 0} == summary | {"seconds": 0}
 
 
-def test_a_run_of_several_lengths_goes_on_where_it_was(home: Path, glob: str, vocabulary: Path) -> None:
+def test_run_of_several_lengths_resumes(home: Path, glob: str, vocabulary: Path) -> None:
     both, resumed = home / "both", home / "both-resumed"
     flags = ["--max_seq_length=32,64", "--masking=static", "--max_predictions_per_seq=5,10"]
     with pytest.MonkeyPatch.context() as patch:
@@ -271,7 +271,7 @@ def test_a_run_of_several_lengths_goes_on_where_it_was(home: Path, glob: str, vo
         assert contents(both / f"length-{length}") == contents(resumed / f"length-{length}")
 
 
-def test_several_inputs_are_told_apart(home: Path, vocabulary: Path, texts: list[str]) -> None:
+def test_several_inputs_are_counted_separately(home: Path, vocabulary: Path, texts: list[str]) -> None:
     first, second = write_corpus(home / "first", texts[:200]), write_corpus(home / "second", texts[150:])
     inputs = f"{first},{second}"
     summary = run(inputs, vocabulary, home / "two-inputs", "--weights=1,3", "--language=en,none", "--no_nsp")

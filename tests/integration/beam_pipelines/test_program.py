@@ -109,7 +109,7 @@ def bad_inputs(tmp_path: Path) -> dict[str, Path]:
         ("vocabulary", "missing.txt", "missing.txt"),
     ],
 )
-def test_bad_input_is_told_in_one_line(
+def test_invalid_input_is_reported_in_one_line(
     home: Path, data_flags: list[str], bad_inputs: dict[str, Path], flag: str, file: str, message: str
 ) -> None:
     flags = [f"--{flag}={bad_inputs[file]}" if given.startswith(f"--{flag}=") else given for given in data_flags]
@@ -122,7 +122,7 @@ def test_bad_input_is_told_in_one_line(
     assert not list(output.glob("manifest.json"))
 
 
-def test_an_error_in_a_worker_process_is_told_too(
+def test_error_in_a_worker_process_is_reported(
     home: Path, data_flags: list[str], bad_inputs: dict[str, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     mode = ["--direct_running_mode=multi_processing", "--direct_num_workers=1"]
@@ -132,7 +132,7 @@ def test_an_error_in_a_worker_process_is_told_too(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_run_resumes(home: Path, data_flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """SIGKILL after the first shard; the second run must produce the bytes of an uninterrupted run."""
     whole, broken = home / "whole", home / "broken"
     flags = [*data_flags, "--num_shards=200"]
@@ -148,7 +148,7 @@ def test_a_killed_run_goes_on(home: Path, data_flags: list[str], capsys: pytest.
     assert contents(broken) == contents(whole)
 
 
-def test_ctrl_c_is_told_in_one_line(home: Path, data_flags: list[str]) -> None:
+def test_ctrl_c_is_reported_in_one_line(home: Path, data_flags: list[str]) -> None:
     output = home / "interrupted"
     process = start([*data_flags, "--num_shards=400", f"--output={output}"])
     wait_for_a_shard(process, output)
@@ -172,7 +172,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_told_and_leaves_no_manifest(small_disk: Path, data_flags: list[str]) -> None:
+def test_full_disk_is_reported_and_leaves_no_manifest(small_disk: Path, data_flags: list[str]) -> None:
     with pytest.raises(OSError, match=f"No space left on device: .*{small_disk}"):
         create_pretraining_data.run([*data_flags, f"--output={small_disk / 'data'}"])
     assert not list(small_disk.rglob("manifest.json"))

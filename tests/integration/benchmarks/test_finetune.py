@@ -18,7 +18,7 @@ ROOT = REPOSITORY
 
 
 @pytest.mark.slow
-def test_tokens_a_second_beside_keras_hub(tmp_path: Path) -> None:
+def test_tokens_per_second_against_keras_hub(tmp_path: Path) -> None:
     chooser = random.Random(1)
     sentences = [f"{' '.join(chooser.choices(WORDS, k=chooser.randint(3, 12)))}\t{n % 2}" for n in range(200)]
     (tmp_path / "train.tsv").write_text("\n".join(["sentence\tlabel", *sentences]) + "\n", "utf-8")
@@ -29,10 +29,10 @@ def test_tokens_a_second_beside_keras_hub(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     (path,) = (tmp_path / "out").iterdir()
-    told = json.loads(path.read_text())
-    ours, peer = told["results"][0]["results"]
+    report = json.loads(path.read_text())
+    ours, peer = report["results"][0]["results"]
     assert (ours["name"], peer["name"]) == ("bert_tf float32", "keras_hub float32")
     assert ours["parameters"] == peer["parameters"]
     for row in (ours, peer):
         tokens_a_step = row["rate"] * row["milliseconds"] / 1e3
-        assert 32 * 5 <= tokens_a_step <= 32 * told["max_length"]
+        assert 32 * 5 <= tokens_a_step <= 32 * report["max_length"]

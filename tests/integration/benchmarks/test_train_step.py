@@ -56,7 +56,7 @@ def test_steps_beside_keras_hub(tmp_path: Path) -> None:
     assert 0.85 * 4096 < ours["rate"] * ours["milliseconds"] / 1e3 <= 4096
 
 
-def test_useful_tokens_a_second(tmp_path: Path, data: Path) -> None:
+def test_useful_tokens_per_second(tmp_path: Path, data: Path) -> None:
     (size,) = measured(tmp_path, "--part=padding", f"--data={data}")["results"]
     assert [row["name"] for row in size["results"]] == ["full float32", "bins float32", "pack float32"]
     assert size["max_seq_length"] == 32
@@ -65,7 +65,7 @@ def test_useful_tokens_a_second(tmp_path: Path, data: Path) -> None:
         assert 0 < row["rate"] * row["milliseconds"] / 1e3 < 32 * 32 + 1e-6
 
 
-def test_examples_a_second_of_the_input_pipeline(tmp_path: Path, data: Path) -> None:
+def test_examples_per_second_of_the_input_pipeline(tmp_path: Path, data: Path) -> None:
     (length,) = measured(tmp_path, "--part=input", f"--data={data}")["results"]
     names = [row["name"] for row in length["results"]]
     assert names == ["training tiny", "input, by piece", "input, by whole_word", "input, by span"]
@@ -74,7 +74,7 @@ def test_examples_a_second_of_the_input_pipeline(tmp_path: Path, data: Path) -> 
         assert row["times_rate"] > 0
 
 
-def test_records_are_masked_by_another_unit(tmp_path: Path, data: Path) -> None:
+def test_mask_unit_of_records_can_be_changed(tmp_path: Path, data: Path) -> None:
     from benchmarks.peers.dataset import with_mask_unit
     from bert_tf.data.input.tf import pretraining_dataset
     from bert_tf.data.manifest import read_manifest

@@ -26,7 +26,7 @@ def convert(kind: str, target: Path, *flags: str, form: str = "preset") -> int:
     return main(["convert", "--source", "huggingface", str(TESTDATA / kind), "--target", form, str(target), *flags])
 
 
-def test_a_converted_classifier_answers_a_file_of_glue(tmp_path: Path) -> None:
+def test_converted_classifier_predicts_a_glue_file(tmp_path: Path) -> None:
     preset, file, answers = tmp_path / "preset", tmp_path / "dev.tsv", tmp_path / "answers.tsv"
     flags = ("--task", "mnli", "--labels", *LABELS)
     assert convert("huggingface_sequence_classification", preset, *flags) == 0
@@ -51,7 +51,7 @@ def test_a_converted_classifier_answers_a_file_of_glue(tmp_path: Path) -> None:
     assert found == [["index", "prediction"], *([str(n), label] for n, label in enumerate(expected))]
 
 
-def test_a_converted_model_of_choices_answers_any_number(tmp_path: Path) -> None:
+def test_converted_multiple_choice_model_accepts_any_number_of_choices(tmp_path: Path) -> None:
     preset, file, answers = tmp_path / "preset", tmp_path / "test.csv", tmp_path / "answers.csv"
     assert convert("huggingface_multiple_choice", preset, "--task", "swag") == 0
     file.write_text("sent1,sent2,ending0,ending1,ending2\na b,c,d,e,f\nb,c,d e,a,b\n")
@@ -63,7 +63,7 @@ def test_a_converted_model_of_choices_answers_any_number(tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.skipif(PYTHON is None, reason="BERT_TF_PEER_HUGGINGFACE names no interpreter with transformers")
 @pytest.mark.skipif(not SST2.is_dir(), reason="the real tasks (../shared/data/finetune) are absent")
-def test_a_classifier_of_transformers_answers_alike_here(tmp_path: Path) -> None:
+def test_converted_classifier_of_transformers_gives_the_same_predictions(tmp_path: Path) -> None:
     script = SUPPORT / "commands/finetune_with_transformers.py"
     files = [DATA / "vocab/bert-base-uncased-vocab.txt", SST2 / "train.tsv", SST2 / "dev.tsv", tmp_path / "peer"]
     subprocess.run([str(PYTHON), str(script), *map(str, files)], check=True)
@@ -115,14 +115,14 @@ def test_another_task_is_refused(
         (("--regression", "--task", "stsb"), "`--regression` needs `--task classify`. Received: stsb"),
     ],
 )
-def test_what_would_say_nothing_is_refused(
+def test_task_flags_without_effect_are_refused(
     flags: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert convert("huggingface_sequence_classification", tmp_path / "preset", *flags) == 1
     assert message in capsys.readouterr().err
 
 
-def test_a_task_describes_a_preset_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_task_flag_requires_a_preset_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--task", "mnli", "--labels", *LABELS)
     assert convert("huggingface_sequence_classification", tmp_path / "out", *flags, form="keras_hub") == 1
     assert "`--task` needs a target of the format preset. Received: keras_hub" in capsys.readouterr().err

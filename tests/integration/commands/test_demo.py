@@ -17,7 +17,7 @@ from bert_tf.commands.demo.steps import Steps
 ACCURACIES = {False: (0.75, 0.5, 0.625), True: (0.25, 0.125, 0.375)}
 
 
-def test_the_text_does_not_depend_on_python_and_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpus_does_not_depend_on_python_or_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sys.stdlib_module_names & set(demo.LIBRARIES)
     for name in (*demo.LIBRARIES, "another"):
         (tmp_path / "site" / name).mkdir(parents=True)
@@ -31,7 +31,7 @@ def test_the_text_does_not_depend_on_python_and_other_packages(tmp_path: Path, m
     assert [path.stem for path in files] == [path.stem for path in held_out] == sorted(demo.LIBRARIES)
 
 
-def test_both_starts_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scratch_and_pretrained_get_the_same_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bert_tf.tasks.finetune import sweep
     from bert_tf.tasks.finetune.run import Finetuned
 

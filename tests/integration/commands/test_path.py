@@ -70,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture(scope="module")
-def made(folder: Path) -> Path:
+def home(folder: Path) -> Path:
     """Returns `folder` with vocabulary, data and a pre-trained run."""
     corpus = ["--input", folder / "corpus.txt", "--format", "text"]
     for argv in (
@@ -85,26 +85,26 @@ def made(folder: Path) -> Path:
     return folder
 
 
-def test_data_is_complete(made: Path, run: Run) -> None:
-    summary = run("inspect", made / "data")
+def test_data_is_complete(home: Path, run: Run) -> None:
+    summary = run("inspect", home / "data")
     assert summary["kind"].startswith("pre-training data")
     assert summary["examples"]["train"] > 100
     assert summary["examples"]["validation"] > 10
     assert sum(summary["labels"].values()) == sum(summary["examples"].values())
 
 
-def test_pretraining_again_returns_the_finished_run(made: Path, run: Run) -> None:
-    argv = pretraining(made)
+def test_pretrain_returns_a_finished_run(home: Path, run: Run) -> None:
+    argv = pretraining(home)
     first, second = run(*argv), run(*argv)
     assert first["step"] == 12
     assert first["weights_sha256"] == second["weights_sha256"]
     assert {"loss", "tokens_per_second", "mlm_loss", "nsp_accuracy", "seconds", "output"} <= first.keys()
 
 
-def test_a_damaged_shard_is_named_in_one_line(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = shutil.copytree(made / "data", tmp_path / "data")
-    evaluation = ["evaluate", "--preset", made / "run", "--data", data]
-    training = ["pretrain", "--data", data, "--model", made / "model.json", "--output", tmp_path / "run", "--steps", 2]
+def test_a_damaged_shard_is_named_in_one_line(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = shutil.copytree(home / "data", tmp_path / "data")
+    evaluation = ["evaluate", "--preset", home / "run", "--data", data]
+    training = ["pretrain", "--data", data, "--model", home / "model.json", "--output", tmp_path / "run", "--steps", 2]
     for argv, split in ((evaluation, "validation"), (training, "train")):
         (shard,) = data.glob(f"{split}-*.tfrecord")
         content = bytearray(shard.read_bytes())
@@ -117,7 +117,7 @@ def test_a_damaged_shard_is_named_in_one_line(made: Path, tmp_path: Path, capsys
 
 
 @pytest.mark.slow
-def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_lengths_in_one_run(home: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six steps of the shorter examples, two of the longer ones; stopped before the change and at it."""
     taken = []
 
@@ -126,22 +126,22 @@ def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.Monkey
         return pretraining_data(data, split, **settings)
 
     monkeypatch.setattr("bert_tf.pretraining.run.pretraining_data", noted)
-    run("data", "--input", made / "corpus.txt", "--format", "text", "--vocabulary", made / "vocab.txt",
-        "--output", made / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
+    run("data", "--input", home / "corpus.txt", "--format", "text", "--vocabulary", home / "vocab.txt",
+        "--output", home / "both", "--max_seq_length", "16,32", "--validation_fraction", 0.2)  # fmt: skip
     settings = [
         "training.batch_size=16",
         "training.checkpoint_every=3",
         "training.long_share=0.25",
         "training.show_examples=0",
     ]
-    paths = ["--data", made / "both", "--model", made / "model.json", "--output", made / "long"]
+    paths = ["--data", home / "both", "--model", home / "model.json", "--output", home / "long"]
     argv = ["pretrain", *paths, "--steps", 8, "--set", *settings, "training.keep_checkpoints=9"]
     whole = run(*argv)
     longer = [("length-32", "train", 0), ("length-32", "validation", 0)]
     assert taken == [("length-16", "train", 0), *longer]
     for left, expected in (((3, 6), longer), ((3,), [("length-16", "train", 3), *longer])):
         for step in {3, 6, 8} - set(left):
-            shutil.rmtree(made / f"long/checkpoints/step-{step:08d}")
+            shutil.rmtree(home / f"long/checkpoints/step-{step:08d}")
         taken.clear()
         again = run(*argv)
         assert taken == expected
@@ -149,29 +149,29 @@ def test_two_lengths_in_one_run(made: Path, run: Run, monkeypatch: pytest.Monkey
         assert again["mlm_loss"] == whole["mlm_loss"]
 
 
-def test_another_configuration_is_refused(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*map(str, pretraining(made)), "training.seed=9"]) == 1
+def test_another_configuration_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*map(str, pretraining(home)), "training.seed=9"]) == 1
     assert "training.seed" in capsys.readouterr().err
 
 
-def test_inspect_counts_parameters_and_records(made: Path, run: Run) -> None:
-    summary = run("inspect", made / "run")
+def test_inspect_counts_parameters_and_records(home: Path, run: Run) -> None:
+    summary = run("inspect", home / "run")
     assert sum(summary["parameters_by_block"].values()) == summary["parameters"]
     assert {"embeddings", "layer_1", "pooler", "mlm_logits", "nsp_logits"} == set(summary["parameters_by_block"])
-    shard = next((made / "data").glob("train-*.tfrecord"))
+    shard = next((home / "data").glob("train-*.tfrecord"))
     records = run("inspect", shard)
-    assert records["examples"] == {shard.name: run("inspect", made / "data")["examples"]["train"]}
+    assert records["examples"] == {shard.name: run("inspect", home / "data")["examples"]["train"]}
     assert set(records["features of the first"]) == {"input_ids", "segment_lengths", "next_sentence_labels"}
 
 
-def test_inspect_refuses_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_refuses_an_unknown_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(tmp_path)]) == 1
     assert "must be a data directory" in capsys.readouterr().err
 
 
-def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
+def test_evaluate_accepts_a_run_or_a_preset(home: Path, run: Run) -> None:
     figures = [
-        run("evaluate", "--preset", path, "--data", made / "data") for path in (made / "run", made / "run/preset")
+        run("evaluate", "--preset", path, "--data", home / "data") for path in (home / "run", home / "run/preset")
     ]
     keys = ("mlm_loss", "mlm_accuracy", "mlm_perplexity", "nsp_accuracy")
     assert [figures[0][key] for key in keys] == [figures[1][key] for key in keys]
@@ -179,36 +179,36 @@ def test_evaluate_reads_run_and_preset_alike(made: Path, run: Run) -> None:
     assert 0 < figures[0]["mlm_loss"] < 10
 
 
-def test_evaluate_prints_a_table_before_the_summary(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_prints_a_table_before_the_summary(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["evaluate", "--preset", str(made / "run"), "--data", str(made / "data")]) == 0
+    assert main(["evaluate", "--preset", str(home / "run"), "--data", str(home / "data")]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     summary, rows = json.loads(last), {line.split()[0]: line.split()[1:] for line in lines if line}
-    examples = read_manifest(made / "data").examples("validation")
-    assert lines[0].startswith(f"{made / 'data'}: {examples} examples of the validation split")
+    examples = read_manifest(home / "data").examples("validation")
+    assert lines[0].startswith(f"{home / 'data'}: {examples} examples of the validation split")
     accuracy, chance, published = rows["mlm_accuracy"]
     assert accuracy == f"{summary['mlm_accuracy']:.2%}"
-    assert chance == f"{constant_guess_accuracy(made / 'data', 'validation'):.2%}"
+    assert chance == f"{constant_guess_accuracy(home / 'data', 'validation'):.2%}"
     assert (published, rows["nsp_accuracy"][-1]) == ("-", "97.00%")
 
 
-def test_evaluate_refuses_another_vocabulary(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    corpus = ["--input", made / "corpus.txt", "--format", "text"]
+def test_evaluate_refuses_another_vocabulary(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = ["--input", home / "corpus.txt", "--format", "text"]
     assert main([str(a) for a in ["vocab", *corpus, "--vocabulary_size", 60, "--output", tmp_path / "v.txt"]]) == 0
     assert (
         main([str(a) for a in ["data", *corpus, "--vocabulary", tmp_path / "v.txt", "--output", tmp_path / "d"]]) == 0
     )
-    assert main(["evaluate", "--preset", str(made / "run"), "--data", str(tmp_path / "d")]) == 1
+    assert main(["evaluate", "--preset", str(home / "run"), "--data", str(tmp_path / "d")]) == 1
     assert "vocabulary" in capsys.readouterr().err
 
 
-def test_the_classifier_learns(made: Path, run: Run) -> None:
-    argv = ["finetune", "classify", "--preset", made / "run", "--data", made / "task", "--output", made / "tuned",
+def test_finetune_trains_a_classifier(home: Path, run: Run) -> None:
+    argv = ["finetune", "classify", "--preset", home / "run", "--data", home / "task", "--output", home / "tuned",
             "--max_seq_length", 32, "--set", *TUNING]  # fmt: skip
     summary = run(*argv)
     assert summary["dev_examples"] == 40
     assert summary["metrics"]["accuracy"] > 0.8
-    assert run("inspect", made / "tuned")["task"]["labels"] == ["sea", "wood"]
+    assert run("inspect", home / "tuned")["task"]["labels"] == ["sea", "wood"]
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ def test_the_classifier_learns(made: Path, run: Run) -> None:
         (["--label_column", "topic"], "line 1: no column `topic`"),
     ],
 )
-def test_finetune_refuses_what_it_would_not_do(
-    made: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_finetune_refuses_flags_without_effect(
+    home: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = [
         "finetune",
         "classify",
         "--preset",
-        made / "run",
+        home / "run",
         "--data",
-        made / "task",
+        home / "task",
         "--output",
         tmp_path / "o",
         *flags,
@@ -240,35 +240,35 @@ def test_finetune_refuses_what_it_would_not_do(
     assert not (tmp_path / "o").exists()
 
 
-def test_pretrain_refuses_epochs(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*map(str, pretraining(made)), "training.epochs=3"]) == 1
+def test_pretrain_refuses_epochs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*map(str, pretraining(home)), "training.epochs=3"]) == 1
     assert "`training.epochs` has no effect here" in capsys.readouterr().err
 
 
-def test_predict_fills_masks_and_classifies(made: Path, run: Run, tmp_path: Path) -> None:
+def test_predict_fills_masks_and_classifies(home: Path, run: Run, tmp_path: Path) -> None:
     filled, classes = tmp_path / "filled.jsonl", tmp_path / "classes.jsonl"
-    run("predict", "--preset", made / "run", "--input", made / "lines.txt", "--output", filled, "--top_k", 3)
+    run("predict", "--preset", home / "run", "--input", home / "lines.txt", "--output", filled, "--top_k", 3)
     rows = [json.loads(line) for line in filled.read_text().splitlines()]
     assert [len(row["masks"]) for row in rows] == [1, 0]
     assert len(rows[0]["masks"][0]) == 3
-    run("predict", "--preset", made / "tuned", "--input", made / "lines.txt", "--output", classes, "--batch_size", 1)
+    run("predict", "--preset", home / "tuned", "--input", home / "lines.txt", "--output", classes, "--batch_size", 1)
     rows = [json.loads(line) for line in classes.read_text().splitlines()]
     assert [row["label"] for row in rows] == ["sea", "wood"]
     assert rows[0]["text"] == "The boat and the [MASK]."
 
 
 @pytest.mark.slow
-def test_export_counts_versions(made: Path, run: Run, tmp_path: Path) -> None:
-    versions = [run("export", "--preset", made / "tuned", "--output", tmp_path / "model")["version"] for _ in range(2)]
+def test_export_counts_versions(home: Path, run: Run, tmp_path: Path) -> None:
+    versions = [run("export", "--preset", home / "tuned", "--output", tmp_path / "model")["version"] for _ in range(2)]
     assert versions == [1, 2]
     assert "text string [-1]" in run("inspect", tmp_path / "model")["signature serving_default"]["inputs"]
 
 
 @pytest.mark.parametrize("cased", [[], ["--cased"]])
-def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run, tmp_path: Path, cased: list) -> None:
+def test_tokenize_gives_the_same_ids_in_python_and_graph(home: Path, run: Run, tmp_path: Path, cased: list) -> None:
     vocabulary = tmp_path / "vocab.txt"
     capitals = "The\nWave\n" if cased else ""
-    vocabulary.write_text((made / "vocab.txt").read_text(encoding="utf-8") + capitals, encoding="utf-8")
+    vocabulary.write_text((home / "vocab.txt").read_text(encoding="utf-8") + capitals, encoding="utf-8")
     (tmp_path / "in.txt").write_text("The Wave\n\nÜber tree\u2028leaf 你好\r\nlast", encoding="utf-8")
     for name, flags in (("python", []), ("graph", ["--graph"])):
         run("tokenize", "--vocabulary", vocabulary, "--input", tmp_path / "in.txt", "--output", tmp_path / name,
@@ -279,21 +279,23 @@ def test_tokenize_gives_the_same_ids_from_python_and_graph(made: Path, run: Run,
     assert lines[1] == ""
 
 
-def test_nothing_half_written_is_left(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_commands_leave_no_partial_output(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"fine\n" * 100 + b"\xff\n")
-    for command in (["predict", "--preset", made / "tuned"], ["tokenize", "--vocabulary", made / "vocab.txt"]):
+    for command in (["predict", "--preset", home / "tuned"], ["tokenize", "--vocabulary", home / "vocab.txt"]):
         assert main([str(a) for a in [*command, "--input", bad, "--output", tmp_path / "out"]]) == 1
         assert "not UTF-8" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
 
 
 @pytest.mark.slow
-def test_two_replicas_train_what_one_trains(made: Path, tmp_path: Path) -> None:
+def test_two_replicas_train_like_one(home: Path, tmp_path: Path) -> None:
     losses = []
     for strategy, replicas in (("none", 0), ("mirrored", 2)):
         output = tmp_path / strategy
-        command = [sys.executable, "-m", "bert_tf", "pretrain", "--data", made / "data", "--model", made / "model.json",
+        command = [sys.executable, "-m", "bert_tf", "pretrain", "--data", home / "data", "--model", home / "model.json",
                    "--output", output, "--strategy", strategy, "--steps", "8", "--set", "training.batch_size=16",
                    f"training.num_replicas={replicas}", "model.dropout=0.0"]  # fmt: skip
         result = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)

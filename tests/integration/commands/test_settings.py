@@ -79,13 +79,13 @@ def shares(data: Path) -> tuple[float, float, float]:
         ),
     ],
 )
-def test_shares_of_masks(folder, tmp_path, flags, expected):
+def test_mask_probabilities(folder, tmp_path, flags, expected):
     """Table 8. A random piece may equal the original one: one in sixty."""
     assert shares(make(folder, tmp_path / "data", *flags)) == pytest.approx(expected, abs=0.04)
 
 
 @pytest.mark.slow
-def test_no_next_sentence_left_to_right_and_spans(folder, tmp_path, capsys):
+def test_left_to_right_model_with_span_masks_without_next_sentences(folder, tmp_path, capsys):
     """Table 5 in one run, and the layers of its model by name."""
     data = make(folder, tmp_path / "data", "--no_nsp", "--mask_unit=span", "--max_ngram=2")
     inputs, _, weights = masked(data)

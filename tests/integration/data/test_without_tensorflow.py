@@ -62,7 +62,7 @@ def run(folder: Path, name: str) -> list[dict]:
 
 
 @pytest.mark.slow
-def test_a_run_without_tensorflow_is_the_one_with_it(folder):
+def test_run_without_tensorflow_equals_the_run_with_it(folder):
     without = run(folder, "without")
     assert [line.get("step") for line in without] == [8, None, 4, 4, 5, 8, 8]
     assert without[1]["loss"] == pytest.approx(without[0]["loss"], rel=1e-5)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 
-def test_a_program_prints_nothing_but_its_own_lines() -> None:
+def test_program_prints_only_its_own_lines() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     command = [sys.executable, "-m", "bert_tf.export.verify", "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -28,7 +28,9 @@ def tensor_names(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "classifier" else pytest.mark.slow) for kind in KINDS]
 )
-def test_a_session_of_the_c_api_answers_as_recorded(kind: str, exported: Callable[[str], Path], tmp_path: Path) -> None:
+def test_c_api_session_reproduces_the_recorded_outputs(
+    kind: str, exported: Callable[[str], Path], tmp_path: Path
+) -> None:
     folder, names = exported(kind), tmp_path / "names.json"
     of_signature = tensor_names(folder)
     names.write_text(json.dumps(of_signature), encoding="utf-8")

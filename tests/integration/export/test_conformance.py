@@ -48,10 +48,10 @@ def test_the_embedded_server_conforms(
 ) -> None:
     with served(exported(kind), listening) as (rest, grpc):
         status = conformance.main([str(exported(kind)), "--rest", rest, "--grpc", grpc])
-    said = capsys.readouterr().out
-    assert (status, "FAILED" in said) == (0, False), said
-    assert "requests, 0 not answered as TF Serving does" in said
-    assert int(said.split()[0]) > 30
+    stdout = capsys.readouterr().out
+    assert (status, "FAILED" in stdout) == (0, False), stdout
+    assert "requests, 0 not answered as TF Serving does" in stdout
+    assert int(stdout.split()[0]) > 30
 
 
 class _Wrong(BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ class _Wrong(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_answers_wrongly_is_found_out(
+def test_server_with_wrong_answers_fails_conformance(
     exported: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Wrong) as server:
@@ -78,12 +78,12 @@ def test_a_server_that_answers_wrongly_is_found_out(
         status = conformance.main([str(exported("classifier")), "--rest", f"http://127.0.0.1:{server.server_port}"])
         server.shutdown()
         thread.join()
-    said = capsys.readouterr().out.splitlines()
+    stdout = capsys.readouterr().out.splitlines()
     assert status == 1
-    assert len([line for line in said if line.startswith("FAILED")]) == len(said) - 1 == int(said[-1].split()[0])
+    assert len([line for line in stdout if line.startswith("FAILED")]) == len(stdout) - 1 == int(stdout[-1].split()[0])
 
 
-def test_an_address_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_address_is_required(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         conformance.main([str(tmp_path)])
     assert "at least one of --rest and --grpc is required" in capsys.readouterr().err

@@ -57,9 +57,7 @@ def faults(found: list[Case], expected: list[Case]) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "layers", "precision"), ALL)
-def test_answers_with_and_without_onednn_are_the_same(
-    kind: str, layers: int, precision: str, folders: list[Path]
-) -> None:
+def test_outputs_are_equal_with_and_without_onednn(kind: str, layers: int, precision: str, folders: list[Path]) -> None:
     without, with_onednn = (recorded(folder, f"{kind}-{layers}-{precision}") for folder in folders)
     assert faults(with_onednn, without) == []
     assert faults(without, with_onednn) == []
@@ -74,7 +72,7 @@ def test_answers_with_and_without_onednn_are_the_same(
 
 
 @pytest.mark.parametrize(("kind", "layers"), list(MODELS))
-def test_arranged_layers_answer_as_trained_ones(kind: str, layers: int, folders: list[Path]) -> None:
+def test_arranged_layers_equal_trained_ones(kind: str, layers: int, folders: list[Path]) -> None:
     for folder in folders:
         name = f"{kind}-{layers}-float32"
         assert faults(recorded(folder, name), recorded(folder, f"{name}-trained")) == []

@@ -46,7 +46,7 @@ def method_of(path: Path) -> tuple[str, str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_requests_for_answers_are_answered(name: str, exported: Callable[[str], Path]) -> None:
+def test_example_requests_run_on_the_exports(name: str, exported: Callable[[str], Path]) -> None:
     path = EXAMPLES / f"{name}.json"
     request = json_format.Parse(path.read_text(encoding="utf-8"), method_of(path)[2]())
     signatures = tf.saved_model.load(str(exported(KINDS[name]))).signatures

@@ -48,7 +48,7 @@ def preset(presets: dict[str, Path], tmp_path: Path) -> Path:
     + [pytest.param(kind, (3, 9), marks=pytest.mark.slow) for kind in ("regression", "spans", "entities")]
     + [pytest.param("choices", (3, 4, 9), marks=pytest.mark.slow)],
 )
-def test_ids_of_the_export_stand_for_the_model(
+def test_ids_signature_equals_the_model(
     kind: str, shape: tuple[int, ...], presets: dict[str, Path], exported: Exported
 ) -> None:
     ids = np.random.default_rng(0).integers(0, len(VOCABULARY), shape).astype(np.int32)
@@ -58,7 +58,7 @@ def test_ids_of_the_export_stand_for_the_model(
     tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), expected, found)
 
 
-def test_figures_of_the_export_are_those_of_the_preset(preset: Path, exported: Exported, dev: Path) -> None:
+def test_metrics_of_the_export_equal_those_of_the_preset(preset: Path, exported: Exported, dev: Path) -> None:
     evaluation = ExportEvaluation(preset, dev, MAX_LENGTH)(exported("classifier"))
     answerer = TaskPredictor(preset)
     examples = list(answerer.task.read(dev, InputErrors()))
@@ -69,7 +69,7 @@ def test_figures_of_the_export_are_those_of_the_preset(preset: Path, exported: E
     assert all(evaluation[name]["milliseconds_per_row"] > 0 for name in ("preset", "exported"))
 
 
-def test_what_cannot_be_evaluated_is_refused_first(
+def test_impossible_evaluation_is_refused_before_the_export(
     preset: Path, presets: dict[str, Path], dev: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=f"must be at least the task's {MAX_LENGTH} .*Received: 16"):
@@ -81,7 +81,7 @@ def test_what_cannot_be_evaluated_is_refused_first(
 
 
 @pytest.mark.slow
-def test_the_command_shows_what_the_card_holds(
+def test_command_prints_the_metrics_of_the_model_card(
     preset: Path, tmp_path: Path, dev: Path, quick_verification: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--preset", str(preset), "--output", str(tmp_path / "m"), "--precision", "int8"]

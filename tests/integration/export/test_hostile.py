@@ -41,13 +41,13 @@ def is_expected(answer: dict[str, Any], case: hostile_requests.Case) -> bool:
     )
 
 
-def test_the_cases_know_the_presets() -> None:
+def test_hostile_cases_match_the_presets() -> None:
     assert (MAX_LENGTH, len(VOCABULARY)) == (hostile_requests.MAX_LENGTH, hostile_requests.VOCABULARY_SIZE)
     assert len(CASES) == len(hostile_requests.cases())
 
 
 @pytest.mark.slow
-def test_hostile_tensors_get_an_error_that_names_them_or_an_answer(exported: Callable[[str], Path]) -> None:
+def test_hostile_tensors_are_answered_or_named_in_an_error(exported: Callable[[str], Path]) -> None:
     answers = answered(exported)
     assert len(answers) == 2 * len(CASES)
     unexpected = {

@@ -30,7 +30,7 @@ CONFIG = BertConfig(
 )
 
 
-def made(directory: Path, pooling: str = "mean", classes: int = len(LABELS), **task: Any) -> Path:
+def saved_preset(directory: Path, pooling: str = "mean", classes: int = len(LABELS), **task: Any) -> Path:
     keras.utils.set_random_seed(0)
     model = BertTextClassifier(BertBackbone(CONFIG), classes, pooling=pooling)
     save_preset(model, directory, VOCABULARY, True, {"task": "classify", "text_columns": 1, "pooling": pooling} | task)
@@ -38,8 +38,8 @@ def made(directory: Path, pooling: str = "mean", classes: int = len(LABELS), **t
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: Path) -> None:
-    directory = made(tmp_path / "preset", pooling, labels=LABELS)
+def test_signature_outputs_equal_those_of_the_task(pooling: str, tmp_path: Path) -> None:
+    directory = saved_preset(tmp_path / "preset", pooling, labels=LABELS)
     texts = ["the cat sat", "a big red house and a dog ran to the mat .", "on"]
     answers = TaskPredictor(directory).answers([TextExample("f", (text,)) for text in texts])
     for served, answer in zip(Predictor(directory)(texts), answers, strict=True):
@@ -47,7 +47,7 @@ def test_answers_of_the_signature_are_those_of_the_task(pooling: str, tmp_path: 
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, rtol=1e-4)
 
 
-def test_no_other_form_has_a_classifier_of_all_tokens(tmp_path: Path) -> None:
-    directory = made(tmp_path / "preset", labels=LABELS)
+def test_mean_pooling_cannot_be_converted_to_other_formats(tmp_path: Path) -> None:
+    directory = saved_preset(tmp_path / "preset", labels=LABELS)
     with pytest.raises(ConversionError, match="no other format supports a classifier with `pooling` = 'mean'"):
         preset.read(directory, Options())

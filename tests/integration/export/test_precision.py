@@ -45,7 +45,7 @@ def rounded(path: str, values: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", [pytest.param("pretrainer", marks=pytest.mark.slow), "classifier"])
-def test_int8_is_the_model_with_rounded_weights(kind: str, presets: dict[str, Path]) -> None:
+def test_int8_export_equals_the_model_with_rounded_weights(kind: str, presets: dict[str, Path]) -> None:
     model, quantized = load_preset(presets[kind]).model, load_in_precision(presets[kind], "int8").model
     inputs = {name: INPUTS[name] for name in model.input}
     before = model(inputs, training=False)
@@ -58,7 +58,7 @@ def test_int8_is_the_model_with_rounded_weights(kind: str, presets: dict[str, Pa
         assert np.abs(np.asarray(was) - wanted).max() > 1e-3
 
 
-def test_all_large_weights_of_int8_are_int8(presets: dict[str, Path]) -> None:
+def test_int8_export_stores_all_large_weights_as_int8(presets: dict[str, Path]) -> None:
     weights = load_in_precision(presets["pretrainer"], "int8").model.weights
     others = {weight.path.rpartition("/")[2] for weight in weights if weight.dtype != "int8"}
     names = {"bias", "gamma", "beta", "output_bias", "kernel_scale", "embeddings_scale"}
@@ -98,7 +98,7 @@ def test_the_exported_graph_is_arranged(exported: Callable[[str], Path], presets
     assert [shapes.count(shape) for shape in merged] == [arranged.config.num_layers]
 
 
-def test_what_an_arrangement_answers_is_held_against_the_model_as_trained(
+def test_arranged_model_is_compared_with_the_trained_one(
     presets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(model: Any) -> None:
@@ -111,7 +111,7 @@ def test_what_an_arrangement_answers_is_held_against_the_model_as_trained(
     assert not list((tmp_path / "model").glob("[!.]*"))
 
 
-def test_differences_are_of_numbers_and_of_all_else() -> None:
+def test_differences_cover_numbers_and_other_outputs() -> None:
     def case(numbers: Any, labels: Any, scores: Any) -> list[Case]:
         outputs = {"x": np.float32(numbers), "l": np.array(labels, object), "n": np.float32(scores)}
         return [Case("s", {}, outputs, {"x": np.array([0, 1.0]), "l": np.array(0.0), "n": np.array(0.0)})]
@@ -128,7 +128,7 @@ def test_another_precision_is_refused(presets: dict[str, Path], tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_an_export_holds_its_own_answers_and_how_far_they_are(
+def test_model_card_states_the_difference_from_float32(
     precision: str, presets: dict[str, Path], tmp_path: Path, quick_verification: None
 ) -> None:
     folder = export_preset(presets["pretrainer"], tmp_path, precision=precision)
@@ -157,9 +157,7 @@ def test_an_export_holds_its_own_answers_and_how_far_they_are(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("precision", "near"), [("int8", 1e-5), ("bfloat16", 2**-5)])
-def test_tokens_keep_their_scores_where_layers_are_arranged(
-    precision: str, near: float, presets: dict[str, Path]
-) -> None:
+def test_arranged_layers_keep_the_scores_of_tokens(precision: str, near: float, presets: dict[str, Path]) -> None:
     found, expected = (
         scores_of_tokens(load_in_precision(presets["pretrainer"], precision, arranged=arranged))
         for arranged in (True, False)

@@ -92,13 +92,13 @@ def served(folder: Path, chosen: dict[str, str]) -> subprocess.CompletedProcess[
     return ran(chosen, "-c", SERVED, str(folder), str(SUPPORT / "entry"))
 
 
-def test_the_extra_serve_is_enough_and_keras_can_be_imported_afterwards(exported: Callable[[str], Path]) -> None:
+def test_extra_serve_suffices_and_keras_can_be_imported_later(exported: Callable[[str], Path]) -> None:
     done = served(exported("classifier"), {})
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(("chosen", "used"), [({}, True), ({"TF_ENABLE_ONEDNN_OPTS": "0"}, False)])
-def test_onednn_computes_unless_the_environment_decides_otherwise(
+def test_onednn_is_used_unless_the_environment_disables_it(
     exported: Callable[[str], Path], chosen: dict[str, str], used: bool
 ) -> None:
     done = served(exported("classifier"), {"TF_CPP_MIN_LOG_LEVEL": "0"} | chosen)
@@ -118,7 +118,7 @@ def test_products_activations_and_residuals_are_fused(
     assert fused["BiasAdd", "Add"] == layers
 
 
-def test_a_server_returns_large_buffers_unless_the_environment_says_otherwise() -> None:
+def test_server_returns_large_buffers_unless_the_environment_disables_it() -> None:
     name = "TF_ONEDNN_USE_SYSTEM_ALLOCATOR"
     program = f"import os, bert_tf.serving.server; print(os.environ[{name!r}])"
     values = [ran(environment, "-c", program).stdout.strip() for environment in ({}, {name: "0"})]
@@ -142,12 +142,12 @@ print(calls)
 
 
 @pytest.mark.parametrize("kinds", [("classifier",), pytest.param(OTHER_KINDS, marks=pytest.mark.slow)])
-def test_answers_with_packed_weights_are_those_without(exported: Callable[[str], Path], kinds: tuple[str, ...]) -> None:
+def test_packed_weights_do_not_change_outputs(exported: Callable[[str], Path], kinds: tuple[str, ...]) -> None:
     done = ran({"TF_ENABLE_ONEDNN_OPTS": "1"}, "-c", PACKED, *(str(exported(kind)) for kind in kinds))
     assert done.returncode == 0, done.stderr
 
 
-def test_weights_are_packed_where_asked_for_and_the_environment_does_not_decide(
+def test_packed_weights_follow_the_flag_unless_the_environment_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "0")
@@ -168,7 +168,7 @@ def test_only_modules_not_yet_imported_are_hidden_and_only_for_the_block(monkeyp
     assert "this" not in sys.modules
 
 
-def test_tensorflow_text_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tensorflow_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="tensorflow_text is not installed"):
         runtime.register_text_operations()

@@ -61,7 +61,7 @@ def call(folder: Path, signature: str = "serving_default", **inputs: Any) -> dic
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "classifier" else pytest.mark.slow) for kind in KINDS]
 )
-def test_a_version_holds_what_servers_and_people_need(kind: str, presets: dict[str, Path], exported: Exported) -> None:
+def test_version_folder_has_all_files(kind: str, presets: dict[str, Path], exported: Exported) -> None:
     folder = exported(kind)
     assert folder.name == "1"
     assert [entry.name for entry in folder.parent.iterdir()] == ["1"]
@@ -112,7 +112,7 @@ def test_all_signatures_call_one_encoder(kind: str, times: int, presets: dict[st
 
 
 @pytest.mark.smoke
-def test_classifier_answers_text_as_the_model_answers_its_ids(presets: dict[str, Path], exported: Exported) -> None:
+def test_classifier_signature_equals_the_model_on_token_ids(presets: dict[str, Path], exported: Exported) -> None:
     rows = [("the cat sat on a mat",), ("dog",), ("a big red house",)]
     inputs = model_inputs(*rows)
     logits = np.asarray(load_preset(presets["classifier"]).model(inputs, training=False))
@@ -134,7 +134,7 @@ def test_pairs_get_segments_and_depend_on_their_order(presets: dict[str, Path], 
     assert np.abs(swapped["probabilities"] - answer["probabilities"]).max() > 1e-3
 
 
-def test_fill_mask_answers_every_mask_in_order(presets: dict[str, Path], exported: Exported) -> None:
+def test_fill_mask_returns_every_mask_in_order(presets: dict[str, Path], exported: Exported) -> None:
     texts = ["the [MASK] sat on a [MASK]", "[MASK] dog", "no mask"]
     answer = call(exported("pretrainer"), text=texts[:2] + ["the dog"])
     assert answer["tokens"].shape == answer["scores"].shape == (3, 2, 5)
@@ -166,20 +166,20 @@ def test_embeddings_are_the_pooled_output_and_the_mean_over_tokens(
     np.testing.assert_allclose(answer["mean_output"], mean, atol=1e-5)
 
 
-def test_an_answer_does_not_depend_on_the_rest_of_the_batch(exported: Exported) -> None:
+def test_outputs_do_not_depend_on_other_rows_of_the_batch(exported: Exported) -> None:
     long, short = " ".join(WORDS), "the cat"
     together = call(exported("classifier"), text=[short, long])["probabilities"]
     np.testing.assert_allclose(call(exported("classifier"), text=[short])["probabilities"], together[:1], atol=1e-5)
 
 
-def test_a_long_text_is_cut_and_a_mask_beyond_the_cut_is_gone(exported: Exported) -> None:
+def test_long_text_is_truncated_with_its_masks(exported: Exported) -> None:
     kept = " ".join((WORDS * 4)[: MAX_LENGTH - 2])
     answer = call(exported("pretrainer"), "embed", text=[kept, f"{kept} cat dog"])
     np.testing.assert_allclose(answer["pooled_output"][0], answer["pooled_output"][1], atol=1e-5)
     assert call(exported("pretrainer"), text=[f"{kept} [MASK]"])["tokens"].shape == (1, 0, 5)
 
 
-def test_the_next_free_version_is_taken_and_stale_staging_removed(
+def test_next_free_version_is_used_and_stale_staging_is_removed(
     presets: dict[str, Path], tmp_path: Path, quick_verification: None
 ) -> None:
     for name in ("2", "7", ".staging-8", ".staging-3"):
@@ -194,7 +194,7 @@ def test_the_next_free_version_is_taken_and_stale_staging_removed(
         call(tmp_path / "8", "ids", token_ids=[[1] * 10], segment_ids=[[0] * 10], padding_mask=[[1] * 10])
 
 
-def test_a_model_that_answers_differently_is_not_exported(
+def test_model_with_other_outputs_is_not_exported(
     presets: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def perturbed(*args: Any) -> Any:
@@ -268,7 +268,7 @@ def test_options_out_of_range_are_refused(
         ({"labels": LABELS, "max_sequence_length": "24"}, "Received: '24'"),
     ],
 )
-def test_a_task_that_does_not_fit_is_refused(
+def test_mismatched_task_is_refused(
     task: dict[str, Any] | None, message: str, presets: dict[str, Path], tmp_path: Path
 ) -> None:
     preset = load_preset(presets["classifier"])
@@ -277,7 +277,7 @@ def test_a_task_that_does_not_fit_is_refused(
         export_preset(tmp_path / "p", tmp_path / "m")
 
 
-def test_a_model_directory_that_is_something_else_is_refused(presets: dict[str, Path], tmp_path: Path) -> None:
+def test_directory_with_other_files_is_refused(presets: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"contain only versions. Received: config.json, "):
         export_preset(presets["backbone"], presets["backbone"])
     (tmp_path / "file").touch()

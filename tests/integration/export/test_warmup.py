@@ -19,7 +19,7 @@ from bert_tf.models import load_preset
 
 
 @pytest.mark.parametrize("kind", ["classifier", "pair_classifier", "pretrainer", "choices"])
-def test_the_sample_has_one_row_of_the_fewest_tokens(kind: str, presets: dict[str, Path]) -> None:
+def test_sample_request_has_one_row_with_the_fewest_tokens(kind: str, presets: dict[str, Path]) -> None:
     signatures = signatures_of(load_preset(presets[kind]))
     sample = warmup_sample(signatures)
     assert sample["token_ids"].shape == (1, SHORTEST_SEQUENCE)

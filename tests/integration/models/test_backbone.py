@@ -7,7 +7,7 @@ from bert_tf.models import BertBackbone, BertPretrainer
 from tests.support.models.reference_bert import TINY, random_inputs
 
 
-def test_pretrainer_learns_through_fit():
+def test_pretrainer_learns_with_keras_fit():
     keras.utils.set_random_seed(0)
     model = BertPretrainer(BertBackbone(TINY))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

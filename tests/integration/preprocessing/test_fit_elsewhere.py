@@ -94,7 +94,7 @@ def run(program: str, *arguments: Path, backend: str = "tensorflow") -> str:
     return done.stdout
 
 
-def test_texts_on_jax_and_the_file_in_a_new_session(tmp_path: Path) -> None:
+def test_fit_on_texts_with_jax_and_reload_in_a_new_process(tmp_path: Path) -> None:
     if importlib.util.find_spec("jax") is None:
         pytest.skip("needs jax, which is not installed")
     preset = write_preset(tmp_path / "preset")

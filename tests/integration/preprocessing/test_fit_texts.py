@@ -56,7 +56,7 @@ def check_saved(model: Any, x: Any, folder: Path) -> Any:
     return again
 
 
-def test_a_classifier_learns_names(preset: Path, tmp_path: Path) -> None:
+def test_classifier_learns_label_names(preset: Path, tmp_path: Path) -> None:
     model = classifier(preset)
     model.compile(learning_rate=1e-2)
     history = model.fit(TEXTS, LABELS, batch_size=4, epochs=10, validation_split=0.25, verbose=0)
@@ -93,7 +93,7 @@ def test_texts_equal_ids_in_every_form(preset: Path) -> None:
     )
 
 
-def test_fit_takes_datasets_callbacks_and_own_optimizers(preset: Path) -> None:
+def test_fit_accepts_datasets_callbacks_and_custom_optimizers(preset: Path) -> None:
     model = classifier(preset)
     seen: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
@@ -162,7 +162,7 @@ def test_spans(preset: Path, tmp_path: Path) -> None:
     assert check_saved(model, x, tmp_path).predict_answers(x) == ANSWERS
 
 
-def test_padding_is_no_candidate_of_spans(preset: Path) -> None:
+def test_padding_is_excluded_from_spans(preset: Path) -> None:
     model = bert_tf.BertSpanPredictor.from_preset(preset)
     x, y, _ = model.preprocessor.batch_of((QUESTIONS[:1], CONTEXTS[:1]), ANSWERS[:1])
     wider = {name: np.pad(values, ((0, 0), (0, 9))) for name, values in x.items()}
@@ -236,7 +236,7 @@ def test_frozen_layers_and_layer_decay(preset: Path) -> None:
         model.freeze_layers(3)
 
 
-def test_the_head_of_a_preset_is_kept_if_it_agrees(preset: Path, tmp_path: Path) -> None:
+def test_matching_head_of_a_preset_is_kept(preset: Path, tmp_path: Path) -> None:
     model = classifier(preset)
     model.save_to_preset(tmp_path / "preset")
     kernel = keras.ops.convert_to_numpy(model.get_layer("logits").kernel)

@@ -59,7 +59,7 @@ def course(data, training=TRAINING):
 
 @pytest.mark.parametrize(("batch", "length"), [(0, 16), (3, 16), (4, 32), (7, 32)])
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_first_held_out_examples_of_the_same_length_are_shown(data, batch, length, count):
+def test_first_validation_examples_of_the_same_length_are_shown(data, batch, length, count):
     inputs, targets, _ = course(data, replace(TRAINING, show_examples=count)).shown(batch)
     first, first_targets, _ = next(iter(held_out(data / length_folder(length), "validation", 8)))
     assert inputs[TOKEN_IDS].shape == (count, length)
@@ -67,13 +67,13 @@ def test_the_first_held_out_examples_of_the_same_length_are_shown(data, batch, l
     np.testing.assert_array_equal(targets[MLM_LOGITS], first_targets[MLM_LOGITS][:count])
 
 
-def test_no_more_examples_are_shown_than_there_are(data):
+def test_number_of_shown_examples_is_limited_by_the_data(data):
     _, _, weights = course(data, replace(TRAINING, show_examples=10_000)).shown(0)
     assert (weights[MLM_LOGITS].numpy().sum(axis=1) > 0).all()
 
 
 @pytest.mark.parametrize("steps", [0, 2])
-def test_chance_is_that_of_the_evaluated_batches(data, steps):
+def test_chance_baseline_uses_the_evaluated_batches(data, steps):
     one = course(data, replace(TRAINING, evaluate_steps=steps))
     for batch, length in ((0, 16), (7, 32)):
         batches = list(islice(held_out(data / length_folder(length), "validation", 4), steps or None))
@@ -82,17 +82,17 @@ def test_chance_is_that_of_the_evaluated_batches(data, steps):
     assert (one.chance(7, lambda: False)["mlm_accuracy"] == whole) == (steps == 0)
 
 
-def test_chance_gives_way_and_is_counted_again(data):
+def test_interrupted_chance_baseline_is_computed_again(data):
     one = course(data)
     assert one.chance(0, lambda: True) == {}
     assert one.chance(0, lambda: False) == course(data).chance(0, lambda: False) != {}
 
 
-def test_none_are_shown_where_none_are_asked_for(data):
+def test_show_examples_0_shows_no_examples(data):
     assert course(data, replace(TRAINING, show_examples=0)).evaluation_context(VOCABULARY).examples is None
 
 
-def test_a_run_shows_examples_and_what_to_expect(data, tmp_path):
+def test_run_shows_examples_and_baselines(data, tmp_path):
     training = replace(TRAINING, steps=2, evaluate_every=1, show_examples=2, peak_flops=1e9)
     run_pretraining(data / length_folder(32), RunConfig(MODEL, training), tmp_path / "run")
     records = [json.loads(line) for line in (tmp_path / "run/history.jsonl").read_text().splitlines()]

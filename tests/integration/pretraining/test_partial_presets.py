@@ -39,16 +39,16 @@ def pretrainer(data: Path, directory: Path, masked_lm: bool, next_sentence: bool
     ("masked_lm", "next_sentence", "pooler", "absent"),
     [(True, False, True, "nsp"), (True, False, False, "nsp"), (False, True, True, "mlm")],
 )
-def test_the_heads_that_there_are_are_evaluated_as_in_a_whole_model(
+def test_existing_heads_are_evaluated_as_in_a_complete_model(
     data: Path, tmp_path: Path, masked_lm: bool, next_sentence: bool, pooler: bool, absent: str
 ) -> None:
     part = pretrainer(data, tmp_path / "part", masked_lm, next_sentence, pooler)
     model = load_preset(part).model
     whole = BertPretrainer(BertBackbone(replace(model.backbone.config, pooler=True)))
-    given = {weight.path: weight for weight in model.weights}
+    preset_weights = {weight.path: weight for weight in model.weights}
     for weight in whole.weights:
-        if weight.path in given:
-            weight.assign(given[weight.path])
+        if weight.path in preset_weights:
+            weight.assign(preset_weights[weight.path])
     save_preset(whole, tmp_path / "whole", load_preset(part).vocabulary, True)
     received, expected = (run_evaluation(preset, data, 16) for preset in (part, tmp_path / "whole"))
     assert {name for name in expected if name not in received} == {name for name in expected if name.startswith(absent)}
@@ -59,7 +59,7 @@ def test_the_heads_that_there_are_are_evaluated_as_in_a_whole_model(
     assert received["loss"] == pytest.approx(received["mlm_loss" if masked_lm else "nsp_loss"])
 
 
-def test_next_sentences_alone_are_not_evaluated_without_pairs(tmp_path: Path) -> None:
+def test_next_sentence_head_is_not_evaluated_without_pairs(tmp_path: Path) -> None:
     data = write_small_data(tmp_path, next_sentence=False)
     preset = pretrainer(data, tmp_path / "preset", masked_lm=False, next_sentence=True)
     with pytest.raises(ValueError, match="must hold pairs.* next sentence prediction head"):
@@ -94,15 +94,15 @@ def test_a_classifier_gets_a_new_pooler_and_all_other_weights(
     with caplog.at_level(logging.WARNING):
         model = builder(TASK, preset, FinetuneInit(tmp_path / "preset"))()
     assert "no pooler" in caplog.text
-    given = {weight.path: np.asarray(weight) for weight in preset.model.backbone.weights}
+    preset_weights = {weight.path: np.asarray(weight) for weight in preset.model.backbone.weights}
     taken = {weight.path: np.asarray(weight) for weight in model.backbone.weights}
-    assert set(taken) - set(given) == {"pooler/kernel", "pooler/bias"}
-    for path, array in given.items():
+    assert set(taken) - set(preset_weights) == {"pooler/kernel", "pooler/bias"}
+    for path, array in preset_weights.items():
         np.testing.assert_array_equal(taken[path], array)
     assert taken["pooler/kernel"].std() > 0
 
 
-def test_a_classifier_of_an_encoder_with_pooler_takes_all(
+def test_classifier_loads_all_weights_of_an_encoder_with_pooler(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     preset = load_preset(pretrainer(data, tmp_path / "preset", True, True))

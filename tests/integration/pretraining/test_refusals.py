@@ -31,7 +31,7 @@ def change(manifest: Path, **fields: object) -> None:
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | fields))
 
 
-def lose_the_manifest(data: Path) -> None:
+def delete_manifest(data: Path) -> None:
     (data / "manifest.json").unlink()
 
 
@@ -39,16 +39,16 @@ def age_the_schema(data: Path) -> None:
     change(data / "manifest.json", schema_version=1)
 
 
-def predict_more_than_there_is(data: Path) -> None:
+def raise_max_predictions(data: Path) -> None:
     config = json.loads((data / "manifest.json").read_text())["config"]
     change(data / "manifest.json", config=config | {"max_predictions_per_seq": 33})
 
 
-def cut_a_shard(data: Path) -> None:
+def truncate_shard(data: Path) -> None:
     os.truncate(data / "train-00000-of-00001.tfrecord", 100)
 
 
-def take_another_vocabulary(data: Path) -> None:
+def replace_vocabulary(data: Path) -> None:
     pieces = (data / "vocab.txt").read_text().splitlines()
     (data / "vocab.txt").write_text("\n".join([*pieces[:-1], "other"]) + "\n")
 
@@ -56,14 +56,14 @@ def take_another_vocabulary(data: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lose_the_manifest, "manifest.json is missing"),
+        (delete_manifest, "manifest.json is missing"),
         (age_the_schema, "manifest.json: `schema_version` must be 2. Received: 1"),
-        (predict_more_than_there_is, "`max_predictions_per_seq` must not exceed `max_seq_length`. Received: 33 and 32"),
-        (cut_a_shard, "train-00000-of-00001.tfrecord: must have "),
-        (take_another_vocabulary, "data: the data was made with a vocabulary of 205 pieces"),
+        (raise_max_predictions, "`max_predictions_per_seq` must not exceed `max_seq_length`. Received: 33 and 32"),
+        (truncate_shard, "train-00000-of-00001.tfrecord: must have "),
+        (replace_vocabulary, "data: the data was made with a vocabulary of 205 pieces"),
     ],
 )
-def test_spoilt_data(folder, capsys, spoil, message):
+def test_damaged_data_is_refused(folder, capsys, spoil, message):
     spoil(folder / "data")
     assert pretrain(folder) == 1
     assert message in capsys.readouterr().err
@@ -77,7 +77,7 @@ def test_spoilt_data(folder, capsys, spoil, message):
         ({"max_sequence_length": 16}, "must not exceed `model.max_sequence_length`. Received: 32 and 16"),
     ],
 )
-def test_a_model_of_other_data(folder, capsys, fields, message):
+def test_model_that_does_not_match_the_data_is_refused(folder, capsys, fields, message):
     (folder / "other.json").write_text(json.dumps(MODEL | fields))
     assert pretrain(folder, model="other.json") == 1
     assert message in capsys.readouterr().err
@@ -99,7 +99,7 @@ def test_a_model_of_other_data(folder, capsys, fields, message):
         (["training.worker_timeout=0"], "`training.worker_timeout` must be positive. Received: 0"),
     ],
 )
-def test_settings_that_cannot_be(folder, capsys, settings, message):
+def test_invalid_settings_are_refused(folder, capsys, settings, message):
     assert pretrain(folder, *settings) == 1
     assert message in capsys.readouterr().err
     assert not (folder / "run").exists()
@@ -112,7 +112,7 @@ def test_settings_that_cannot_be(folder, capsys, settings, message):
         ({"lowercase": False}, "`config.lowercase` must be that of"),
     ],
 )
-def test_two_lengths_of_different_vocabularies(folder, capsys, other, message):
+def test_lengths_with_different_vocabularies_are_refused(folder, capsys, other, message):
     both = folder / "both"
     both.mkdir()
     write_small_data(both, "length-32")
@@ -122,7 +122,7 @@ def test_two_lengths_of_different_vocabularies(folder, capsys, other, message):
     assert not (folder / "run").exists()
 
 
-def test_output_under_a_file(folder, capsys):
+def test_output_below_a_file_is_refused(folder, capsys):
     (folder / "notes").write_text("mine")
     assert pretrain(folder, output="notes/run") == 1
     assert f"{folder}/notes/run" in capsys.readouterr().err
@@ -148,13 +148,13 @@ def trained(tmp_path_factory) -> Path:
         ("model.dropout=0.0", "model.dropout"),
     ],
 )
-def test_going_on_with_other_settings(trained, capsys, setting, field):
+def test_resume_with_other_settings_is_refused(trained, capsys, setting, field):
     assert pretrain(trained, setting) == 1
     assert f"step-00000004: belongs to a run with another `{field}`" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_going_on_with_other_replicas(trained):
+def test_resume_with_another_number_of_replicas_is_refused(trained):
     """Runs in a separate process, because devices are split before TensorFlow starts."""
     paths = ["--data", trained / "data", "--model", trained / "model.json", "--output", trained / "run", "--steps", "4"]
     settings = ["--set", "training.batch_size=8", "training.strategy=mirrored", "training.num_replicas=2"]
@@ -165,7 +165,7 @@ def test_going_on_with_other_replicas(trained):
 
 
 @pytest.mark.parametrize("fields", [{"mask_share": 0.5}, {"seed": 3}])
-def test_going_on_with_other_data(trained, capsys, fields):
+def test_resume_with_other_data_is_refused(trained, capsys, fields):
     """Records without masks have the same bytes for any masking."""
     if not (trained / str(fields)).exists():
         write_small_data(trained, str(fields), **fields)
@@ -173,17 +173,17 @@ def test_going_on_with_other_data(trained, capsys, fields):
     assert "belongs to a run with another `data`" in capsys.readouterr().err
 
 
-def test_a_rate_that_diverges(folder, capsys):
+def test_diverging_learning_rate_is_reported(folder, capsys):
     settings = ("training.learning_rate=1e37", "training.warmup_steps=0", "training.checkpoint_every=1")
     assert pretrain(folder, *settings) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "step 2: the loss is nan, or its gradient is not finite. The last checkpoint is " in said
-    assert "checkpoints/step-00000001. The step took batch 1, counted from 0. Set `training.on_nan`" in said
+    stderr = capsys.readouterr().err.splitlines()[-1]
+    assert "step 2: the loss is nan, or its gradient is not finite. The last checkpoint is " in stderr
+    assert "checkpoints/step-00000001. The step took batch 1, counted from 0. Set `training.on_nan`" in stderr
     assert [path.name for path in (folder / "run/checkpoints").glob(".staging*")] == []
 
 
 @pytest.mark.slow
-def test_a_full_disk(folder, capsys, monkeypatch):
+def test_full_disk_is_reported(folder, capsys, monkeypatch):
     """The third checkpoint does not fit."""
     real, written = checkpoints._write_synced, []
 
@@ -203,7 +203,7 @@ def test_a_full_disk(folder, capsys, monkeypatch):
     assert "resuming after step 2 of 4" in capsys.readouterr().err
 
 
-def test_nothing_but_damaged_checkpoints(folder, capsys):
+def test_run_with_only_damaged_checkpoints_is_refused(folder, capsys):
     """Every restart raises an error that names the next step."""
     assert pretrain(folder, "training.checkpoint_every=2") == 0
     for path in (folder / "run/checkpoints").glob("*/optimizer.npz"):
@@ -211,7 +211,7 @@ def test_nothing_but_damaged_checkpoints(folder, capsys):
     history = (folder / "run/history.jsonl").read_text()
     for _ in range(2):
         assert pretrain(folder, "training.checkpoint_every=2") == 1
-        said = capsys.readouterr().err
-        assert "every checkpoint is damaged (step-00000002, step-00000004)" in said
-        assert f"remove {folder}/run/checkpoints" in said
+        stderr = capsys.readouterr().err
+        assert "every checkpoint is damaged (step-00000002, step-00000004)" in stderr
+        assert f"remove {folder}/run/checkpoints" in stderr
     assert (folder / "run/history.jsonl").read_text() == history

@@ -37,7 +37,7 @@ def padded(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("parts, less_padding", [(1, 0.1), pytest.param(4, 0.03, marks=pytest.mark.slow)])
-def test_a_packed_run_is_the_padded_run_in_fewer_rows(data, padded, tmp_path, parts, less_padding):
+def test_packed_run_equals_the_padded_run_with_fewer_rows(data, padded, tmp_path, parts, less_padding):
     result, history = run(data, tmp_path, padding="pack", accumulate=parts)
     assert [(line["split"], line["step"]) for line in history] == [(x["split"], x["step"]) for x in padded[1]]
     for line, other in zip(history, padded[1], strict=True):
@@ -51,7 +51,7 @@ def test_a_packed_run_is_the_padded_run_in_fewer_rows(data, padded, tmp_path, pa
     assert shares[0] < shares[1] - less_padding
 
 
-def test_a_run_by_length_has_less_padding_and_the_same_evaluation(data, padded, tmp_path):
+def test_length_batching_reduces_padding_with_the_same_evaluation(data, padded, tmp_path):
     _, history = run(data, tmp_path, padding="bins")
     shares = [np.mean([line["padding"] for line in lines if "padding" in line]) for lines in (history, padded[1])]
     assert shares[0] < shares[1] - 0.1

@@ -65,7 +65,7 @@ def test_a_run_has_neither_pooler_nor_next_sentence_head(data: Path, tmp_path: P
     assert state["run"]["model.pooler"] is False
 
 
-def test_parts_of_the_first_preset_that_get_no_gradient_are_left_out(
+def test_weights_without_gradient_are_not_loaded_from_the_first_preset(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     keras.utils.set_random_seed(3)

@@ -54,19 +54,19 @@ def pretrained(tmp_path_factory) -> Path:
     return preset_of(BertPretrainer(backbone()), tmp_path_factory.mktemp("pretrained") / "preset")
 
 
-def same(given: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> set[str]:
-    common = given.keys() & found.keys()
-    return {path for path in common if np.allclose(given[path], found[path], rtol=0, atol=1e-20)}
+def same(preset_weights: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> set[str]:
+    common = preset_weights.keys() & found.keys()
+    return {path for path in common if np.allclose(preset_weights[path], found[path], rtol=0, atol=1e-20)}
 
 
-def test_a_run_goes_on_from_all_weights_of_a_pretrained_preset(data, pretrained, tmp_path):
-    given = weights(load_preset(pretrained).model)
+def test_run_starts_from_all_weights_of_a_preset(data, pretrained, tmp_path):
+    preset_weights = weights(load_preset(pretrained).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", pretrained)
     loaded = load_preset(preset)
-    assert same(given, weights(loaded.model)) == set(given)
+    assert same(preset_weights, weights(loaded.model)) == set(preset_weights)
     assert len(loaded.info["init"]) == 64
     without, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "new")
-    assert len(same(given, weights(load_preset(without).model))) < len(given)
+    assert len(same(preset_weights, weights(load_preset(without).model))) < len(preset_weights)
     assert "init" not in load_preset(without).info
 
 
@@ -80,28 +80,28 @@ def test_a_run_goes_on_from_all_weights_of_a_pretrained_preset(data, pretrained,
     ],
     ids=["encoder", "without_pooler", "fine_tuned", "without_next_sentence"],
 )
-def test_what_the_preset_lacks_is_new_and_said(data, tmp_path, caplog, made, new):
+def test_missing_weights_are_initialised_and_reported(data, tmp_path, caplog, made, new):
     source = preset_of(made(), tmp_path / "source")
-    given = weights(load_preset(source).model)
+    preset_weights = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
     found = weights(load_preset(preset).model)
-    encoder = {path for path in given if path in found}
-    assert len(encoder) > 15 and same(given, found) == encoder
+    encoder = {path for path in preset_weights if path in found}
+    assert len(encoder) > 15 and same(preset_weights, found) == encoder
     assert {
         word for word in ("pooler", "masked_lm", "next_sentence") if any(word in r.message for r in caplog.records)
     } == new
 
 
 @pytest.mark.parametrize("positions", [20, 32, 48, 80])
-def test_positions_are_repeated_or_cut(data, pretrained, tmp_path, positions):
+def test_position_embeddings_are_repeated_or_truncated(data, pretrained, tmp_path, positions):
     source = preset_of(BertPretrainer(backbone(max_sequence_length=positions)), tmp_path / "source")
-    given = weights(load_preset(source).model)
+    preset_weights = weights(load_preset(source).model)
     preset, _ = run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
     found = weights(load_preset(preset).model)
     name = "embeddings/position_embedding"
-    expected = [given[name][position % positions] for position in range(MODEL.max_sequence_length)]
+    expected = [preset_weights[name][position % positions] for position in range(MODEL.max_sequence_length)]
     np.testing.assert_allclose(found.pop(name), expected, rtol=0, atol=1e-20)
-    assert same(given, found) == set(found)
+    assert same(preset_weights, found) == set(found)
 
 
 def test_a_run_does_not_resume_from_other_weights(data, pretrained, tmp_path):
@@ -130,7 +130,7 @@ def test_data_of_another_vocabulary_or_casing_are_refused(data, tmp_path):
             run_pretraining(data, RunConfig(MODEL, STILL), tmp_path / "run", source)
 
 
-def test_the_command_takes_the_model_of_the_preset(data, pretrained, tmp_path, capsys):
+def test_command_uses_the_model_of_the_preset(data, pretrained, tmp_path, capsys):
     argv = [
         "pretrain",
         "--data",
@@ -156,7 +156,7 @@ def test_the_command_takes_the_model_of_the_preset(data, pretrained, tmp_path, c
         (["--set", "model.num_layers=2"], "`model.num_layers` must be that of the preset"),
     ],
 )
-def test_the_command_refuses(data, pretrained, tmp_path, capsys, more, message):
+def test_command_refuses_invalid_warm_starts(data, pretrained, tmp_path, capsys, more, message):
     argv = ["pretrain", "--data", str(data), "--init", str(pretrained), "--output", str(tmp_path / "run")]
     assert main([*argv, *more]) != 0
     assert message in capsys.readouterr().err

@@ -27,7 +27,7 @@ def guarded(service: Service) -> TestClient:
 
 
 @pytest.mark.parametrize("sent", ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer \xff"])
-def test_a_token_is_demanded(guarded: TestClient, sent: str) -> None:
+def test_missing_token_is_refused(guarded: TestClient, sent: str) -> None:
     headers = {b"authorization": sent.encode("latin-1")}
     for path in ("/v1/models/classifier", "/models", "/monitoring/prometheus/metrics"):
         answer = guarded.get(path, headers=headers)
@@ -35,7 +35,7 @@ def test_a_token_is_demanded(guarded: TestClient, sent: str) -> None:
         assert set(answer.json()) == {"error"}
 
 
-def test_with_the_token_and_without_what_needs_none(guarded: TestClient) -> None:
+def test_token_is_accepted_and_open_paths_need_none(guarded: TestClient) -> None:
     headers = {"Authorization": f"bearer {TOKEN}"}
     body = json.dumps({"instances": ["a"]})
     assert guarded.post("/v1/models/classifier:predict", content=body, headers=headers).status_code == 200
@@ -82,7 +82,7 @@ def addresses(service: Service, files: Path, listening: Callable[..., Any]) -> I
     server.stop(None).wait()
 
 
-def test_clients_have_tls_and_the_token(addresses: tuple[str, str], files: Path) -> None:
+def test_clients_use_tls_and_the_token(addresses: tuple[str, str], files: Path) -> None:
     for url in addresses:
         client = connect(url, token=TOKEN, certificate=files / "authority.pem", retries=0)
         assert client.predict(["the cat"])[0]["label"]

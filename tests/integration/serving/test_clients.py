@@ -36,7 +36,7 @@ def close(found: Any, expected: Any) -> bool:
     return found == expected
 
 
-def test_both_ways_give_the_same(both: tuple[ModelClient, ModelClient]) -> None:
+def test_both_clients_return_the_same_predictions(both: tuple[ModelClient, ModelClient]) -> None:
     rest, grpc = both
     ids = {"token_ids": [2, 5, 3], "segment_ids": [0, 0, 0], "padding_mask": [1, 1, 1]}
     for instances, signature in ((TEXTS, None), ([{"text": text} for text in TEXTS], None), ([ids, ids], "ids")):
@@ -47,7 +47,7 @@ def test_both_ways_give_the_same(both: tuple[ModelClient, ModelClient]) -> None:
     assert grpc.metadata() == rest.metadata()
 
 
-def test_numbers_of_both(addresses: tuple[str, str]) -> None:
+def test_both_clients_return_the_same_numbers(addresses: tuple[str, str]) -> None:
     rest, grpc = (connect(f"{address}/regression") for address in addresses)
     examples = [{"text": text} for text in TEXTS]
     assert close(grpc.regress(examples, "regress"), rest.regress(examples, "regress"))
@@ -64,7 +64,7 @@ def test_numbers_of_both(addresses: tuple[str, str]) -> None:
         ([], None, {"INVALID_ARGUMENT"}),
     ],
 )
-def test_both_refuse(
+def test_both_clients_raise_on_invalid_requests(
     instances: Any, signature: str | None, codes: set[str], both: tuple[ModelClient, ModelClient]
 ) -> None:
     for client in both:
@@ -74,13 +74,13 @@ def test_both_refuse(
 
 
 @pytest.mark.parametrize("path", ["none", "classifier/versions/9", "classifier/labels/canary"])
-def test_what_is_not_there_is_said_by_both(path: str, addresses: tuple[str, str]) -> None:
+def test_both_clients_report_missing_models(path: str, addresses: tuple[str, str]) -> None:
     for address in addresses:
         with pytest.raises(PredictError, match="Servable not found for request") as refused:
             connect(f"{address}/{path}").predict(TEXTS)
         assert refused.value.code == "NOT_FOUND"
 
 
-def test_a_missing_server_is_said() -> None:
+def test_unreachable_server_is_reported() -> None:
     with pytest.raises(ConnectionError, match="model server at 127.0.0.1:1: "):
         connect("grpc://127.0.0.1:1/m", retries=0).predict(TEXTS)

@@ -53,7 +53,7 @@ def check(health: health_pb2_grpc.HealthStub, name: str = "") -> int:
     return health.Check(health_pb2.HealthCheckRequest(service=name), timeout=60).status
 
 
-def test_a_check_follows_the_models(channel: grpc.Channel, service: Any) -> None:
+def test_health_check_follows_the_models(channel: grpc.Channel, service: Any) -> None:
     health = health_pb2_grpc.HealthStub(channel)
     assert [check(health, name) for name in ("", "good", "damaged")] == [NOT_SERVING, SERVING, NOT_SERVING]
     service.manager.answering["damaged"] = True
@@ -65,7 +65,7 @@ def test_a_check_follows_the_models(channel: grpc.Channel, service: Any) -> None
     assert [check(health, name) for name in ("", "good")] == [NOT_SERVING] * 2
 
 
-def test_watches_take_no_threads(channel: grpc.Channel, service: Any) -> None:
+def test_health_watches_use_no_threads(channel: grpc.Channel, service: Any) -> None:
     health = health_pb2_grpc.HealthStub(channel)
     ended = threading.Event()
 

@@ -43,7 +43,7 @@ def ask(channel: grpc.Channel) -> int:
     return len(response.model_version_status)
 
 
-def test_a_message_that_does_not_come_is_not_waited_for(narrow: grpc.Channel) -> None:
+def test_call_without_its_message_times_out(narrow: grpc.Channel) -> None:
     ended = threading.Event()
 
     def never() -> Iterator[bytes]:
@@ -58,13 +58,13 @@ def test_a_message_that_does_not_come_is_not_waited_for(narrow: grpc.Channel) ->
     assert codes == {grpc.StatusCode.CANCELLED}
 
 
-def test_a_call_of_no_message_is_refused(narrow: grpc.Channel) -> None:
+def test_call_without_a_message_is_refused(narrow: grpc.Channel) -> None:
     with nothing_left_in_cycles(), pytest.raises(grpc.RpcError, match="a request must have a message") as refused:
         narrow.stream_unary(STATUS)(iter(()), timeout=60)
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_messages_beyond_what_may_wait_are_refused(narrow: grpc.Channel, admission: Admission) -> None:
+def test_messages_beyond_the_admission_limit_are_refused(narrow: grpc.Channel, admission: Admission) -> None:
     with admission.request() as other:
         other.add(1)
         with nothing_left_in_cycles(), pytest.raises(grpc.RpcError, match="more than 10 bytes") as refused:

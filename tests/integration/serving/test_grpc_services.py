@@ -58,7 +58,7 @@ def models(channel: grpc.Channel) -> model_service_pb2_grpc.ModelServiceStub:
     return model_service_pb2_grpc.ModelServiceStub(channel)
 
 
-def test_predictions_are_those_of_rest(prediction: Any, rest: TestClient) -> None:
+def test_predictions_equal_those_of_rest(prediction: Any, rest: TestClient) -> None:
     response = prediction.Predict(predict_request(text=TEXTS), timeout=60)
     rows = rest.post("/v1/models/classifier:predict", json={"instances": TEXTS}).json()["predictions"]
     assert response.model_spec.name == "classifier"
@@ -70,7 +70,7 @@ def test_predictions_are_those_of_rest(prediction: Any, rest: TestClient) -> Non
     assert len(response.outputs["probabilities"].float_val) == 6
 
 
-def test_a_filter_chooses_outputs(prediction: Any) -> None:
+def test_output_filter_selects_outputs(prediction: Any) -> None:
     request = predict_request(text=TEXTS)
     request.output_filter.append("label")
     assert set(prediction.Predict(request, timeout=60).outputs) == {"label"}
@@ -124,7 +124,7 @@ def test_classify_regress_and_both_at_once(prediction: Any) -> None:
         ),
     ],
 )
-def test_tasks_that_do_not_go_together_are_refused(
+def test_incompatible_tasks_are_refused(
     spec: dict[str, str], method: str, code: grpc.StatusCode, message: str, prediction: Any
 ) -> None:
     multi = examples(inference_pb2.MultiInferenceRequest(), TEXTS)
@@ -136,14 +136,14 @@ def test_tasks_that_do_not_go_together_are_refused(
     assert (refused.value.code(), message in refused.value.details()) == (code, True), refused.value
 
 
-def test_an_input_of_too_many_examples_is_refused(prediction: Any) -> None:
+def test_too_many_examples_are_refused(prediction: Any) -> None:
     classify = examples(classification_pb2.ClassificationRequest(), ["a"] * 129)
     classify.model_spec.name, classify.model_spec.signature_name = "classifier", "classify"
     with pytest.raises(grpc.RpcError, match="at most 128 rows. Received: 129"):
         prediction.Classify(classify, timeout=60)
 
 
-def test_values_beyond_the_shape_are_not_read(prediction: Any) -> None:
+def test_values_beyond_the_shape_are_ignored(prediction: Any) -> None:
     proto = tf.make_tensor_proto(np.array(["cat", "a", "b"], object))
     proto.tensor_shape.dim[0].size = 1
     answer = prediction.Predict(predict_request(text=proto), timeout=60)
@@ -225,7 +225,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], grpc.StatusCode, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_with_a_request_is_said(case: str, prediction: Any) -> None:
+def test_invalid_requests_are_explained(case: str, prediction: Any) -> None:
     make, code, message = REFUSED[case]
     request = make()
     with nothing_left_in_cycles(), pytest.raises(grpc.RpcError) as refused:
@@ -236,24 +236,24 @@ def test_what_is_wrong_with_a_request_is_said(case: str, prediction: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("output_filter", "message"),
     [(["x"], "output tensor alias not found in signature: x"), (["label"] * 2, "duplicate output tensor alias: label")],
 )
-def test_a_filter_of_nothing_is_refused(wanted: list[str], message: str, prediction: Any) -> None:
+def test_empty_output_filter_is_refused(output_filter: list[str], message: str, prediction: Any) -> None:
     request = predict_request(text=TEXTS)
-    request.output_filter.extend(wanted)
+    request.output_filter.extend(output_filter)
     with pytest.raises(grpc.RpcError, match=message):
         prediction.Predict(request, timeout=60)
 
 
-def test_values_that_are_missing_repeat_the_last(prediction: Any) -> None:
+def test_missing_values_repeat_the_last_one(prediction: Any) -> None:
     proto = _short(np.array(["cat", "cat", "cat"], object))
     whole = prediction.Predict(predict_request(text=["cat"] * 3), timeout=60)
     short = prediction.Predict(predict_request(text=proto), timeout=60)
     assert short.outputs == whole.outputs
 
 
-def test_a_message_that_is_none_is_refused(channel: grpc.Channel) -> None:
+def test_unparsable_message_is_refused(channel: grpc.Channel) -> None:
     raw = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
     with pytest.raises(grpc.RpcError) as refused:
         raw(b"\xff\xff\xff", timeout=60)
@@ -261,7 +261,7 @@ def test_a_message_that_is_none_is_refused(channel: grpc.Channel) -> None:
     assert refused.value.details() == "Exception deserializing request!"
 
 
-def test_a_message_that_is_none_is_forgotten(channel: grpc.Channel) -> None:
+def test_unparsable_message_is_released(channel: grpc.Channel) -> None:
     raw = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
     before = _calls()
     for _ in range(20):
@@ -283,7 +283,7 @@ def test_a_deadline_is_kept(prediction: Any) -> None:
     assert refused.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_models_cannot_be_changed_from_outside(models: Any) -> None:
+def test_clients_cannot_change_the_models(models: Any) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         models.HandleReloadConfigRequest(model_management_pb2.ReloadConfigRequest(), timeout=60)
     assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED

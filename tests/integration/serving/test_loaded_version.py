@@ -25,7 +25,7 @@ def plain(exported: Callable[[str], Path]) -> LoadedVersion:
     return LoadedVersion(exported("classifier"), ONE_BY_ONE)
 
 
-def test_requests_of_many_clients_get_their_own_answers(plain: LoadedVersion, exported: Callable[[str], Path]) -> None:
+def test_concurrent_requests_get_their_own_answers(plain: LoadedVersion, exported: Callable[[str], Path]) -> None:
     words = [b"the", b"cat", b"sat", b"on", b"a", b"mat", b"dog", b"ran"]
     asked = [texts(*(b" ".join(words[: n % 8 + 1]) for n in range(m, m + m % 3 + 1))) for m in range(24)]
     runs: list[int] = []
@@ -50,7 +50,7 @@ def test_requests_of_many_clients_get_their_own_answers(plain: LoadedVersion, ex
     assert len(runs) < len(asked)
 
 
-def test_what_cannot_be_joined_is_refused_by_the_graph(exported: Callable[[str], Path]) -> None:
+def test_requests_that_cannot_be_batched_are_refused_by_the_graph(exported: Callable[[str], Path]) -> None:
     version = LoadedVersion(exported("pair_classifier"), BatchingOptions(batch_timeout_micros=0))
     uneven = {"text": np.array([b"a", b"b"], object), "text_pair": np.array([b"a"], object)}
     with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same number of elements"):
@@ -61,7 +61,7 @@ def test_what_cannot_be_joined_is_refused_by_the_graph(exported: Callable[[str],
 
 
 @pytest.mark.smoke
-def test_labels_and_rows(plain: LoadedVersion) -> None:
+def test_labels_row_limit_and_warm_up(plain: LoadedVersion) -> None:
     assert plain.labels == LABELS
     with pytest.raises(ServingError, match="at most 128 rows. Received: 129"):
         plain.answer("serving_default", texts(*[b"a"] * 129))
@@ -69,7 +69,7 @@ def test_labels_and_rows(plain: LoadedVersion) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense"])
-def test_what_is_no_saved_model_is_refused(content: bytes | None, tmp_path: Path) -> None:
+def test_invalid_saved_model_is_refused(content: bytes | None, tmp_path: Path) -> None:
     folder = tmp_path / "1"
     folder.mkdir()
     if content is not None:

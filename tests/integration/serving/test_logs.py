@@ -38,7 +38,7 @@ def lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
         yield caplog
 
 
-def test_requests_of_both_surfaces_are_logged(
+def test_rest_and_grpc_requests_are_logged(
     lines: pytest.LogCaptureFixture, rest: TestClient, channel: grpc.Channel
 ) -> None:
     rest.get("/v1/models/classifier?text=secret")
@@ -60,6 +60,6 @@ def test_requests_of_both_surfaces_are_logged(
     ]
 
 
-def test_nothing_is_logged_unless_it_is_started(rest: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_are_not_logged_by_default(rest: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     rest.get("/models")
     assert [record for record in caplog.records if record.name == access_logger.name] == []

@@ -127,7 +127,7 @@ def test_an_invalid_request_changes_nothing(text: str, message: str, models: Mod
     assert (models.manager.names, models.answers()) == (["m"], 1)
 
 
-def test_a_model_that_cannot_be_loaded_is_said(models: Models, reload: Reload, tmp_path: Path) -> None:
+def test_model_that_fails_to_load_is_reported(models: Models, reload: Reload, tmp_path: Path) -> None:
     write_version(tmp_path / "bad/1", b"corrupt")
     entries = "".join(f"config {{ name: '{name}' base_path: '{tmp_path}/{name}' }}" for name in ("m", "bad", "gone"))
     with pytest.raises(grpc.RpcError, match="bad: .*not a readable SavedModel; gone: .*cannot be read") as refused:
@@ -145,12 +145,12 @@ def test_a_model_that_cannot_be_loaded_is_said(models: Models, reload: Reload, t
         ({"load_threads": 0}, "`load_threads` must be at least 1. Received: 0"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
+def test_incompatible_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ServerOptions(**options)
 
 
-def test_a_model_of_the_same_name_may_move(models: Models, tmp_path: Path) -> None:
+def test_model_may_move_to_another_base_path(models: Models, tmp_path: Path) -> None:
     write_version(tmp_path / "moved/1")
     models.manager.reload([ServedModel("m", tmp_path / "moved")])
     models.manager.poll()

@@ -34,7 +34,7 @@ def post(rest: TestClient, body: Any, path: str = PREDICT) -> Any:
 
 
 @pytest.mark.parametrize("path", [MODEL, f"{MODEL}/versions/1", f"{MODEL}/labels/stable"])
-def test_status_has_tf_servings_form(rest: TestClient, path: str) -> None:
+def test_status_has_the_format_of_tf_serving(rest: TestClient, path: str) -> None:
     health = {"error_code": "OK", "error_message": ""}
     assert rest.get(path).json() == {"model_version_status": [{"version": "1", "state": "AVAILABLE", "status": health}]}
 
@@ -53,7 +53,7 @@ def test_metadata_describes_the_signatures(rest: TestClient, path: str) -> None:
     assert signatures["classify"]["method_name"] == "tensorflow/serving/classify"
 
 
-def test_rows_and_columns_have_the_same_answers(rest: TestClient) -> None:
+def test_row_and_column_formats_have_the_same_answers(rest: TestClient) -> None:
     texts = ["the cat sat", "a big red house"]
     answer = post(rest, {"instances": texts})
     assert answer.headers["content-type"] == "application/json"
@@ -128,7 +128,7 @@ def test_bytes_and_an_empty_batch_are_answered(rest: TestClient) -> None:
     assert post(rest, {"inputs": []}).json() == {"outputs": {"label": [], "probabilities": []}}
 
 
-def test_an_example_of_bytes_that_python_cannot_read_back_is_refused(rest: TestClient) -> None:
+def test_example_that_python_cannot_parse_is_refused(rest: TestClient) -> None:
     answer = post(rest, {"signature_name": "serve_examples", "instances": [{"b64": "//8="}]})
     assert answer.status_code == 400
     assert "bytes that are not valid UTF-8" in answer.json()["error"]
@@ -192,7 +192,7 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "message"), REFUSED, ids=[f"{number}" for number in range(len(REFUSED))]
 )
-def test_what_is_wrong_with_a_request_is_said(
+def test_invalid_requests_are_explained(
     method: str, path: str, body: Any, status: int, message: str, rest: TestClient
 ) -> None:
     content = body if isinstance(body, bytes) else json.dumps(body)
@@ -204,7 +204,7 @@ def test_what_is_wrong_with_a_request_is_said(
     assert rest.post(PREDICT, content=b'{"instances": ["still there"]}').status_code == 200
 
 
-def test_an_answer_has_a_limit(rest: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_of_a_response_is_limited(rest: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loaded_version, "MAX_ANSWER_VALUES", 7)
     assert post(rest, {"instances": ["a"]}).status_code == 200
     answer = post(rest, {"instances": ["a", "b"]})
@@ -220,7 +220,7 @@ def test_an_answer_has_a_limit(rest: TestClient, monkeypatch: pytest.MonkeyPatch
         (TimeoutError(), 504),
     ],
 )
-def test_a_failure_is_an_answer_too(
+def test_failures_become_error_responses(
     error: Exception, status: int, rest: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*args: Any) -> None:
@@ -267,13 +267,13 @@ def exchange(
         ([b"{"] * 300, True, BodyLimits(seconds=1000, pause_seconds=0.05)),
     ],
 )
-def test_a_body_that_pauses_is_given_up(parts: list[bytes], ends: bool, limits: BodyLimits, service: Service) -> None:
+def test_stalled_body_times_out(parts: list[bytes], ends: bool, limits: BodyLimits, service: Service) -> None:
     status, body = exchange(create_app(service, RestOptions(body=limits)), parts, ends=ends)
     assert status == 408
     assert "a body must arrive within" in json.loads(body)["error"]
 
 
-def test_large_bodies_that_arrive_do_not_keep_out_small_ones(service: Service) -> None:
+def test_arriving_large_bodies_do_not_block_small_ones(service: Service) -> None:
     admission = Admission(2**20)
     app = create_app(Service(service.manager, service.metrics, admission), RestOptions())
     with admission.request() as other:
@@ -303,7 +303,7 @@ def zipped(content: bytes) -> bytes:
     ],
     ids=["gzip", "two members", "identity", "too large", "cut", "no gzip", "brotli", "length", "two lengths"],
 )
-def test_bodies_by_their_headers(
+def test_invalid_body_headers_are_refused(
     body: bytes, headers: dict[str, str], status: int, message: str, service: Service
 ) -> None:
     app = create_app(service, RestOptions(body=BodyLimits(20000)))
@@ -311,7 +311,7 @@ def test_bodies_by_their_headers(
     assert (found, message in json.loads(answer).get("error", "")) == (status, True), answer
 
 
-def test_work_is_dropped_when_the_client_has_gone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disconnected_client_cancels_its_request(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     began, futures = threading.Event(), list[Future[Any]]()
 
     def waiting(self: Any, signature: str, inputs: Any, timeout: Any, cancellation: Cancellation) -> Any:
@@ -338,7 +338,7 @@ def test_work_is_dropped_when_the_client_has_gone(service: Service, monkeypatch:
     assert statuses[0] == 499
 
 
-def test_a_client_that_goes_away_half_way_is_no_failure(service: Service) -> None:
+def test_client_that_disconnects_while_sending_is_not_counted_as_failure(service: Service) -> None:
     app, sent = create_app(service, RestOptions()), []
 
     async def receive() -> dict[str, Any]:
@@ -368,13 +368,11 @@ def test_readiness_models_metrics_and_the_page(rest: TestClient) -> None:
 
 
 @pytest.mark.parametrize(("path", "statuses"), [("/metrics", [200, 400]), (None, [400, 400])])
-def test_the_path_of_the_metrics_may_be_another_or_none(
-    path: str | None, statuses: list[int], service: Service
-) -> None:
+def test_metrics_path_can_be_changed_or_disabled(path: str | None, statuses: list[int], service: Service) -> None:
     client = TestClient(create_app(service, RestOptions(metrics_path=path)), base_url="http://localhost")
     assert [client.get(asked).status_code for asked in ("/metrics", metrics.PATH)] == statuses
 
 
-def test_bytes_of_an_example_may_be_anything(rest: TestClient) -> None:
+def test_examples_accept_any_bytes(rest: TestClient) -> None:
     body = {"signature_name": "classify", "examples": [{"text": {"b64": base64.b64encode(b"\xff\x00").decode()}}]}
     assert post(rest, body, f"{MODEL}:classify").status_code == 200

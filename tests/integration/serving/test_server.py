@@ -63,7 +63,7 @@ class Traffic:
         self._thread.join()
 
 
-def test_it_answers_over_both_and_stops_when_told(exported: Callable[[str], Path]) -> None:
+def test_server_answers_rest_and_grpc_and_stops_on_a_signal(exported: Callable[[str], Path]) -> None:
     with running("--model", str(exported("pretrainer").parent), str(exported("classifier").parent)) as server:
         rest = connect(f"{server.url}/v1/models/pretrainer")
         grpc = connect(f"grpc://{server.grpc}/pretrainer/versions/1")
@@ -84,7 +84,7 @@ def test_it_answers_over_both_and_stops_when_told(exported: Callable[[str], Path
     assert json.loads(out)["output"].endswith("classifier")
 
 
-def test_versions_come_and_go_while_it_answers(exported: Callable[[str], Path], tmp_path: Path) -> None:
+def test_versions_are_swapped_while_requests_are_answered(exported: Callable[[str], Path], tmp_path: Path) -> None:
     base, source = tmp_path / "classifier", exported("classifier")
     shutil.copytree(source, base / "1")
     arguments = ["--model", str(base), "--file_system_poll_wait_seconds", "0.1"]
@@ -129,14 +129,14 @@ def _worker_pids(server: Any) -> set[int]:
     return {int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
-def _answered(url: str) -> float:
+def answered_requests(url: str) -> float:
     """Returns the number of answered requests of a model from the metrics."""
     with urllib.request.urlopen(url + "/monitoring/prometheus/metrics", timeout=60) as response:
         lines = response.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(":tensorflow:serving:request_count{"))
 
 
-def _that_answered(pids: set[int]) -> int:
+def worker_that_answered(pids: set[int]) -> int:
     """Returns the worker that answered a request, which has the metrics file open."""
     return next(
         pid for pid in pids if any("/counter_" in str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir())
@@ -144,7 +144,7 @@ def _that_answered(pids: set[int]) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
-def test_a_worker_that_is_killed_is_missed_by_nobody_for_long(exported: Callable[[str], Path]) -> None:
+def test_killed_worker_is_replaced(exported: Callable[[str], Path]) -> None:
     with running("--model", str(exported("classifier").parent), "--workers", "2") as server:
         url = f"{server.url}/v1/models/classifier"
 
@@ -159,17 +159,17 @@ def test_a_worker_that_is_killed_is_missed_by_nobody_for_long(exported: Callable
         before = _worker_pids(server)
         assert len(before) == 2
         assert connect(url, retries=8).predict(["the cat"])
-        os.kill(_that_answered(before), signal.SIGKILL)
+        os.kill(worker_that_answered(before), signal.SIGKILL)
         # A connection may break together with its worker; a client retries.
         assert connect(url, retries=8).predict(["the cat"])
         until(lambda: len(_worker_pids(server)) == 2 and not _worker_pids(server) <= before)
         assert connect(url, retries=8).predict(["the cat"])
         until(ready)
-        assert _answered(server.url) == 3
+        assert answered_requests(server.url) == 3
         assert server.stop()[0] == 0
 
 
-def test_what_cannot_be_served_is_said_at_once(tmp_path: Path) -> None:
+def test_model_that_cannot_be_served_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="holds no exported model"):
         serve(tmp_path)
     (tmp_path / "1").mkdir()
@@ -184,7 +184,7 @@ def test_what_cannot_be_served_is_said_at_once(tmp_path: Path) -> None:
         ServerOptions(workers=0)
 
 
-def test_both_signals_end_a_server_quietly() -> None:
+def test_sigint_and_sigterm_stop_a_server_without_traceback() -> None:
     with _stopped_by_signals():
         raise KeyboardInterrupt
     before = signal.getsignal(signal.SIGTERM)
@@ -193,7 +193,7 @@ def test_both_signals_end_a_server_quietly() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_body_that_never_ends_holds_up_nobody(exported: Callable[[str], Path]) -> None:
+def test_endless_body_does_not_delay_other_clients(exported: Callable[[str], Path]) -> None:
     with running("--model", str(exported("classifier").parent)) as server:
         host, port = server.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as half:
@@ -203,7 +203,7 @@ def test_a_body_that_never_ends_holds_up_nobody(exported: Callable[[str], Path])
         assert connect(f"{server.url}/v1/models/classifier").predict(["the cat"])
 
 
-def test_deep_lists_do_not_end_the_process(exported: Callable[[str], Path]) -> None:
+def test_deep_lists_do_not_crash_the_process(exported: Callable[[str], Path]) -> None:
     with running("--model", str(exported("classifier").parent)) as server:
         for depth in (8, 9, 32, 33, 64, 65, 254, 255, 900):
             for form in ("inputs", "instances"):
@@ -228,7 +228,7 @@ PAGES = {
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-def test_the_page_asks_and_shows_in_a_real_browser(exported: Callable[[str], Path], tmp_path: Path) -> None:
+def test_page_works_in_a_browser(exported: Callable[[str], Path], tmp_path: Path) -> None:
     with running("--model", *(str(exported(kind).parent) for kind in PAGES)) as server:
         for kind, (inputs, expected) in PAGES.items():
             command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]

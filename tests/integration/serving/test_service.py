@@ -51,7 +51,7 @@ def tasks(*signatures: str) -> list[Any]:
     return found
 
 
-def test_tasks_are_answered_in_their_order(both: tuple[Service, Path]) -> None:
+def test_results_keep_the_order_of_tasks(both: tuple[Service, Path]) -> None:
     server = create_grpc_server(both[0], GrpcOptions())
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -67,9 +67,7 @@ def test_tasks_are_answered_in_their_order(both: tuple[Service, Path]) -> None:
         assert (spec.name, spec.version.value, spec.signature_name) == ("both", 1, name)
 
 
-def test_a_new_version_does_not_answer_half_of_a_request(
-    both: tuple[Service, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_is_answered_by_one_version(both: tuple[Service, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     service, root = both
     answer = LoadedVersion.answer
     swap = threading.Thread(target=service.manager.poll)

@@ -23,7 +23,7 @@ def copied(exported: Callable[[str], Path], tmp_path: Path) -> Path:
     return shutil.copytree(exported("classifier"), tmp_path / "1")
 
 
-def test_a_whole_version_is_complete(exported: Callable[[str], Path]) -> None:
+def test_version_with_all_files_is_complete(exported: Callable[[str], Path]) -> None:
     check_complete(exported("classifier"))
 
 
@@ -34,7 +34,7 @@ def test_a_missing_file_is_named(name: str, copied: Path) -> None:
         check_complete(copied)
 
 
-def test_a_missing_shard_is_found(copied: Path) -> None:
+def test_missing_shard_is_detected(copied: Path) -> None:
     (copied / SHARD).rename(copied / "variables/variables.data-00001-of-00002")
     with pytest.raises(IncompleteVersionError, match=r"variables\.data-\* is missing"):
         check_complete(copied)
@@ -51,7 +51,7 @@ def test_a_missing_asset_is_named(tmp_path: Path) -> None:
     check_complete(tmp_path)
 
 
-def test_variables_that_are_cut_off_are_incomplete_and_never_loaded(copied: Path) -> None:
+def test_truncated_variables_are_incomplete_and_never_loaded(copied: Path) -> None:
     os.truncate(copied / SHARD, 10000)
     with pytest.raises(IncompleteVersionError, match="shorter than its index says"):
         check_complete(copied)
@@ -59,7 +59,7 @@ def test_variables_that_are_cut_off_are_incomplete_and_never_loaded(copied: Path
         LoadedVersion(copied, ONE_BY_ONE)
 
 
-def test_variables_with_a_wrong_byte_are_never_loaded(copied: Path) -> None:
+def test_corrupted_variables_are_never_loaded(copied: Path) -> None:
     content = bytearray((copied / SHARD).read_bytes())
     content[len(content) // 2] ^= 1
     (copied / SHARD).write_bytes(content)
@@ -69,12 +69,12 @@ def test_variables_with_a_wrong_byte_are_never_loaded(copied: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", INDEX])
-def test_what_cannot_be_read_is_left_to_the_loader(name: str, copied: Path) -> None:
+def test_unreadable_files_are_left_to_the_loader(name: str, copied: Path) -> None:
     os.truncate(copied / name, 100)
     check_complete(copied)
 
 
-def test_a_signature_changes_with_any_file(tmp_path: Path) -> None:
+def test_fingerprint_changes_with_any_file(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/file").write_bytes(b"one")
     (tmp_path / "link").symlink_to("nowhere")

@@ -46,7 +46,7 @@ def tokenizer(lowercase) -> BertTokenizer:
     return BertTokenizer(small_vocabulary(), lowercase)
 
 
-def test_other_ranks_do_not_kill_a_process_that_serves(tmp_path):
+def test_wrong_ranks_do_not_crash_a_serving_process(tmp_path):
     tf.saved_model.save(Saved(BertTokenizer(small_vocabulary())), str(tmp_path))
     program = (
         "import sys, tensorflow as tf, tensorflow_text\n"

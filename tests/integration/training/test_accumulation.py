@@ -18,17 +18,17 @@ def weights(result):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole_batch_run(tmp_path_factory):
     return run(tmp_path_factory.mktemp("whole"), CONFIG, dropout=0.0)
 
 
 @pytest.mark.parametrize("parts", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_parts_equal_the_whole_batch(tmp_path, whole, parts):
+def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, whole_batch_run, parts):
     """Most weights are in the first half, so the mean of the parts' means would differ."""
     result = run(tmp_path / "run", replace(CONFIG, accumulate=parts), dropout=0.0)
-    assert result.loss == pytest.approx(whole.loss, rel=1e-5)
-    assert result.evaluation == pytest.approx(whole.evaluation, rel=1e-5)
-    for one, other in zip(weights(whole), weights(result), strict=True):
+    assert result.loss == pytest.approx(whole_batch_run.loss, rel=1e-5)
+    assert result.evaluation == pytest.approx(whole_batch_run.evaluation, rel=1e-5)
+    for one, other in zip(weights(whole_batch_run), weights(result), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
 
 
@@ -37,12 +37,12 @@ def test_compiled_parts_in_two_replicas(tmp_path, whole):
     settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0", 'jit_compile="true"')
     made = in_subprocess(tmp_path / "two", *settings)
     assert made.returncode == 0, made.stderr
-    assert json.loads(made.stdout.splitlines()[-1])["loss"] == pytest.approx(whole.loss, rel=1e-5)
+    assert json.loads(made.stdout.splitlines()[-1])["loss"] == pytest.approx(whole_batch_run.loss, rel=1e-5)
     with np.load(tmp_path / "two.npz") as arrays:
-        for one, other in zip(weights(whole), arrays.values(), strict=True):
+        for one, other in zip(weights(whole_batch_run), arrays.values(), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-5, rtol=1e-5)
 
 
-def test_a_batch_that_does_not_divide_is_refused(tmp_path):
+def test_indivisible_batch_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"`training.accumulate`. Received: 8, 1 and 3"):
         run(tmp_path / "run", replace(CONFIG, accumulate=3))

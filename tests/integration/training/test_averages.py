@@ -36,7 +36,7 @@ def test_the_result_is_the_average_of_the_weights_after_each_step(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_training_goes_on_with_the_weights_themselves(tmp_path, precision):
+def test_training_continues_with_unaveraged_weights(tmp_path, precision):
     config = replace(AVERAGED, precision=precision)
     result = run(tmp_path / "averaged", config)
     run(tmp_path / "plain", replace(config, average=0.0))

@@ -24,7 +24,7 @@ def pretrainer() -> keras.Model:
     return BertPretrainer(BertBackbone(BERT))
 
 
-def test_what_is_decayed():
+def test_kernels_and_embeddings_are_decayed():
     decayed = {v.path.split("/", 1)[1] for v in pretrainer().trainable_weights if is_decayed(v)}
     layer = {
         *(f"self_attention_layer/{name}/kernel" for name in ("query", "key", "value", "attention_output")),
@@ -56,7 +56,7 @@ def test_a_stopped_run_resumes_exactly_with_dropout(tmp_path, precision):
     assert train(tmp_path / "run")[0] == files
 
 
-def test_fit_takes_the_classifier(tmp_path):
+def test_fit_trains_the_classifier(tmp_path):
     def labelled(start, stop=None):
         def first_three(inputs, targets, weights):
             inputs = {name: inputs[name] for name in ("token_ids", "segment_ids", "padding_mask")}

@@ -29,15 +29,15 @@ TIMED = {"tokens_per_second", "seconds_per_step", "input_wait"}
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
+def uninterrupted(tmp_path_factory):
     """Output directory and result of a run of 12 steps with dropout, checkpoints at 5, 10 and 12."""
     output = tmp_path_factory.mktemp("unbroken") / "run"
     return output, run(output)
 
 
 @pytest.fixture
-def copied(unbroken, tmp_path):
-    shutil.copytree(unbroken[0], tmp_path / "run")
+def copied(uninterrupted, tmp_path):
+    shutil.copytree(uninterrupted[0], tmp_path / "run")
     return tmp_path / "run"
 
 
@@ -52,16 +52,16 @@ def history(output: Path):
     return [{k: v for k, v in line.items() if k not in TIMED} for line in lines]
 
 
-def assert_same_run(output, result, unbroken):
-    assert digests(output) == digests(unbroken[0])
-    assert weights_sha256(result.model) == weights_sha256(unbroken[1].model)
-    assert (result.step, result.loss, result.evaluation) == (12, unbroken[1].loss, unbroken[1].evaluation)
-    assert history(output) == history(unbroken[0])
+def assert_same_run(output, result, uninterrupted):
+    assert digests(output) == digests(uninterrupted[0])
+    assert weights_sha256(result.model) == weights_sha256(uninterrupted[1].model)
+    assert (result.step, result.loss, result.evaluation) == (12, uninterrupted[1].loss, uninterrupted[1].evaluation)
+    assert history(output) == history(uninterrupted[0])
 
 
 @pytest.mark.smoke
-def test_a_run_gives_figures_files_and_a_model_that_learned(unbroken):
-    output, result = unbroken
+def test_fit_writes_metrics_and_files_and_trains_the_model(uninterrupted):
+    output, result = uninterrupted
     assert sorted(p.name for p in output.iterdir()) == ["checkpoints", "history.jsonl", "report.html", "tensorboard"]
     assert sorted(p.name for p in (output / "tensorboard").iterdir()) == ["train", "validation"]
     lines = history(output)
@@ -89,39 +89,39 @@ def test_progress_goes_to_stderr(tmp_path, capfd):
 
 
 @pytest.mark.smoke
-def test_the_same_seed_gives_the_same_bits(unbroken, tmp_path):
-    assert_same_run(tmp_path / "run", run(tmp_path / "run"), unbroken)
+def test_the_same_seed_gives_the_same_bits(uninterrupted, tmp_path):
+    assert_same_run(tmp_path / "run", run(tmp_path / "run"), uninterrupted)
 
 
-def test_a_killed_run_resumes_exactly(unbroken, tmp_path):
+def test_a_killed_run_resumes_exactly(uninterrupted, tmp_path):
     output = tmp_path / "run"
     script = str(Path(tiny_run.__file__))
     killed = subprocess.run([sys.executable, script, str(output), "kill_at=8"], capture_output=True, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert (output / "checkpoints/step-00000005").is_dir()
     assert not (output / "checkpoints/step-00000010").exists()
-    assert_same_run(output, run(output), unbroken)
+    assert_same_run(output, run(output), uninterrupted)
 
 
-def test_a_run_resumes_behind_a_damaged_checkpoint(unbroken, copied, caplog):
+def test_run_resumes_from_the_checkpoint_before_a_damaged_one(uninterrupted, copied, caplog):
     for step in (12, 10):
         os.truncate(copied / f"checkpoints/step-{step:08d}/optimizer.npz", 1000)
-    assert_same_run(copied, run(copied), unbroken)
+    assert_same_run(copied, run(copied), uninterrupted)
     assert "step-00000010 is damaged" in caplog.text
 
 
-def test_a_finished_run_returns_at_once(unbroken, copied):
+def test_a_finished_run_returns_at_once(uninterrupted, copied):
     def not_called(start_step):
         raise AssertionError("a finished run takes no data")
 
     data = TrainingData(not_called, lambda _: dataset(8, 10_000, 10_003))
     result = fit(RunSpec(build_model, data), CONFIG, copied)
-    assert_same_run(copied, result, unbroken)
-    assert result.tokens_per_second == unbroken[1].tokens_per_second
+    assert_same_run(copied, result, uninterrupted)
+    assert result.tokens_per_second == uninterrupted[1].tokens_per_second
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_stops(unbroken, tmp_path, capfd, number):
+def test_a_signal_saves_and_stops(uninterrupted, tmp_path, capfd, number):
     output = tmp_path / "run"
 
     def at_step(step, made):
@@ -140,12 +140,12 @@ def test_a_signal_saves_and_stops(unbroken, tmp_path, capfd, number):
     saved = max(path.name for path in (output / "checkpoints").iterdir())
     assert f"checkpoints/{saved}" in capfd.readouterr().err
     result = run(output)
-    assert digests(output) == digests(unbroken[0])
-    assert result.evaluation == unbroken[1].evaluation
+    assert digests(output) == digests(uninterrupted[0])
+    assert result.evaluation == uninterrupted[1].evaluation
 
 
 @pytest.mark.parametrize("steps", [12, 20])
-def test_a_signal_while_evaluating_loses_neither_step_nor_evaluation(tmp_path, capfd, steps):
+def test_signal_during_evaluation_keeps_step_and_evaluation(tmp_path, capfd, steps):
     """The evaluation after step 12 is interrupted, in the middle of the run or at its end."""
     output = tmp_path / "run"
     config = replace(CONFIG, steps=steps, evaluate_every=12)
@@ -165,7 +165,7 @@ def test_a_signal_while_evaluating_loses_neither_step_nor_evaluation(tmp_path, c
     assert evaluated == sorted({12, steps})
 
 
-def test_an_evaluation_owed_is_made_up_for(copied):
+def test_resume_runs_the_evaluation_that_was_due(copied):
     """Simulates a kill between the checkpoint of step 10 and the evaluation due there."""
     shutil.rmtree(copied / "checkpoints/step-00000012")
     run(copied, replace(CONFIG, evaluate_every=10))
@@ -179,14 +179,14 @@ def test_two_processes_do_not_train_in_one_directory(copied):
     assert (copied / "history.jsonl").read_bytes() == before
 
 
-def test_a_line_cut_short_is_dropped(unbroken, copied):
+def test_truncated_history_line_is_dropped(uninterrupted, copied):
     with (copied / "history.jsonl").open("a") as file:
         file.write('{"split": "tra')
     run(copied)
-    assert history(copied) == history(unbroken[0])
+    assert history(copied) == history(uninterrupted[0])
 
 
-def test_a_foreign_history_is_refused(copied):
+def test_history_of_another_run_is_refused(copied):
     (copied / "history.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"history\.jsonl:1: .*training history.* Received: '{}'"):
         run(copied)
@@ -202,7 +202,7 @@ def test_nan_stops_the_run_and_names_step_and_checkpoint(tmp_path):
         run(tmp_path / "run", at_step=at_step)
 
 
-def test_data_that_end_are_an_error(tmp_path):
+def test_exhausted_data_is_an_error(tmp_path):
     with pytest.warns(UserWarning), pytest.raises(TrainingError, match="step 6: the training data ended"):
         fit(RunSpec(build_model, TrainingData(lambda start: dataset(8, start, 6))), CONFIG, tmp_path / "run")
 
@@ -220,7 +220,7 @@ def test_the_output_of_another_run_is_refused(copied, fields, identity, named):
         run(copied, replace(CONFIG, **fields), identity=identity)
 
 
-def test_an_output_with_something_else_in_it_is_refused(tmp_path):
+def test_output_directory_with_other_files_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"it holds notes\.txt"):
         run(tmp_path)
@@ -228,7 +228,7 @@ def test_an_output_with_something_else_in_it_is_refused(tmp_path):
         run(tmp_path / "notes.txt")
 
 
-def test_evaluate_steps_bounds_the_evaluation(tmp_path):
+def test_evaluate_steps_limits_the_evaluation(tmp_path):
     result = run(tmp_path / "run", replace(CONFIG, steps=1, evaluate_steps=2))
     expected = evaluate_pretraining(result.model, dataset(8, 10_000, 10_002))
     assert result.evaluation == pytest.approx(expected)
@@ -310,7 +310,7 @@ def test_a_run_measures_each_epoch_and_resumes(tmp_path):
         ([0.5, 0.4, 0.3, 0.2, 0.1], 0, 5),
     ],
 )
-def test_a_run_ends_after_epochs_without_a_better_figure(tmp_path, figures, patience, end):
+def test_run_stops_after_epochs_without_improvement(tmp_path, figures, patience, end):
     config = replace(CONFIG, patience=patience)
     measured = []
 

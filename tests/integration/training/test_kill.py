@@ -73,7 +73,7 @@ def untimed(record: dict) -> dict:
     return {name: value for name, value in record.items() if name not in TIMED}
 
 
-def remains(output: Path) -> dict[str, object]:
+def results_of(output: Path) -> dict[str, object]:
     """Returns all results of a run that do not depend on the clock."""
     last = output / f"checkpoints/step-{STEPS:08d}"
     state = json.loads((last / "state.json").read_bytes())
@@ -101,6 +101,6 @@ def test_kills_leave_no_trace(tmp_path, variant):
     assert ended.returncode == 0, ended.stderr
     summaries = [json.loads(run.stdout.splitlines()[-1]) for run in (unbroken, ended)]
     assert summaries[0]["weights_sha256"] == summaries[1]["weights_sha256"]
-    expected, found = remains(tmp_path / "unbroken"), remains(tmp_path / "killed")
+    expected, found = results_of(tmp_path / "unbroken"), results_of(tmp_path / "killed")
     for name, value in expected.items():
         assert found[name] == value, name

@@ -73,7 +73,7 @@ def assert_same(first, second, tolerance=1e-6):
         np.testing.assert_allclose(a, b, atol=tolerance, rtol=tolerance)
 
 
-def disturb(layer):
+def perturb_weights(layer):
     """Moves the weights away from their small initial values, which hide most effects of a layer."""
     rng = np.random.default_rng(0)
     for weight in layer.trainable_weights:
@@ -85,7 +85,7 @@ def check_config(contract, directory):
     arguments = set(inspect.signature(type(layer).__init__).parameters) - {"self", "kwargs"}
     assert arguments <= set(layer.get_config())
     call(layer, contract.inputs)
-    disturb(layer)
+    perturb_weights(layer)
     expected = call(layer, contract.inputs)
     again = type(layer).from_config(layer.get_config())
     through_json = keras.saving.deserialize_keras_object(
@@ -135,7 +135,7 @@ def check_train_step(contract, directory):
     if not layer.trainable_weights:
         assert contract.weights == (0, 0)
         return
-    disturb(layer)
+    perturb_weights(layer)
     before = [np.array(weight.value) for weight in layer.trainable_weights]
     optimizer = keras.optimizers.SGD(1.0)
     with tf.GradientTape() as tape:

@@ -78,10 +78,10 @@ def resumed(folder: Path) -> dict[str, Any]:
         files = json.loads((output / "checkpoints/step-00000012/state.json").read_text())["files"]
         return {"weights_sha256": weights_sha256(result.model), "files": files, "loss": result.loss}
 
-    def at_step(step, made):
+    def at_step(step, original):
         if step == 8:
             signal.raise_signal(signal.SIGTERM)
-        return made
+        return original
 
     whole = run(folder / "whole")
     try:
@@ -96,23 +96,23 @@ def with_nan(folder: Path) -> dict[str, Any]:
     """A run whose eighth batch makes the loss NaN and is skipped, and one whose rate is halved."""
     weights = folder / "weights.npz"
     skipped = replace(CONFIG, on_nan="skip", log_every=1)
-    trained(folder / "skip", skipped, weights, lambda step, made: _nan(made) if step == 7 else made)
+    trained(folder / "skip", skipped, weights, lambda step, original: _nan(original) if step == 7 else original)
     left = [7]
 
-    def at_first(step, made):
-        return _nan(made) if left == [step] and left.pop() else made
+    def at_first_attempt(step, original):
+        return _nan(original) if left == [step] and left.pop() else original
 
     halved = replace(CONFIG, on_nan="halve", log_every=1)
-    result = trained(folder / "halve", halved, weights, at_first)
+    result = trained(folder / "halve", halved, weights, at_first_attempt)
     return {
         "rates": result["curves"]["learning_rate"],
         "detours": [json.loads((folder / name / "detours.json").read_text()) for name in ("skip", "halve")],
     }
 
 
-def _nan(made):
-    made[2][MLM_LOGITS][0, 0] = np.nan
-    return made
+def _nan(original):
+    original[2][MLM_LOGITS][0, 0] = np.nan
+    return original
 
 
 def main(folder: Path, name: str) -> None:

@@ -67,7 +67,9 @@ def test_bad_flags_are_refused(flag: str, message: str) -> None:
         (["--max_seq_length=128, 512", "--max_predictions_per_seq=20,76"], [(128, 20), (512, 76)]),
     ],
 )
-def test_predictions_follow_from_the_length(flags: list[str], expected: list[tuple[int, int]]) -> None:
+def test_max_predictions_defaults_to_a_fraction_of_the_length(
+    flags: list[str], expected: list[tuple[int, int]]
+) -> None:
     args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
     configs = data_configs(args)
     assert [(config.max_seq_length, config.max_predictions_per_seq) for config in configs] == expected
@@ -83,7 +85,7 @@ def test_predictions_follow_from_the_length(flags: list[str], expected: list[tup
         ["--max_predictions_per_seq=x"],
     ],
 )
-def test_lengths_that_do_not_fit_are_refused(flags: list[str]) -> None:
+def test_invalid_lengths_are_refused(flags: list[str]) -> None:
     args, _ = parse([*REQUIRED, *flags], "data", CLASSES)
     with pytest.raises(ConfigError, match="--max_.* must .*Received: "):
         data_configs(args)
@@ -132,7 +134,7 @@ def test_python_docs_need_no_input() -> None:
         (["--runner=DataflowRunner"], LARGE, {"runner": "DataflowRunner", "direct_num_workers": 1}),
     ],
 )
-def test_the_runner_fits_the_input(given: list[str], size: int, expected: dict[str, object]) -> None:
+def test_runner_must_be_able_to_read_the_input(given: list[str], size: int, expected: dict[str, object]) -> None:
     options = PipelineOptions([*given, *runner_flags(given, size)]).get_all_options()
     assert {name: options[name] for name in expected} == expected
 
@@ -142,7 +144,7 @@ def test_multi_threading_is_refused() -> None:
         runner_flags(["--direct_running_mode=multi_threading"], 0)
 
 
-def test_our_options_share_one_parser_with_all_of_beam() -> None:
+def test_options_do_not_conflict_with_those_of_beam() -> None:
     options = PipelineOptions([*REQUIRED, "--vocabulary_size=9"])
     assert options.get_all_options()["vocabulary_size"] == 9
     assert options.view_as(VocabularyOptions).vocabulary_size == 9

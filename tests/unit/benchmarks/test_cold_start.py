@@ -35,7 +35,7 @@ def test_medians_of_all_rounds_are_reported(
 
 
 @pytest.mark.parametrize("flags", [["--rounds", "0"], ["--requests", "1"]])
-def test_too_few_are_refused(
+def test_too_few_rounds_are_refused(
     flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["cold_start", "--model", "m", *flags])
@@ -45,6 +45,6 @@ def test_too_few_are_refused(
 
 
 @pytest.mark.integration
-def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_failure_of_a_server_to_start_is_explained(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the server did not start: .*nothing"):
         cold_start.started(tmp_path / "nothing", (), ["a"])

@@ -11,7 +11,7 @@ from benchmarks import finetune
 from benchmarks.peers.rows import Rows, read_rows, write_rows
 
 
-def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_rows_round_trip(tmp_path: Path) -> None:
     rows = Rows(
         np.arange(9, dtype=np.int32), np.array([0, 4, 9]), np.array([4, 3], np.int32), {"label": np.array([1, 0])}, 8
     )
@@ -24,11 +24,11 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert row["label"] == 0
 
 
-def test_peers_are_those_that_are_there() -> None:
-    given = ["--task", "sst2", "--data", "d", "--vocabulary", "v"]
-    assert finetune.arguments(given).peers == ["keras_hub"]
-    assert finetune.arguments([*given, "--torch_python", "p"]).peers == list(finetune.PEERS)
-    squad = ["--task", "squad1", *given[2:], "--torch_python", "p"]
+def test_only_available_peers_run() -> None:
+    flags = ["--task", "sst2", "--data", "d", "--vocabulary", "v"]
+    assert finetune.arguments(flags).peers == ["keras_hub"]
+    assert finetune.arguments([*flags, "--torch_python", "p"]).peers == list(finetune.PEERS)
+    squad = ["--task", "squad1", *flags[2:], "--torch_python", "p"]
     assert finetune.arguments(squad).peers == ["huggingface", "huggingface_stock"]
     with pytest.raises(SystemExit):
-        finetune.arguments([*given, "--peers", "huggingface"])
+        finetune.arguments([*flags, "--peers", "huggingface"])

@@ -42,7 +42,7 @@ def state_of(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_a_contender_takes_the_steps_it_is_told_to_and_stops(tmp_path: Path) -> None:
+def test_contender_runs_the_requested_steps_and_stops(tmp_path: Path) -> None:
     turns = tmp_path / "turns"
     with interleave.Process(contender("a", FAKE, 3, turns), tmp_path / "log") as process:
         assert process.facts == {"parameters": 7, "loss": 1.0}
@@ -73,7 +73,7 @@ def test_a_contender_that_fails_is_named(tmp_path: Path) -> None:
         interleave.Process(contender("broken", FAILING), tmp_path / "log")
 
 
-def test_a_command_out_of_form_is_refused(tmp_path: Path) -> None:
+def test_malformed_command_is_refused(tmp_path: Path) -> None:
     command = contender("a", FAKE, 1, tmp_path / "turns").command
     done = subprocess.run(command, cwd=interleave.ROOT, input="run 3\n", capture_output=True, text=True)
     assert done.returncode == 1
@@ -86,7 +86,7 @@ def measured(name: str, milliseconds: list[float], units: float = 0.0, reference
     return interleave.Measured(interleave.Contender(name, [], reference), facts, taken)
 
 
-def test_quotients_are_those_within_a_round() -> None:
+def test_ratios_are_computed_within_rounds() -> None:
     ours, peer = interleave.summary([measured("ours", [100, 200, 400], 10), measured("peer", [300, 210, 500], 10)])
     assert (ours["milliseconds"], ours["times_milliseconds"]) == pytest.approx((200, 1))
     assert peer["milliseconds"] == pytest.approx(300)
@@ -97,12 +97,12 @@ def test_quotients_are_those_within_a_round() -> None:
     assert peer["times_rate"] == pytest.approx(1 / 1.25)
 
 
-def test_without_units_or_reference_there_is_no_quotient() -> None:
+def test_no_ratio_without_units_or_reference() -> None:
     (row,) = interleave.summary([measured("peer", [100])])
     assert row["times_milliseconds"] is row["rate"] is row["times_rate"] is None
 
 
-def test_tables_show_what_was_measured() -> None:
+def test_tables_show_the_measurements() -> None:
     rows = interleave.summary([measured("ours", [100, 200], 4096), measured("peer", [150, 300], 8192)])
     _, ours, peer = (line.split() for line in train_step.step_table(rows))
     assert ours == ["ours", "150.0", "100.0", "-", "200.0", "1.00", "11.019", "5.0", "11,267,900"]
@@ -113,7 +113,7 @@ def test_tables_show_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("parameters", 11_267_901), ("loss", 9.0), ("loss", float("nan"))])
-def test_contenders_that_compute_something_else_are_told(field: str, value: Any) -> None:
+def test_contenders_with_other_results_are_reported(field: str, value: Any) -> None:
     rows = interleave.summary([measured("ours", [100]), measured("peer", [100])])
     train_step.check_same(rows)
     with pytest.raises(ValueError, match=r"(?s)Received: .*peer"):
@@ -129,7 +129,7 @@ def test_contenders_that_compute_something_else_are_told(field: str, value: Any)
         (["--peers"], []),
     ],
 )
-def test_peers_are_those_that_are_there(argv: list[str], peers: list[str], tmp_path: Path) -> None:
+def test_only_available_peers_run(argv: list[str], peers: list[str], tmp_path: Path) -> None:
     args = train_step.arguments([*argv, "--precisions", "float32", "bfloat16"])
     assert args.peers == peers
     for precision in args.precisions:
@@ -148,13 +148,13 @@ def test_peers_are_those_that_are_there(argv: list[str], peers: list[str], tmp_p
         (["--rounds", "0"], "--rounds must be at least 1. Received: 0"),
     ],
 )
-def test_arguments_that_do_not_go_together(argv: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
+def test_incompatible_arguments_are_refused(argv: list[str], message: str, capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         train_step.arguments(argv)
     assert message in capsys.readouterr().err
 
 
-def test_batches_are_whole_and_the_same_each_time() -> None:
+def test_batches_are_complete_and_reproducible() -> None:
     first, again = batches.batches(), batches.batches()
     assert all(np.array_equal(first[name], again[name]) for name in first)
     mask, positions, weights = first["padding_mask"], first["mask_positions"], first["mask_weights"]

@@ -23,7 +23,7 @@ from benchmarks.clients import CLIENTS, Client, RequestError, RestClient, Target
 from benchmarks.peers import requests
 
 
-def test_arrivals_are_random_and_the_same_again() -> None:
+def test_arrivals_are_random_and_reproducible() -> None:
     times = load.arrivals(50, 100, seed=3)
     assert len(times) == 5000 and times[0] >= 0 and times[-1] < 100
     gaps = np.diff(times)
@@ -34,7 +34,7 @@ def test_arrivals_are_random_and_the_same_again() -> None:
     np.testing.assert_allclose(load.arrivals(100, 50, seed=3), times / 2)
 
 
-def test_nobody_waits_for_an_answer() -> None:
+def test_requests_do_not_wait_for_earlier_answers() -> None:
     async def run() -> list[Any]:
         last = asyncio.Event()
 
@@ -48,7 +48,7 @@ def test_nobody_waits_for_an_answer() -> None:
     assert [kind for _, _, kind in asyncio.run(run())] == [None] * 3
 
 
-def test_a_latency_counts_from_the_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latency_is_measured_from_the_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     now = itertools.count(100.0, 0.0)
     passed = [0.0]
     monkeypatch.setattr(load.time, "perf_counter", lambda: next(now) + passed[0])
@@ -63,7 +63,7 @@ def test_a_latency_counts_from_the_arrival(monkeypatch: pytest.MonkeyPatch) -> N
     assert seconds == 3.0
 
 
-def test_failures_are_counted_and_infinitely_late() -> None:
+def test_failures_are_counted_with_infinite_latency() -> None:
     async def send(number: int) -> None:
         if number < 2:
             raise RequestError("HTTP 503")
@@ -76,7 +76,7 @@ def test_failures_are_counted_and_infinitely_late() -> None:
     assert load.fields(failed)["p50"] is None
 
 
-def test_percentiles_are_those_of_all_requests() -> None:
+def test_percentiles_include_all_requests() -> None:
     latencies = [*np.random.default_rng(0).permutation(np.arange(1, 97)) / 1e3, *[math.inf] * 4]
     found = load.summary(5, [(0.002, value, "HTTP 500" if math.isinf(value) else None) for value in latencies], 20)
     assert (found.p50, found.p95, found.p99) == (pytest.approx(50), pytest.approx(95), math.inf)
@@ -95,13 +95,13 @@ def server_of(capacity: float) -> Callable[[float], load.Load]:
 
 
 @pytest.mark.parametrize("capacity", [0.3, 7.9, 8.0, 23.0, 1000.0])
-def test_the_search_ends_just_under_what_the_server_can_do(capacity: float) -> None:
+def test_search_ends_just_below_the_capacity_of_the_server(capacity: float) -> None:
     best = load.highest_rate(server_of(capacity), slo=200, start=8)
     assert best is not None
     assert capacity / 1.1 <= best.rate <= capacity
 
 
-def test_a_server_that_never_answers_has_no_rate() -> None:
+def test_server_without_answers_has_no_rate() -> None:
     assert load.highest_rate(server_of(0), slo=200, start=8) is None
 
 
@@ -164,7 +164,7 @@ def rpc() -> Iterator[tuple[int, list[Any]]]:
     server.stop(None).wait()
 
 
-def asked_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]:
+def failures_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]:
     """The kinds of failure of sequential requests."""
 
     async def run() -> list[str | None]:
@@ -183,7 +183,7 @@ def asked_of(protocol: str, port: int, *requests: list[str]) -> list[str | None]
 
 
 def test_rest_requests_share_connections(rest: int) -> None:
-    kinds = asked_of("rest", rest, ["é", "b"], ["bad"], ["last"], ["again"])
+    kinds = failures_of("rest", rest, ["é", "b"], ["bad"], ["last"], ["again"])
     assert kinds == [None, "HTTP 503", None, None]
     paths, bodies, ports = zip(*Rest.asked, strict=True)
     assert set(paths) == {"/v1/models/encoder:predict"}
@@ -191,7 +191,7 @@ def test_rest_requests_share_connections(rest: int) -> None:
     assert ports[0] == ports[1] == ports[2] != ports[3]
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(rest: int) -> None:
+def test_connection_closed_by_the_server_is_not_reused(rest: int) -> None:
     async def run() -> None:
         client = RestClient(Target("127.0.0.1", rest, "encoder"))
         await client.predict(["gone"])
@@ -205,18 +205,18 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(rest: i
     assert len({port for _, _, port in Rest.asked}) == 2
 
 
-def test_grpc_requests_are_tf_servings(rpc: tuple[int, list[Any]]) -> None:
+def test_grpc_requests_are_those_of_tf_serving(rpc: tuple[int, list[Any]]) -> None:
     port, asked = rpc
-    assert asked_of("grpc", port, ["é", "b"], ["bad"]) == [None, "gRPC UNAVAILABLE"]
+    assert failures_of("grpc", port, ["é", "b"], ["bad"]) == [None, "gRPC UNAVAILABLE"]
     assert (asked[0].model_spec.name, asked[0].model_spec.signature_name) == ("encoder", "ids")
     tensor = asked[0].inputs["text"]
     assert list(tensor.string_val) == ["é".encode(), b"b"] and tensor.tensor_shape.dim[0].size == 2
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
-def test_nobody_at_the_address_is_a_failure(protocol: str) -> None:
+def test_refused_connection_is_a_failure(protocol: str) -> None:
     # Port 1 requires privileges, so no server of a test uses it.
-    (kind,) = asked_of(protocol, 1, ["a"])
+    (kind,) = failures_of(protocol, 1, ["a"])
     assert kind in ("ConnectionRefusedError", "gRPC UNAVAILABLE")
 
 
@@ -227,29 +227,29 @@ def measured(port: int, output: Path, *flags: str) -> dict[str, Any]:
     return json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
 
 
-def test_rates_are_measured_and_told(rest: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rates_are_measured_and_reported(rest: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = tmp_path / "texts"
     texts.write_text("cat\nbad\n", "utf-8")
-    told = measured(rest, tmp_path / "out", "--rates", "80", "40", "--batch_size=2", f"--texts={texts}")
-    assert [row["rate"] for row in told["loads"]] == [40, 80]
-    assert [row["requests"] for row in told["loads"]] == [2, 4]
-    assert all(row["errors"] == {} and row["p95"] > 0 for row in told["loads"])
+    report = measured(rest, tmp_path / "out", "--rates", "80", "40", "--batch_size=2", f"--texts={texts}")
+    assert [row["rate"] for row in report["loads"]] == [40, 80]
+    assert [row["requests"] for row in report["loads"]] == [2, 4]
+    assert all(row["errors"] == {} and row["p95"] > 0 for row in report["loads"])
     assert all([row["text"] for row in body["instances"]] == ["cat", "bad"] for _, body, _ in Rest.asked)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(rows) == 3 and rows[1].startswith("| 40.0 |")
 
 
-def test_mixed_texts_are_asked(rest: int, tmp_path: Path) -> None:
+def test_mixed_texts_are_sent(rest: int, tmp_path: Path) -> None:
     measured(rest, tmp_path / "out", "--rates", "80", "--mixed")
     asked = [row["text"] for _, body, _ in Rest.asked for row in body["instances"]]
     assert asked and set(asked) <= set(requests.mixed_texts())
 
 
-def test_a_search_tells_what_it_found(rest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_reports_the_best_rate(rest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load.Generator, "__call__", lambda self, rate: server_of(23)(rate))
-    told = measured(rest, tmp_path / "out", "--slo=200")
-    assert 23 / 1.1 <= told["best"]["rate"] <= 23
-    assert told["loads"][-1]["p95"] is None
+    report = measured(rest, tmp_path / "out", "--slo=200")
+    assert 23 / 1.1 <= report["best"]["rate"] <= 23
+    assert report["loads"][-1]["p95"] is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ FIGURES = {
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> argparse.Namespace:
+def args(tmp_path: Path) -> argparse.Namespace:
     (tmp_path / "MRPC").mkdir()
     for (start, rate, seed), figure in FIGURES.items():
         run = {
@@ -33,8 +33,8 @@ def asked(tmp_path: Path) -> argparse.Namespace:
     return argparse.Namespace(starts=quality.STARTS, seeds=None, output=tmp_path)
 
 
-def test_each_start_has_the_rate_that_is_best_with_the_first_seed(asked: argparse.Namespace) -> None:
-    row = quality.row_of("MRPC", asked)
+def test_learning_rate_is_selected_with_the_first_seed(args: argparse.Namespace) -> None:
+    row = quality.row_of("MRPC", args)
     assert (row["pre-trained"]["rate"], row["pre-trained"]["seeds"]) == (1e-4, 2)
     assert (row["random"]["rate"], row["random"]["seeds"]) == (3e-4, 2)
     assert row["pre-trained"]["deviation"] == pytest.approx(2**0.5)
@@ -44,8 +44,8 @@ def test_each_start_has_the_rate_that_is_best_with_the_first_seed(asked: argpars
     assert line == "| MRPC | accuracy | 67.5 ± 0.7 (collapsed) | 75.0 ± 1.4 | +7.5 | 0.0003, 0.0001 | 71.1, 71.8 |"
 
 
-def test_one_seed_has_no_deviation(asked: argparse.Namespace) -> None:
-    asked.seeds = 1
-    row = quality.row_of("MRPC", asked)
+def test_one_seed_has_no_deviation(args: argparse.Namespace) -> None:
+    args.seeds = 1
+    row = quality.row_of("MRPC", args)
     assert (row["pre-trained"]["mean"], row["pre-trained"]["deviation"]) == (pytest.approx(74.0), None)
     assert row["random"]["seconds"] == 20

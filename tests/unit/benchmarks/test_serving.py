@@ -17,7 +17,7 @@ from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, load_vocabulary
 
 
-def test_every_text_makes_a_full_row_without_unknown_words(tmp_path: Path) -> None:
+def test_every_text_fills_a_row_without_unknown_words(tmp_path: Path) -> None:
     requests.write(tmp_path, 128)
     texts = json.loads((tmp_path / "texts.json").read_text("utf-8"))
     vocabulary = load_vocabulary(tmp_path / "vocab.txt")
@@ -31,7 +31,7 @@ def test_every_text_makes_a_full_row_without_unknown_words(tmp_path: Path) -> No
     assert 1.1 < 126 * len(texts) / words < 1.3
 
 
-def test_mixed_texts_are_of_the_lengths_they_are_said_to_be(tmp_path: Path) -> None:
+def test_mixed_texts_have_the_stated_lengths(tmp_path: Path) -> None:
     requests.write(tmp_path, 128)
     rows = BertTokenizer(load_vocabulary(tmp_path / "vocab.txt")).tokenize(requests.mixed_texts())
     lengths = np.diff(rows.row_splits) + 2
@@ -41,7 +41,7 @@ def test_mixed_texts_are_of_the_lengths_they_are_said_to_be(tmp_path: Path) -> N
     assert requests.mixed_texts(seed=1) != requests.mixed_texts() == requests.mixed_texts()
 
 
-def test_batches_go_round() -> None:
+def test_batches_are_cyclic() -> None:
     batches = requests.endless(["a", "b", "c"], 2)
     assert [next(batches) for _ in range(3)] == [["a", "b"], ["c", "a"], ["b", "c"]]
 
@@ -54,7 +54,7 @@ def row(name: str, **facts: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_sides_that_do_something_else_are_told() -> None:
+def test_peers_with_other_workloads_are_reported() -> None:
     rows = [row("bert_tf float32"), row("huggingface float32", tokens=128)]
     serving.check_alike(rows, 128)
     with pytest.raises(ValueError, match=r"128 tokens. Received: .*huggingface float32.*127"):
@@ -69,7 +69,7 @@ def test_the_table_is_markdown() -> None:
     assert titles.count("|") == rule.count("|") == line.count("|")
 
 
-def test_sides_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_peers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def export(preset: Path, precision: str, work: Path) -> Path:
         if precision == "int8":
             raise serving.LeftOutError("no int8 here")
@@ -84,7 +84,7 @@ def test_sides_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.
     assert left_out == {"bert_tf int8": "no int8 here"} | dict.fromkeys(serving.PEERS, "no --torch_python")
 
 
-def test_an_environment_without_a_peer_is_told_by_what_it_lacks(tmp_path: Path) -> None:
+def test_missing_packages_of_a_peer_environment_are_named(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', "utf-8")
     python.chmod(0o755)

@@ -12,7 +12,7 @@ from benchmarks.fuzz import HostileClient
 from benchmarks.soak import Tally, _holds_one_version, _same
 
 
-def sent(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
+def sent_requests(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bytes]]:
     """Returns the requests of a client without a server."""
     made: list[tuple[str, str, bytes]] = []
     (folder / "1").mkdir(parents=True)
@@ -35,9 +35,9 @@ def sent(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple
 
 
 def test_requests_are_a_function_of_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sent(1, tmp_path / "first", monkeypatch)
-    assert sent(1, tmp_path / "again", monkeypatch) == first
-    assert sent(2, tmp_path / "other", monkeypatch) != first
+    first = sent_requests(1, tmp_path / "first", monkeypatch)
+    assert sent_requests(1, tmp_path / "again", monkeypatch) == first
+    assert sent_requests(2, tmp_path / "other", monkeypatch) != first
     assert {kind for kind, *_ in first} == {"_post", "_raw", "_call", "_open", "_leave_open"}
 
 
@@ -56,7 +56,7 @@ def test_answers_are_compared(found: object, expected: object, same: bool) -> No
 
 
 @pytest.mark.parametrize(("slope", "growth"), [(0.0, 0.0), (1e6, 0.5), (-1e6, -0.5)])
-def test_growth_is_of_the_settled_part(slope: float, growth: float) -> None:
+def test_memory_growth_excludes_the_start(slope: float, growth: float) -> None:
     seconds = np.arange(100.0)
     start = np.where(seconds < 30, 5e8, 0.0)
     middle = (seconds[30] + seconds[-1]) / 2

@@ -35,12 +35,12 @@ def test_memory_is_reported_after_each_part(
     assert "| 40 | 140 |" in capsys.readouterr().out
 
 
-def test_texts_have_all_lengths() -> None:
+def test_texts_cover_all_lengths() -> None:
     lengths = {len(text.split()) for text in text_lengths.texts(2000, 1, 16)}
     assert lengths == set(range(1, 17))
 
 
-def test_too_few_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_texts_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["text_lengths", "--model", "m", "--texts", "9"])
     with pytest.raises(SystemExit):
         text_lengths.main()

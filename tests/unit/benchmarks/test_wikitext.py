@@ -41,7 +41,7 @@ def test_the_prose_of_real_pages_is_read(shared_data: Path) -> None:
     assert found.markup == 0
 
 
-def test_words_that_are_missing_and_marks_that_are_left_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_words_and_remaining_markup_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wikitext, "passages", lambda *_: ["One [[two]]", "<br/>six"])
     page = (
         "One '''two''' [[three|four]]<ref>x</ref>.\n\n* item\n== Head ==\n{{t|five}}\n{|\n| cell\n|}\n[[File:a.png|b]]"

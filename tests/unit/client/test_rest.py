@@ -40,7 +40,7 @@ def canned() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("suffix", ["", ":predict"])
-def test_rows_go_out_and_predictions_come_back(suffix: str, canned: Any) -> None:
+def test_predict_sends_rows_and_returns_predictions(suffix: str, canned: Any) -> None:
     canned.canned = (200, b'{"predictions": [{"a": NaN}, 2]}')
     url = f"http://127.0.0.1:{canned.server_port}/v1/models/m{suffix}"
     first, second = predict(url, ["x", "y"], signature_name="ids")
@@ -61,14 +61,14 @@ def test_rows_go_out_and_predictions_come_back(suffix: str, canned: Any) -> None
         (200, b"[]", "not a response of a model server"),
     ],
 )
-def test_refusals_are_said(status: int, content: bytes, message: str, canned: Any) -> None:
+def test_refused_requests_raise_the_reason(status: int, content: bytes, message: str, canned: Any) -> None:
     canned.canned = (status, content)
     with pytest.raises(PredictError, match=message) as error:
         predict(f"http://127.0.0.1:{canned.server_port}/v1/models/m", ["x"])
     assert error.value.status == status
 
 
-def test_a_missing_server_is_said() -> None:
+def test_unreachable_server_is_reported() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1/models/m"

@@ -24,33 +24,35 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def failing(*errors: Exception) -> Callable[[], str]:
     waiting = list(errors)
 
-    def ask() -> str:
+    def request() -> str:
         if waiting:
             raise waiting.pop(0)
         return "answer"
 
-    return ask
+    return request
 
 
 GONE, BUSY, WRONG = ConnectionError("gone"), PredictError("busy", 503), PredictError("wrong", 400)
 
 
 @pytest.mark.parametrize("errors", [(), (GONE,), (BUSY,), (GONE, BUSY, GONE)])
-def test_what_the_server_could_not_take_is_sent_again(errors: tuple[Exception, ...], pauses: list[float]) -> None:
+def test_temporary_errors_are_retried(errors: tuple[Exception, ...], pauses: list[float]) -> None:
     assert retry(failing(*errors), 3) == "answer"
     assert len(pauses) == len(errors)
     assert all(later > 0.6 * sooner for sooner, later in itertools.pairwise(pauses))
 
 
 @pytest.mark.parametrize(
-    ("errors", "raised", "asked"),
+    ("errors", "raised", "attempts"),
     [((WRONG,), WRONG, 1), ((GONE, WRONG), WRONG, 2), ((GONE,) * 4, GONE, 4), ((BUSY,) * 4, BUSY, 4)],
 )
-def test_the_rest_is_not(errors: tuple[Exception, ...], raised: Exception, asked: int, pauses: list[float]) -> None:
+def test_other_errors_are_not_retried(
+    errors: tuple[Exception, ...], raised: Exception, attempts: int, pauses: list[float]
+) -> None:
     with pytest.raises(type(raised)) as found:
         retry(failing(*errors), 3)
     assert found.value is raised
-    assert len(pauses) == asked - 1
+    assert len(pauses) == attempts - 1
 
 
 @pytest.mark.parametrize(

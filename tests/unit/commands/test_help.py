@@ -61,7 +61,7 @@ def test_pipelines_show_their_names_and_defaults(name: str, capsys: pytest.Captu
     assert "required: " in text
 
 
-def test_the_program_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_without_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     text = capsys.readouterr().out
     assert text.startswith("usage: bert-tf ")

@@ -64,7 +64,7 @@ def inspect(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, dict]:
     return "\n".join(lines), json.loads(last)
 
 
-def test_a_data_directory_in_words_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_directory_is_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, summary = inspect(write_data(tmp_path / "data"), capsys)
     assert text.startswith("data: pre-training data, every checksum matches\n\n")
     total = sum(summary["examples"].values())
@@ -112,12 +112,12 @@ def test_an_unfinished_length_is_an_error(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.fixture
-def two_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits recognition to two formats, because the other formats have their own tests."""
     monkeypatch.setattr(registry, "FORMS", ("preset", "keras_hub"))
 
 
-def test_a_checkpoint_of_another_program(two_forms: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_of_another_program(two_formats: None, capsys: pytest.CaptureFixture[str]) -> None:
     folder = TESTDATA / "keras_hub_masked_lm"
     text, summary = inspect(folder, capsys)
     assert summary["kind"] == "checkpoint of the form keras_hub"
@@ -139,7 +139,7 @@ def test_a_checkpoint_of_another_program(two_forms: None, capsys: pytest.Capture
     assert "left_out: optimizer/vars/0, optimizer/vars/1" in text and "  layer_1: 600" in text
 
 
-def test_a_preset_with_labels(two_forms: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_preset_with_labels(two_formats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = BertConfig(
         vocabulary_size=len(VOCABULARY), hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=16,
         max_sequence_length=8, pooler=False,
@@ -155,7 +155,7 @@ def test_a_preset_with_labels(two_forms: None, tmp_path: Path, capsys: pytest.Ca
     assert "labels: label0, label1" in text and "label7 and 2 more" in text
 
 
-def test_padding_is_no_part_of_the_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_padding_is_excluded_from_the_vocabulary_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     padded = Vocabulary((*VOCABULARY.tokens, f"[padding{len(VOCABULARY)}]"))
     config = BertConfig(vocabulary_size=len(padded), hidden_dim=4, num_layers=1, num_heads=1, intermediate_dim=4)
     save_preset(BertBackbone(config), tmp_path / "preset", padded, True)
@@ -163,14 +163,16 @@ def test_padding_is_no_part_of_the_vocabulary(tmp_path: Path, capsys: pytest.Cap
     assert (summary["vocabulary_size"], summary["model"]["vocabulary_size"]) == (len(VOCABULARY), len(padded))
 
 
-def test_a_damaged_checkpoint_is_an_error(two_forms: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_an_error(
+    two_formats: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = Path(shutil.copytree(TESTDATA / "keras_hub_classifier", tmp_path / "copy"))
     (folder / "task.weights.h5").unlink()
     assert main(["inspect", str(folder)]) == 1
     assert "task.weights.h5, are missing" in capsys.readouterr().err
 
 
-def test_a_path_may_be_how_names_begin(
+def test_path_may_be_a_prefix_of_file_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, size in (("model.ckpt.index", 10), ("model.ckpt.data-00000-of-00001", 20), ("model.ckpt2.index", 40)):

@@ -219,7 +219,7 @@ def reached_tensorflow(**_: bool) -> None:
 
 
 @pytest.mark.parametrize(("line", "parts"), BEFORE_TENSORFLOW.values(), ids=BEFORE_TENSORFLOW)
-def test_mistakes_that_are_noticed_before_tensorflow_is_imported(
+def test_mistakes_are_detected_before_tensorflow_is_imported(
     line: str, parts: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)

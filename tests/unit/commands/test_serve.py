@@ -62,7 +62,7 @@ def test_flags_of_tf_serving(flags: str, expected: tuple[Any, ...], folder: Path
         ("--model {} --monitoring_config_file f", "--monitoring_config_file 'f' does not exist"),
     ],
 )
-def test_flags_that_contradict_each_other_are_refused(
+def test_contradictory_flags_are_refused(
     flags: str, message: str, folder: Path, served: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *flags.format(folder).split()]) == 1

@@ -49,7 +49,7 @@ def test_flags_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (("--drain_seconds", "-1"), "--drain_seconds must be at least 0"),
     ],
 )
-def test_flags_that_do_not_fit_are_refused(flags: tuple[str, ...], message: str) -> None:
+def test_incompatible_flags_are_refused(flags: tuple[str, ...], message: str) -> None:
     with pytest.raises((ConfigError, FileNotFoundError), match=message):
         options(*flags)
 
@@ -71,6 +71,6 @@ def test_an_open_server_warns(
 
     monkeypatch.chdir(tmp_path)
     Path("token").write_text("secret")
-    said = " ".join(_warnings(options(*flags)))
-    assert [name for name in ("TLS", "authentication") if name in said] == missing
-    assert ("warning" in said) == bool(missing)
+    warnings = " ".join(_warnings(options(*flags)))
+    assert [name for name in ("TLS", "authentication") if name in warnings] == missing
+    assert ("warning" in warnings) == bool(missing)

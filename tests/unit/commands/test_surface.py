@@ -185,7 +185,7 @@ def test_interruption_is_status_130(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_does_not_import_tensorflow() -> None:
     code = (
         "import sys; from bert_tf.cli import build_parser; build_parser();"
         "print([m for m in ('tensorflow', 'keras', 'apache_beam') if m in sys.modules])"

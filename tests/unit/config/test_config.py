@@ -84,7 +84,7 @@ def test_parameters_are_counted() -> None:
     assert BertConfig.from_size("large").num_parameters == 335_141_888
 
 
-def test_nesting_is_bounded() -> None:
+def test_nesting_depth_is_limited() -> None:
     assert parse_json("[" * 100 + "]" * 100)
     for text in ("[" * 101 + "]" * 101, '{"a":' * 101 + "1" + "}" * 101, "[" * 200_000 + "]" * 200_000):
         with pytest.raises(ValueError, match="at most 100 levels"):

@@ -13,7 +13,7 @@ def test_descriptions_come_from_the_args_section() -> None:
     assert descriptions(docstring) == {"a": "two lines: of text.", "b": "two lines: of text.", "c": "one."}
 
 
-def test_the_values_of_an_instance_are_the_defaults() -> None:
+def test_values_of_an_instance_replace_the_defaults() -> None:
     of_class, of_instance = (
         {field.name: field.default for field in describe_fields(config)}
         for config in (TrainingConfig, TrainingConfig(steps=7, padding="pack"))

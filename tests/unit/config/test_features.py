@@ -17,7 +17,7 @@ from bert_tf.config.features import COMBINATIONS, combination
         ("weighted_sum_all", "weighted_sum", [f"layer_{number}" for number in range(1, 13)]),
     ],
 )
-def test_the_rows_of_table_7(name, way, layers):
+def test_combinations_of_table_7(name, way, layers):
     found = combination(name, 12)
     assert (found.way, list(found.layers)) == (way, layers)
     assert name in COMBINATIONS
@@ -37,6 +37,6 @@ def test_any_single_layer():
         ("sum", 4, "must be one of embeddings, second_to_last, last, weighted_sum_last_4, concat_last_4"),
     ],
 )
-def test_what_an_encoder_does_not_have(name, num_layers, message):
+def test_layers_beyond_the_encoder_are_refused(name, num_layers, message):
     with pytest.raises(ConfigError, match=message):
         combination(name, num_layers)

@@ -48,7 +48,7 @@ BUILD: dict[str, Callable[[BertConfig], keras.Model]] = {
 WITHOUT_POOLER = ("backbone", "masked_lm", "tokens", "spans")
 
 
-def made(directory: Path, kind: str, config: BertConfig = CONFIG) -> Path:
+def saved_preset(directory: Path, kind: str, config: BertConfig = CONFIG) -> Path:
     model = BUILD[kind](config)
     random = np.random.default_rng(3)
     model.set_weights([0.5 * random.normal(size=weight.shape) for weight in model.get_weights()])
@@ -72,8 +72,8 @@ def assert_reference(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", BUILD)
-def test_reference_is_the_model(kind: str, tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", kind))
+def test_reference_equals_the_model(kind: str, tmp_path: Path) -> None:
+    assert_reference(saved_preset(tmp_path / "preset", kind))
 
 
 @pytest.mark.parametrize(
@@ -87,28 +87,28 @@ def test_reference_is_the_model(kind: str, tmp_path: Path) -> None:
         {"mlm_activation": "relu", "mlm_layer_norm_epsilon": 0.1},
     ],
 )
-def test_reference_is_the_model_of_every_architecture(fields: dict[str, Any], tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", "pretrainer", replace(CONFIG, **fields)))
+def test_reference_equals_the_model_of_every_architecture(fields: dict[str, Any], tmp_path: Path) -> None:
+    assert_reference(saved_preset(tmp_path / "preset", "pretrainer", replace(CONFIG, **fields)))
 
 
 @pytest.mark.parametrize("kind", WITHOUT_POOLER)
-def test_reference_is_the_model_without_pooler(kind: str, tmp_path: Path) -> None:
-    assert_reference(made(tmp_path / "preset", kind, replace(CONFIG, pooler=False)))
+def test_reference_equals_the_model_without_pooler(kind: str, tmp_path: Path) -> None:
+    assert_reference(saved_preset(tmp_path / "preset", kind, replace(CONFIG, pooler=False)))
 
 
 @pytest.mark.parametrize("field", ["mlm_activation", "mlm_layer_norm_epsilon"])
-def test_the_masked_language_model_has_what_the_encoder_has_unless_told(field: str, tmp_path: Path) -> None:
+def test_masked_lm_head_inherits_settings_of_the_encoder(field: str, tmp_path: Path) -> None:
     value = {"mlm_activation": "gelu_approximate", "mlm_layer_norm_epsilon": 1e-12}[field]
     outputs = []
     for config in (CONFIG, replace(CONFIG, **{field: value})):
-        checkpoint = read_checkpoint(made(tmp_path / str(len(outputs)), "masked_lm", config), "preset")
+        checkpoint = read_checkpoint(saved_preset(tmp_path / str(len(outputs)), "masked_lm", config), "preset")
         outputs.append(reference_outputs(checkpoint, fixed_inputs(config))["mlm_logits"])
     np.testing.assert_array_equal(*outputs)
 
 
 @pytest.mark.parametrize("kind", BUILD)
-def test_a_preset_comes_back_bit_by_bit(kind: str, tmp_path: Path) -> None:
-    source = made(tmp_path / "source", kind)
+def test_round_trip_of_a_preset_is_bit_identical(kind: str, tmp_path: Path) -> None:
+    source = saved_preset(tmp_path / "source", kind)
     conversion = convert(source, tmp_path / "target", "preset", source_form="preset")
     assert conversion.parity.max_abs_difference == 0.0 and conversion.parity.lost == ()
     one, other = load_preset(source), load_preset(tmp_path / "target")
@@ -153,10 +153,10 @@ def _shifted(path: str, by: float) -> Callable[[h5py.File], Any]:
         ("layer_2/self_attention_layer/key/bias", "tensor bert/encoder/layer_1/attention/self/key/bias differs by 0.5"),
     ],
 )
-def test_one_altered_tensor_fails_the_conversion(
+def test_changed_tensor_fails_the_conversion(
     path: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = made(tmp_path / "source", "pretrainer")
+    source = saved_preset(tmp_path / "source", "pretrainer")
     monkeypatch.setattr(preset, "write", _altering(_shifted(path, 0.5)))
     with pytest.raises(ConversionError, match="outputs .* differ .*nothing was written") as error:
         convert(source, tmp_path / "target", "preset", source_form="preset")
@@ -164,10 +164,8 @@ def test_one_altered_tensor_fails_the_conversion(
     assert [entry.name for entry in tmp_path.iterdir()] == ["source"]
 
 
-def test_a_target_that_cannot_be_read_again_fails_the_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = made(tmp_path / "source", "backbone")
+def test_unreadable_target_fails_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = saved_preset(tmp_path / "source", "backbone")
     monkeypatch.setattr(preset, "write", _altering(lambda file: file.pop("pooler/bias")))
     with pytest.raises(ConversionError, match="missing: bert/pooler/dense/bias"):
         convert(source, tmp_path / "target", "preset", source_form="preset")
@@ -175,8 +173,8 @@ def test_a_target_that_cannot_be_read_again_fails_the_conversion(
 
 
 @pytest.mark.parametrize("occupied", ["file", "directory"])
-def test_a_target_that_holds_something_is_refused(occupied: str, tmp_path: Path) -> None:
-    source, target = made(tmp_path / "source", "backbone"), tmp_path / "target"
+def test_target_with_other_files_is_refused(occupied: str, tmp_path: Path) -> None:
+    source, target = saved_preset(tmp_path / "source", "backbone"), tmp_path / "target"
     held = target if occupied == "file" else target / "notes.txt"
     held.parent.mkdir(exist_ok=True)
     held.write_text("mine", "utf-8")
@@ -187,7 +185,7 @@ def test_a_target_that_holds_something_is_refused(occupied: str, tmp_path: Path)
 
 def test_an_empty_target_is_filled(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
-    convert(made(tmp_path / "source", "backbone"), tmp_path / "target", "preset", source_form="preset")
+    convert(saved_preset(tmp_path / "source", "backbone"), tmp_path / "target", "preset", source_form="preset")
     assert load_preset(tmp_path / "target").config == CONFIG
 
 
@@ -203,14 +201,14 @@ def test_a_preset_needs_vocabulary_and_casing(fields: dict[str, Any], message: s
         preset.write(made_checkpoint(random_arrays(Heads()), Heads(), **fields), tmp_path, Options())
 
 
-def test_a_preset_has_no_heads_of_both_kinds(tmp_path: Path) -> None:
+def test_preset_with_pretraining_and_task_heads_is_refused(tmp_path: Path) -> None:
     heads = Heads(masked_lm=True, task="sequence_classification", num_labels=2)
     checkpoint = made_checkpoint(random_arrays(heads), heads, vocabulary=VOCABULARY, lowercase=True)
     with pytest.raises(ConversionError, match="of a task. Received: masked_lm, sequence_classification"):
         preset.write(checkpoint, tmp_path, Options())
 
 
-def test_where_a_conversion_came_from_is_remembered(tmp_path: Path) -> None:
+def test_source_of_a_conversion_is_recorded(tmp_path: Path) -> None:
     heads = Heads(task="sequence_classification", num_labels=3)
     source = made_checkpoint(
         random_arrays(heads),
@@ -242,40 +240,40 @@ def test_where_a_conversion_came_from_is_remembered(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_preset_is_refused(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
-    source = made(tmp_path / "source", "backbone")
+    source = saved_preset(tmp_path / "source", "backbone")
     damage(source / "model.weights.h5")
     with pytest.raises(ConversionError, match=message):
         convert(source, tmp_path / "target", "preset", source_form="preset")
     assert not (tmp_path / "target").exists()
 
 
-def test_an_unknown_form_is_refused() -> None:
+def test_unknown_format_is_refused() -> None:
     with pytest.raises(ConversionError, match="must be one of preset, .*Received: 'onnx'"):
         form("onnx")
 
 
-def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="no such file or directory"):
         read_checkpoint(tmp_path / "no" / "where", "preset")
 
 
-def test_a_program_is_asked_only_where_it_is(tmp_path: Path) -> None:
+def test_peer_command_requires_its_program(tmp_path: Path) -> None:
     python = tmp_path / "python"
-    given = peer_command("huggingface", Peers({"huggingface": python}))
-    assert given is not None and given[0] == str(python) and given[1].endswith("huggingface.py")
+    command = peer_command("huggingface", Peers({"huggingface": python}))
+    assert command is not None and command[0] == str(python) and command[1].endswith("huggingface.py")
     assert peer_command("google_tf1", Peers({})) is None
     original = peer_command("google_tf1", Peers({}, tmp_path))
     assert original is not None and original[2] == str(tmp_path)
 
 
-def test_without_its_program_a_form_is_answered_by_the_reference() -> None:
+def test_reference_replaces_a_missing_peer_program() -> None:
     checkpoint = made_checkpoint(random_arrays(Heads()), Heads())
     found = answers(checkpoint, fixed_inputs(CONFIG), Peers({}))
     assert found.by == "numpy" and set(found.outputs) == {"sequence_output", "pooled_output"}
 
 
-def test_the_command_says_how_far_both_lie_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, target = made(tmp_path / "source", "tokens"), tmp_path / "target"
+def test_command_reports_the_differences_of_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = saved_preset(tmp_path / "source", "tokens"), tmp_path / "target"
     assert main(["convert", "--source", "preset", str(source), "--target", "preset", str(target)]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert any(line.startswith("task_logits") and "differs by at most 0 " in line for line in lines)
@@ -285,7 +283,7 @@ def test_the_command_says_how_far_both_lie_apart(tmp_path: Path, capsys: pytest.
 
 
 def test_the_command_fails_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, target = made(tmp_path / "source", "tokens"), tmp_path / "target"
+    source, target = saved_preset(tmp_path / "source", "tokens"), tmp_path / "target"
     (source / "model.weights.h5").unlink()
     assert main(["convert", "--source", "preset", str(source), "--target", "preset", str(target)]) != 0
     assert "`model.weights.h5` is missing" in capsys.readouterr().err

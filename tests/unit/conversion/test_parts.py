@@ -21,7 +21,7 @@ from bert_tf.text.vocabulary import Vocabulary
 from tests.support.conversion.checkpoint_samples import CONFIG, VOCABULARY, made_checkpoint, random_arrays
 
 
-def test_shapes_are_those_of_the_original() -> None:
+def test_shapes_equal_those_of_the_original() -> None:
     shapes = expected_shapes(CONFIG, Heads(masked_lm=True, next_sentence=True))
     assert len(shapes) == 5 + 2 * 16 + 2 + 5 + 2
     assert shapes["bert/encoder/layer_1/intermediate/dense/kernel"] == (8, 12)
@@ -44,7 +44,7 @@ def test_shapes_are_those_of_the_original() -> None:
         Heads(task="multiple_choice", num_labels=1),
     ],
 )
-def test_heads_are_known_by_their_tensors(heads: Heads) -> None:
+def test_heads_are_recognized_by_their_tensors(heads: Heads) -> None:
     shapes = expected_shapes(CONFIG, heads)
     assert heads_among(shapes, shapes.__getitem__) == heads
 
@@ -55,7 +55,7 @@ def test_output_weights_of_two_tasks_are_refused() -> None:
         heads_among(names, names.__getitem__)
 
 
-def test_every_fault_of_the_tensors_is_named() -> None:
+def test_every_invalid_tensor_is_named() -> None:
     tensors = dict(made_checkpoint(random_arrays(Heads()), Heads()).tensors)
     del tensors["bert/pooler/dense/bias"]
     tensors["x"] = Tensor("theirs/x", (1,), lambda: np.zeros(1))
@@ -71,7 +71,7 @@ def test_every_fault_of_the_tensors_is_named() -> None:
         assert part in str(error.value)
 
 
-def test_inputs_are_the_same_everywhere_and_cover_what_they_name() -> None:
+def test_probe_inputs_are_deterministic_and_cover_all_cases() -> None:
     inputs, again = fixed_inputs(CONFIG), fixed_inputs(CONFIG)
     for name, value in inputs.items():
         assert value.dtype == np.int32 and value.tobytes() == again[name].tobytes()
@@ -85,7 +85,7 @@ def test_inputs_are_the_same_everywhere_and_cover_what_they_name() -> None:
     assert fixed_inputs(replace(CONFIG, max_sequence_length=2048))["token_ids"].shape == (4, 512)
 
 
-def test_a_vocabulary_is_padded_only_when_told() -> None:
+def test_vocabulary_is_padded_on_request_only() -> None:
     assert fitted(VOCABULARY, 20, "v") is VOCABULARY
     with pytest.raises(ConversionError, match="v: must have as many .* 22; .*--padded_vocabulary. Received: 20"):
         fitted(VOCABULARY, 22, "v")
@@ -95,17 +95,17 @@ def test_a_vocabulary_is_padded_only_when_told() -> None:
     assert padded.tokens[20:] == ("[padding20]", "[padding21]")
     assert without_padding(padded) == VOCABULARY
     assert without_padding(VOCABULARY) is VOCABULARY
-    own = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
-    assert without_padding(own) is own
+    padded_vocabulary = Vocabulary((*VOCABULARY.tokens, "[padding7]"))
+    assert without_padding(padded_vocabulary) is padded_vocabulary
 
 
-def test_a_vocabulary_that_is_none_is_refused_by_line(tmp_path: Path) -> None:
+def test_invalid_vocabulary_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n\nx\n", "utf-8")
     with pytest.raises(ConversionError, match="vocab.txt: line 2: "):
         read_vocabulary(tmp_path / "vocab.txt")
 
 
-def test_comparison_measures_what_means_something() -> None:
+def test_comparison_ignores_padding_positions() -> None:
     inputs = fixed_inputs(CONFIG)
     arrays = random_arrays(Heads())
     checkpoint = made_checkpoint(arrays, Heads())
@@ -122,16 +122,16 @@ def test_comparison_measures_what_means_something() -> None:
     assert (parity.lost, parity.tensors, parity.computed_by) == (("x",), len(arrays), ("a", "b"))
 
 
-@pytest.mark.parametrize(("found", "fault"), [(np.float32(np.nan), "differs by nan"), (np.float32(1e-5), None)])
-def test_what_is_no_number_is_a_fault(found: np.float32, fault: str | None) -> None:
+@pytest.mark.parametrize(("value", "fault"), [(np.float32(np.nan), "differs by nan"), (np.float32(1e-5), None)])
+def test_nan_is_a_fault(value: np.float32, fault: str | None) -> None:
     checkpoint = made_checkpoint(random_arrays(Heads()), Heads())
     one = Answers("a", {"pooled_output": np.zeros((4, 8), np.float32)})
-    other = Answers("b", {"pooled_output": np.full((4, 8), found)})
+    other = Answers("b", {"pooled_output": np.full((4, 8), value)})
     faults = compare((checkpoint, one), (checkpoint, other), fixed_inputs(CONFIG), []).faults
     assert (fault in faults[0]) if fault else faults == []
 
 
-def test_a_tensor_of_other_bits_is_a_fault_unless_the_target_keeps_fewer() -> None:
+def test_changed_bits_are_a_fault_unless_the_target_stores_fewer() -> None:
     arrays = random_arrays(Heads())
     altered = arrays | {"bert/pooler/dense/bias": np.nextafter(arrays["bert/pooler/dense/bias"], np.float32(9))}
     answered = Answers("a", {"pooled_output": np.zeros((4, 8), np.float32)})
@@ -154,9 +154,7 @@ def test_a_tensor_of_other_bits_is_a_fault_unless_the_target_keeps_fewer() -> No
         ({"attention_probs_dropout_prob": float("nan")}, "`attention_dropout` must be a finite number"),
     ],
 )
-def test_an_original_configuration_out_of_bounds_is_refused(
-    fields: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_original_configuration_out_of_range_is_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "bert_config.json"
     path.write_text(json.dumps({"vocab_size": 20} | fields))
     with pytest.raises(ConversionError, match=message):
@@ -169,7 +167,7 @@ def test_a_deeply_nested_configuration_is_refused(tmp_path: Path) -> None:
         read_config(tmp_path / "bert_config.json")
 
 
-def test_a_tensor_that_is_not_finite_is_refused_by_name() -> None:
+def test_nonfinite_tensor_is_named_and_refused() -> None:
     arrays = random_arrays(Heads())
     arrays["bert/pooler/dense/bias"][1] = np.nan
     checkpoint = made_checkpoint(arrays, Heads())

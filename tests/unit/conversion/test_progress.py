@@ -15,7 +15,7 @@ from bert_tf.conversion.formats.registry import FORMS
 from bert_tf.conversion.tensors import Heads, Tensor
 
 
-def test_count_rate_and_time_left_are_told_now_and_then(caplog):
+def test_count_rate_and_remaining_time_are_reported_at_intervals(caplog):
     arrays = {name: np.full((1_000_000,), number, np.float32) for number, name in enumerate("abcd")}
     tensors = {name: Tensor(name, array.shape, lambda array=array: array) for name, array in arrays.items()}
     # The clock is first read at the start; the tensors are read 1, 4, 5 and 8 seconds later.
@@ -29,5 +29,5 @@ def test_count_rate_and_time_left_are_told_now_and_then(caplog):
     ]
 
 
-def test_the_command_names_the_forms_that_there_are():
+def test_command_lists_all_formats():
     assert convert.FORMS == FORMS

@@ -21,7 +21,7 @@ def test_one_writer_at_a_time(tmp_path):
         pass
 
 
-def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog):
+def test_file_system_without_locks_is_reported(tmp_path, monkeypatch, caplog):
     def refuse(descriptor, operation):
         raise OSError(errno.ENOTSUP, "not supported")
 
@@ -40,7 +40,7 @@ def test_other_faults_of_locking_are_raised(tmp_path, monkeypatch):
         pass
 
 
-def test_a_directory_that_was_deleted_meanwhile_is_not_locked(tmp_path, monkeypatch):
+def test_directory_deleted_in_the_meantime_is_not_locked(tmp_path, monkeypatch):
     directory = tmp_path / "directory"
     directory.mkdir()
 

@@ -33,7 +33,7 @@ def edit(directory, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_manifest_survives_the_disk(data):
+def test_manifest_round_trip(data):
     manifest = read_manifest(data)
     full = dataclasses.replace(
         manifest,
@@ -77,7 +77,7 @@ def test_manifest_survives_the_disk(data):
         ),
     ],
 )
-def test_a_manifest_that_does_not_fit_is_refused(data, changes, message):
+def test_inconsistent_manifest_is_refused(data, changes, message):
     edit(data, **changes)
     with pytest.raises(ConfigError, match="manifest.json|max_seq_length") as error:
         read_manifest(data)
@@ -107,8 +107,8 @@ def test_the_folders_of_several_lengths_are_named(tmp_path):
 
 
 def test_another_vocabulary_is_refused(data):
-    manifest, own = open_data(data, vocabulary=VOCABULARY)
-    assert own == VOCABULARY
+    manifest, vocabulary = open_data(data, vocabulary=VOCABULARY)
+    assert vocabulary == VOCABULARY
     other = make_vocabulary(words=401)
     with pytest.raises(ValueError, match=r"made with a vocabulary of 505 pieces .* Received: 506 pieces"):
         check_vocabulary(manifest, other)

@@ -38,13 +38,13 @@ def test_published_sequence():
     np.testing.assert_array_equal(randomness.random_bits(1234567, np.arange(5)), np.array(PUBLISHED, np.uint64))
 
 
-def test_mix64_is_the_plain_arithmetic():
+def test_mix64_equals_plain_arithmetic():
     assert randomness.mix64(WORDS).tolist() == [plain_mix64(int(word)) for word in WORDS]
     assert int(randomness.mix64(2**64 - 5)) == plain_mix64(2**64 - 5)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1])
-def test_stream_keys_fold_their_parts(seed):
+def test_stream_keys_depend_on_all_parts(seed):
     keys = randomness.stream_keys(seed, WORDS, -1)
     assert keys.tolist() == [plain_key(seed, int(word), -1) for word in WORDS]
 
@@ -57,7 +57,7 @@ def test_parts_are_not_interchangeable():
     assert len(set(keys)) == len(keys)
 
 
-def test_tensors_give_the_same_bits():
+def test_tensors_and_numpy_give_the_same_bits():
     counters = np.arange(4)
     for name in ("random_bits", "uniform"):
         expected = getattr(randomness, name)(WORDS[:, None], counters)
@@ -69,7 +69,7 @@ def test_tensors_give_the_same_bits():
     np.testing.assert_array_equal(actual, expected)
 
 
-def test_uniform_is_in_the_unit_interval_and_flat():
+def test_uniform_is_uniform_in_the_unit_interval():
     draws = randomness.uniform(randomness.stream_keys(3, np.arange(1000))[:, None], np.arange(100))
     assert draws.min() >= 0.0
     assert draws.max() < 1.0
@@ -78,7 +78,7 @@ def test_uniform_is_in_the_unit_interval_and_flat():
     assert ((counts - 2000) ** 2 / 2000).sum() < 85.4
 
 
-def test_integers_are_flat_and_take_a_bound_each():
+def test_integers_are_uniform_with_a_bound_per_element():
     keys = randomness.stream_keys(5, np.arange(35_000))
     counts = np.bincount(randomness.integers(keys, 0, 7), minlength=7)
     # 6 degrees of freedom: 99.9 % are below 22.5.
@@ -90,7 +90,7 @@ def test_integers_are_flat_and_take_a_bound_each():
 
 
 @pytest.mark.parametrize("bound", [0, -1, 2**32 + 1])
-def test_integers_refuse_a_bound(bound):
+def test_integers_refuse_invalid_bounds(bound):
     with pytest.raises(ValueError, match=r"`bound` must be in \[1, 2\*\*32\]. Received"):
         randomness.integers(1, 2, bound)
 

@@ -23,7 +23,7 @@ SHARD = "train-00001-of-00002.tfrecord"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("made")
     config = DataConfig(max_seq_length=32, max_predictions_per_seq=5)
     write_directory(directory, config, make_vocabulary(), {"train": [9, 8], "validation": [4]})
@@ -31,22 +31,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(source_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Path(shutil.copytree(made, tmp_path / "data"))
+    return Path(shutil.copytree(source_data, tmp_path / "data"))
 
 
 @pytest.fixture
-def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def hashed_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the names of the files whose checksum was computed."""
     names: list[str] = []
     digest = hashlib.file_digest
 
-    def noted(file, name):
+    def record_hash(file, name):
         names.append(Path(file.name).name)
         return digest(file, name)
 
-    monkeypatch.setattr(hashlib, "file_digest", noted)
+    monkeypatch.setattr(hashlib, "file_digest", record_hash)
     return names
 
 
@@ -63,17 +63,17 @@ def manifest(data: Path) -> Manifest:
     return read_manifest(data)
 
 
-def test_checksums_are_compared_once(data: Path, hashed: list[str]) -> None:
+def test_checksums_are_compared_once(data: Path, hashed_files: list[str]) -> None:
     verify_data(data, manifest(data))
-    assert sorted(hashed) == sorted(path.name for path in data.glob("*.tfrecord"))
+    assert sorted(hashed_files) == sorted(path.name for path in data.glob("*.tfrecord"))
     verify_data(data, manifest(data))
-    assert len(hashed) == 3
+    assert len(hashed_files) == 3
     (data / SHARD).touch()
     verify_data(data, manifest(data))
-    assert hashed[3:] == [SHARD]
+    assert hashed_files[3:] == [SHARD]
 
 
-def test_always_and_never(data: Path, hashed: list[str]) -> None:
+def test_verification_always_and_never(data: Path, hashed_files: list[str]) -> None:
     verify_data(data, manifest(data))
     damage(data / SHARD, 100)
     verify_data(data, manifest(data), "never")
@@ -91,44 +91,46 @@ def test_a_damaged_shard_is_refused_with_record_and_place(data: Path) -> None:
         verify_data(data, manifest(data))
 
 
-def test_exchanged_records_are_noticed(data: Path) -> None:
+def test_exchanged_records_are_detected(data: Path) -> None:
     records = list(read_shard(data / SHARD))
     write_shard(data / SHARD, records[::-1])
     with pytest.raises(ValueError, match=rf"{SHARD}: every record is intact, but"):
         verify_data(data, manifest(data))
 
 
-def test_a_copy_is_compared_again(data: Path, tmp_path: Path, hashed: list[str]) -> None:
+def test_copied_directory_is_verified_again(data: Path, tmp_path: Path, hashed_files: list[str]) -> None:
     verify_data(data, manifest(data))
     shutil.copytree(data, tmp_path / "copy")
     verify_data(tmp_path / "copy", manifest(data))
-    assert len(hashed) == 6
+    assert len(hashed_files) == 6
 
 
 @pytest.mark.parametrize("unreadable", [b"", b"[]", b'{"a": 1}'])
-def test_notes_that_say_nothing_are_made_anew(data: Path, hashed: list[str], unreadable: bytes) -> None:
+def test_unreadable_records_of_verification_are_replaced(
+    data: Path, hashed_files: list[str], unreadable: bytes
+) -> None:
     (data / VERIFIED_NAME).write_bytes(unreadable)
     verify_data(data, manifest(data))
-    assert len(hashed) == 3
+    assert len(hashed_files) == 3
     assert len(json.loads((data / VERIFIED_NAME).read_bytes())) == 3
 
 
-def test_a_directory_that_cannot_be_written_to_uses_the_users_cache(data: Path, hashed: list[str]) -> None:
+def test_read_only_directory_uses_the_cache_of_the_user(data: Path, hashed_files: list[str]) -> None:
     (data / VERIFIED_NAME).mkdir()  # so that no file can replace it
     for _ in range(2):
         verify_data(data, manifest(data))
-    assert len(hashed) == 3
+    assert len(hashed_files) == 3
 
 
-def test_without_any_place_for_notes_checksums_are_compared_each_time(
-    data: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_checksums_are_compared_each_time_if_nothing_is_writable(
+    data: Path, hashed_files: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (data / VERIFIED_NAME).mkdir()
     monkeypatch.delenv("HOME")
     monkeypatch.delenv("XDG_CACHE_HOME")
     for _ in range(2):
         verify_data(data, manifest(data))
-    assert len(hashed) == 6
+    assert len(hashed_files) == 6
     assert "compared again by the next run" in caplog.text
 
 
@@ -143,7 +145,7 @@ def read_with_numpy(data: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_with_tensorflow, read_with_numpy])
-def test_a_record_that_cannot_be_read_is_named(data: Path, read) -> None:
+def test_unreadable_record_is_named(data: Path, read) -> None:
     second = 16 + len(next(read_shard(data / SHARD)))
     damage(data / SHARD, second + 20)
     with (
@@ -155,7 +157,7 @@ def test_a_record_that_cannot_be_read_is_named(data: Path, read) -> None:
         read(data)
 
 
-def test_other_errors_stay_as_they_are(data: Path) -> None:
+def test_other_errors_are_not_changed(data: Path) -> None:
     with pytest.raises(KeyError), verified_data(data):
         raise KeyError("else")
     assert verification.VERIFY == ("never", "once", "always")

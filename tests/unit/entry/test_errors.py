@@ -57,7 +57,7 @@ def nested() -> None:
     ],
     ids=["eager", "graph", "no file", "tensor", "array", "recursion"],
 )
-def test_the_reason_stands_in_one_line(action: Callable[[], object], line: str) -> None:
+def test_reason_is_one_line(action: Callable[[], object], line: str) -> None:
     error = error_of(action)
     assert is_expected(error)
     assert line in one_line(error)
@@ -65,7 +65,7 @@ def test_the_reason_stands_in_one_line(action: Callable[[], object], line: str) 
     assert "node" not in one_line(error)
 
 
-def test_an_error_without_words_has_its_name() -> None:
+def test_error_without_message_shows_its_type() -> None:
     assert one_line(ValueError()) == "ValueError"
     assert "MemoryError" in one_line(MemoryError())
 
@@ -84,14 +84,14 @@ def test_a_bug_keeps_its_traceback() -> None:
         (MemoryError(), "out of memory"),
     ],
 )
-def test_programs_end_with_the_line(error: Exception, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_print_the_error_and_exit(error: Exception, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_program(lambda: error_raised(error)) == 1
     assert capsys.readouterr().err.startswith("error: ")
     assert run_program(lambda: 3) == 3
     assert line in one_line(error)
 
 
-def test_commands_end_with_the_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_print_the_error_and_exit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from bert_tf import cli
     from bert_tf.commands import inspect
 

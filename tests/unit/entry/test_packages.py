@@ -52,16 +52,16 @@ def test_every_command_names_an_extra() -> None:
     assert {command.extra for command in COMMANDS.values()} == {"all", "data", "serve", "train"} <= set(EXTRAS)
 
 
-def test_without_extras_the_command_line_names_what_is_missing(tmp_path: Path) -> None:
+def test_command_line_names_missing_extras(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     command = [sys.executable, "-c", ALONE, str(SUPPORT / "entry"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = done.stderr.splitlines()
-    assert said[0] == "bert-tf: error: `bert-tf data` needs apache-beam. Run `pip install 'bert-tf[data]'`."
-    assert said[1] == "bert-tf: error: `bert-tf demo` needs apache-beam. Run `pip install 'bert-tf[all]'`."
-    assert said[2].startswith("bert-tf: error: `bert-tf serve` needs ") and "bert-tf[serve]" in said[2]
-    assert said[3].startswith("bert-tf: error: `bert-tf attention` needs ") and "bert-tf[train]" in said[3]
-    assert len(said) == 4 and "usage: bert-tf" in done.stdout
+    stderr = done.stderr.splitlines()
+    assert stderr[0] == "bert-tf: error: `bert-tf data` needs apache-beam. Run `pip install 'bert-tf[data]'`."
+    assert stderr[1] == "bert-tf: error: `bert-tf demo` needs apache-beam. Run `pip install 'bert-tf[all]'`."
+    assert stderr[2].startswith("bert-tf: error: `bert-tf serve` needs ") and "bert-tf[serve]" in stderr[2]
+    assert stderr[3].startswith("bert-tf: error: `bert-tf attention` needs ") and "bert-tf[train]" in stderr[3]
+    assert len(stderr) == 4 and "usage: bert-tf" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ EXPORT = REPOSITORY / "bert_tf" / "export"
 
 
 @pytest.mark.parametrize("name", ["conformance/__main__", "descriptors", "verify/__main__"])
-def test_programs_begin_with_tensorflow_in_quiet(name: str) -> None:
+def test_programs_import_tensorflow_quietly(name: str) -> None:
     body = ast.parse((EXPORT / f"{name}.py").read_text(encoding="utf-8")).body
     imports = [node for node in body[1:] if getattr(node, "module", "") != "__future__"]
     if isinstance(imports[0], ast.If):

@@ -49,7 +49,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> descriptor_pool.Descriptor
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_request_is_made_of_json_and_the_file_alone(path: Path, pool: descriptor_pool.DescriptorPool) -> None:
+def test_descriptor_file_suffices_to_build_requests_from_json(path: Path, pool: descriptor_pool.DescriptorPool) -> None:
     service, method, request = method_of(path)
     found = pool.FindServiceByName(service).FindMethodByName(method).input_type
     without_stubs = message_factory.GetMessageClass(found)()
@@ -59,7 +59,7 @@ def test_a_request_is_made_of_json_and_the_file_alone(path: Path, pool: descript
     assert with_stubs.model_spec.name
 
 
-def test_every_method_has_an_example_and_every_answer_can_be_read(pool: descriptor_pool.DescriptorPool) -> None:
+def test_every_method_has_an_example_and_responses_can_be_parsed(pool: descriptor_pool.DescriptorPool) -> None:
     assert {method_of(path)[1] for path in FILES} == {method for _, method, _ in METHODS.values()}
     # The description of the response does not name the message in an Any.
     assert pool.FindMessageTypeByName("tensorflow.serving.SignatureDefMap")
@@ -69,6 +69,6 @@ def test_every_method_has_an_example_and_every_answer_can_be_read(pool: descript
 
 
 @pytest.mark.parametrize("arguments", [[], ["a", "b"]])
-def test_other_arguments_are_answered_by_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_print_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "FILE.protoset" in capsys.readouterr().err

@@ -20,7 +20,7 @@ def test_numbers_may_have_leading_zeros(tmp_path: Path) -> None:
         check_model_dir(tmp_path)
 
 
-def test_without_a_directory_there_is_no_version(tmp_path: Path) -> None:
+def test_missing_directory_has_no_versions(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path / "gone", tmp_path / "file"):
         with pytest.raises(FileNotFoundError, match="holds no exported model"):

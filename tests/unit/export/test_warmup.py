@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_requests_come_back_as_they_were(folder: Path) -> None:
+def test_request_round_trip(folder: Path) -> None:
     example = tf.train.Example()
     example.features.feature["text"].bytes_list.value.append(b"a")
     serialized = np.array([example.SerializeToString()], object)
@@ -44,13 +44,13 @@ def test_requests_come_back_as_they_were(folder: Path) -> None:
         }
 
 
-def test_more_than_tf_serving_takes_are_refused(folder: Path) -> None:
+def test_more_requests_than_tf_serving_accepts_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="at most 1000 warm-up requests. Received: 1001"):
         write_warmup(folder / WARMUP, "name", [("x", {"text": np.array([b""], object)})] * 1001)
     assert not (folder / WARMUP).exists()
 
 
-def test_logs_of_other_requests_are_refused_and_a_version_may_have_none(folder: Path) -> None:
+def test_other_request_types_are_refused_and_warmup_may_be_missing(folder: Path) -> None:
     log = PredictionLog()
     log.multi_inference_log.request.tasks.add()
     with pytest.raises(ValueError, match="Predict, Classify or Regress. Received: multi_inference_log"):
@@ -58,7 +58,9 @@ def test_logs_of_other_requests_are_refused_and_a_version_may_have_none(folder: 
     assert list(read_warmup(folder)) == []
 
 
-def test_versions_without_requests_need_no_package_for_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_without_warmup_do_not_need_tensorflow_serving_api(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "bert_tf.export.warmup", None)
     assert verify._run_warmup({}, folder) == (0, [])
     write_warmup(folder / WARMUP, "name", [])

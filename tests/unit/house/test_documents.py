@@ -52,20 +52,20 @@ def test_relative_links_point_to_files_and_headings() -> None:
     assert [link for document in documents() for link in broken_links(document)] == []
 
 
-def test_a_broken_link_is_found(tmp_path: Path) -> None:
+def test_broken_link_is_detected(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("# One (two)\n[a](page.md#one-two) [b](#one-two) [c](no.md) [d](page.md#two) `[e](no.md)`\n")
     assert list(broken_links(document)) == ["page.md: no.md", "page.md: page.md#two"]
 
 
-def test_the_reference_holds_all_public_names() -> None:
+def test_reference_contains_all_public_names() -> None:
     pages = runpy.run_path(str(REPOSITORY / "docs" / "site.py"))["reference_pages"]()
     names = re.findall(r"^::: \S+\.(\w+)$", "\n".join(pages.values()), flags=re.MULTILINE)
     assert set(bert_tf.__all__) <= set(names)
     assert len(names) == len(set(names))
 
 
-def test_links_of_the_site_lead_to_its_pages() -> None:
+def test_links_of_the_site_are_valid() -> None:
     page_link = runpy.run_path(str(REPOSITORY / "docs" / "site.py"))["page_link"]
     assert page_link("../saved_models/README.md#start", "docs", "keras.md") == "serving.md#start"
     assert page_link("docs/data.md", "", "index.md") == "data.md"
@@ -73,7 +73,7 @@ def test_links_of_the_site_lead_to_its_pages() -> None:
     assert page_link("../bert_tf/cli.py", "docs", "architecture.md") is None
 
 
-def test_readme_fits_on_150_lines() -> None:
+def test_readme_has_at_most_150_lines() -> None:
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
@@ -82,7 +82,7 @@ def test_tables_of_settings_and_lists_of_flags_are_up_to_date() -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_content_is_written_between_the_markers() -> None:
+def test_content_is_replaced_between_the_markers() -> None:
     script = runpy.run_path(str(SETTINGS))
     text = "# Page\n\n<!-- flags: begin, written by docs/settings.py -->\nold\n<!-- flags: end -->\nafter\n"
     changed = script["updated"](text, "flags", "new")

@@ -33,7 +33,7 @@ def texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_text(encoding="utf-8")
 
 
-def test_docstrings_begin_with_the_action_or_the_thing() -> None:
+def test_docstrings_begin_with_a_verb_or_noun() -> None:
     found = [
         f"{name}:{line}: {text}"
         for name, source in texts()
@@ -44,7 +44,7 @@ def test_docstrings_begin_with_the_action_or_the_thing() -> None:
     assert found == []
 
 
-def test_no_phrases_that_have_to_be_read_twice() -> None:
+def test_no_unclear_phrases() -> None:
     files = dict(texts())
     assert len(files) > 600
     found = [
@@ -53,7 +53,7 @@ def test_no_phrases_that_have_to_be_read_twice() -> None:
     assert found == []
 
 
-def test_other_beginnings_and_phrases_are_seen() -> None:
+def test_unclear_beginnings_and_phrases_are_detected() -> None:
     source = '"""What it is."""\nclass A:\n    """A thing."""\n    def f(self):\n        """Returns how it goes."""\n'
     assert [text for _, text in first_lines(source) if BEGINS.match(text)] == ["What it is.", "Returns how it goes."]
     assert PHRASES.search("Tells " + "whether it rains.")

@@ -50,7 +50,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         bert_tf.BertBackbon  # noqa: B018
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_import_of_the_package_is_light() -> None:
     heavy = "('tensorflow', 'keras', 'apache_beam', 'numpy')"
     code = f"import sys, bert_tf, bert_tf.config; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -39,7 +39,7 @@ def sigmoid(values):
     return 1 / (1 + np.exp(-values))
 
 
-def test_every_row_is_what_its_tokens_alone_give(bilstm):
+def test_outputs_do_not_depend_on_padding_or_other_rows(bilstm):
     outputs, states = (np.asarray(values) for values in bilstm(SEQUENCE, MASK))
     weights = {weight.path: np.asarray(weight, np.float64) for weight in bilstm.weights}
     for row, length in enumerate(LENGTHS):
@@ -69,7 +69,7 @@ def test_padding_changes_nothing(bilstm):
     np.testing.assert_allclose(states, expected[1], atol=1e-6)
 
 
-def test_a_weighted_sum_is_that_of_elmo():
+def test_weighted_sum_equals_that_of_elmo():
     layers = RNG.normal(size=(2, 5, 3, 4)).astype("float32")
     layer = WeightedSum()
     np.testing.assert_allclose(layer(layers), layers.mean(axis=2), atol=1e-6)

@@ -266,5 +266,5 @@ def test_every_kind_of_model_is_public_and_has_a_contract():
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_registered_under_our_own_name(name):
+def test_layers_are_registered_in_the_package_bert_tf(name):
     assert keras.saving.get_registered_object(f"bert_tf>{name}").__name__ == name

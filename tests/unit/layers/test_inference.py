@@ -47,7 +47,7 @@ def kernels(model: keras.Model) -> set[tuple[int, ...]]:
 )
 @pytest.mark.parametrize("activation", ["gelu_approximate", "gelu", "relu", "tanh"])
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
-def test_answers_stay_and_kernels_are_fewer_and_not_aliased(architecture, merged, inner, activation, attention):
+def test_arrangement_keeps_outputs_and_merges_kernels(architecture, merged, inner, activation, attention):
     config = architecture | {"activation": activation, "attention": attention, "pooler": False}
     model = random_weights(BertBackbone(config))
     expected = model(INPUTS)["sequence_output"].numpy()
@@ -59,7 +59,7 @@ def test_answers_stay_and_kernels_are_fewer_and_not_aliased(architecture, merged
 
 
 @pytest.mark.parametrize("length", [2, 5])
-def test_an_empty_batch_and_a_single_row_are_answered(length):
+def test_empty_batch_and_single_row(length):
     model = random_weights(BertBackbone(ALIASED))
     batches = [{name: value[:rows, :length] for name, value in INPUTS.items()} for rows in (0, 1)]
     expected = [model(batch) for batch in batches]
@@ -78,7 +78,7 @@ def test_layers_of_the_encoder_in_a_task_are_arranged():
     assert [type(layer) for layer in found] == [MergedAttention] * 2
 
 
-def test_what_replaces_layers_is_quantized_alike_and_what_was_replaced_is_gone():
+def test_arranged_layers_are_quantized_equally_and_replace_the_original_ones():
     model, as_trained = (random_weights(BertBackbone(ALIASED)) for _ in range(2))
     as_trained.set_weights(model.get_weights())
     arrange_for_inference(model)
@@ -104,7 +104,7 @@ def test_quantizing_unfreezes_objects_unless_some_were_frozen_before(
     assert made == calls
 
 
-def test_the_fused_activation_is_the_one_that_was_trained():
+def test_fused_activation_equals_the_trained_one():
     inputs = np.linspace(-6, 6, 101, dtype=np.float32)
     np.testing.assert_allclose(fused_gelu_approximate(inputs), gelu_approximate(inputs), rtol=1e-5, atol=1e-6)
     model = BertBackbone(SMALL)
@@ -113,7 +113,7 @@ def test_the_fused_activation_is_the_one_that_was_trained():
     assert activations == [fused_gelu_approximate] * 2
 
 
-def test_an_arranged_layer_is_not_trained():
+def test_arranged_layer_cannot_be_trained():
     model = BertBackbone(SMALL)
     arrange_for_inference(model)
     with pytest.raises(ValueError, match="arranged for inference cannot be trained"):

@@ -13,7 +13,7 @@ MASK = (np.arange(6) < np.array([[6], [3], [1], [0]])).astype("int32")
 
 
 @pytest.mark.parametrize(("kind", "oracle"), [("mean", np.mean), ("max", np.max), ("last", lambda row, axis: row[-1])])
-def test_pooling_is_numpys_over_the_tokens(kind, oracle):
+def test_pooling_equals_numpy(kind, oracle):
     expected = [oracle(row[:length], axis=0) for row, length in zip(SEQUENCE, (6, 3, 1), strict=False)]
     noise = np.where(MASK[..., None], SEQUENCE, 1e6).astype("float32")
     for sequence in (SEQUENCE, noise):
@@ -23,7 +23,7 @@ def test_pooling_is_numpys_over_the_tokens(kind, oracle):
 
 
 @pytest.mark.parametrize("kind", ["mean", "max", "last"])
-def test_an_empty_batch_gives_an_empty_answer(kind):
+def test_empty_batch(kind):
     assert TokenPooling(kind)(SEQUENCE[:0], MASK[:0]).shape == (0, 5)
 
 

@@ -25,7 +25,7 @@ def gradients_of(function, *values):
     return outputs.numpy(), [gradient.numpy() for gradient in tape.gradient(weighted, tensors)]
 
 
-def test_gelu_and_its_slope_are_those_of_the_formula():
+def test_gelu_and_its_gradient_equal_the_formula():
     values = tf.constant(np.linspace(-12, 12, 2001).astype(np.float32))
     with tf.GradientTape() as tape:
         tape.watch(values)
@@ -41,14 +41,14 @@ def test_gelu_and_its_slope_are_those_of_the_formula():
 
 
 @pytest.mark.parametrize("extreme", [-4096.0, -200.0, 200.0, 4096.0])
-def test_gelu_is_finite_far_out(extreme):
+def test_gelu_is_finite_for_extreme_inputs(extreme):
     value, (gradient,) = gradients_of(gelu_approximate, np.array([extreme], np.float32))
     np.testing.assert_array_equal(value, [max(extreme, 0.0)])
     np.testing.assert_array_equal(np.isfinite(gradient), True)
 
 
 @pytest.mark.parametrize("shape", [(5, H), (2, 3, H)])
-def test_normalization_has_value_and_gradient_of_kerass(shape):
+def test_layer_normalization_equals_that_of_keras(shape):
     inputs = 3 * RNG.normal(size=shape).astype(np.float32) + 5
     weights = [RNG.normal(size=H).astype(np.float32) for _ in range(2)]
     found = []
@@ -83,13 +83,13 @@ def layers_of_equal_weights():
     return ours, theirs
 
 
-def test_the_layer_is_keras_hubs():
+def test_layer_equals_that_of_keras_hub():
     ours, theirs = layers_of_equal_weights()
     hidden = RNG.normal(size=(B, S, H)).astype(np.float32)
-    there = np.arange(S) < LENGTHS[:, None]
-    added = np.where(there[:, None, None], 0, -1e9).astype(np.float32)
+    mask = np.arange(S) < LENGTHS[:, None]
+    added = np.where(mask[:, None, None], 0, -1e9).astype(np.float32)
     outputs, (gradient,) = gradients_of(lambda x: ours(x, added), hidden)
-    expected, (their_gradient,) = gradients_of(lambda x: theirs(x, attention_mask=there[:, None]), hidden)
+    expected, (their_gradient,) = gradients_of(lambda x: theirs(x, attention_mask=mask[:, None]), hidden)
     np.testing.assert_allclose(outputs, expected, atol=2e-5)
     np.testing.assert_allclose(gradient, their_gradient, atol=1e-4)
 
@@ -102,12 +102,12 @@ def test_dropout_acts_in_training_only():
     assert np.abs(layer(hidden, added, training=True) - still).max() > 1e-3
 
 
-def test_heads_that_do_not_divide_the_width_are_refused():
+def test_number_of_heads_must_divide_the_width():
     with pytest.raises(ValueError, match="multiple of `num_heads`. Received: 12 and 5"):
         TransformerLayer(5, F).build((None, None, H))
 
 
-def test_a_projection_is_kept_in_int8_and_in_nothing_else():
+def test_projections_can_be_quantized_to_int8_only():
     layer = HeadProjection((2, 3, 4), 2)
     layer.build((None, 6))
     kernel = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)

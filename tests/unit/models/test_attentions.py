@@ -50,21 +50,21 @@ def test_weights_equal_numpy(attention):
     found = model.backbone.attentions()({name: inputs[name] for name in ENCODER_INPUTS})
     expected = expected_weights(model, config, inputs)
     assert list(found) == ["layer_1", "layer_2"]
-    there = inputs["padding_mask"] == 1
+    mask = inputs["padding_mask"] == 1
     for name, weights in found.items():
         weights = np.asarray(weights)
         assert weights.shape == (3, config.num_heads, 12, 12)
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
-        assert not weights.transpose(0, 3, 1, 2)[~there].any()
+        assert not weights.transpose(0, 3, 1, 2)[~mask].any()
         if attention == "left_to_right":
             assert not weights[:, :, *np.triu_indices(12, 1)].any()
         # Attention weights of padding positions are undefined.
-        rows = weights.transpose(0, 2, 1, 3)[there]
-        np.testing.assert_allclose(rows, expected[name].transpose(0, 2, 1, 3)[there], atol=1e-5)
+        rows = weights.transpose(0, 2, 1, 3)[mask]
+        np.testing.assert_allclose(rows, expected[name].transpose(0, 2, 1, 3)[mask], atol=1e-5)
         assert rows.std() > 0.05
 
 
-def test_weights_are_shared_and_nothing_else_changes():
+def test_attention_model_shares_weights_and_outputs():
     model = BertBackbone(TINY)
     inputs = encoder_inputs()
     before = np.asarray(model(inputs)["sequence_output"])

@@ -69,7 +69,7 @@ def test_unknown_layer_output_is_an_error(layers):
         BertBackbone(TINY).features(layers)
 
 
-def test_seed_decides_the_initial_weights_and_the_dropout():
+def test_seed_determines_initial_weights_and_dropout():
     def outcome(seed):
         keras.utils.set_random_seed(seed)
         model = BertPretrainer(BertBackbone(TINY))
@@ -83,7 +83,7 @@ def test_seed_decides_the_initial_weights_and_the_dropout():
     assert all(not np.array_equal(first[i], other[i]) for i in random)
 
 
-def test_initial_weights_are_the_truncated_normal_of_the_original():
+def test_initial_weights_are_truncated_normal_as_in_the_original():
     config = BertConfig.from_size("tiny", vocabulary_size=500, initializer_range=0.05)
     model = BertPretrainer(BertBackbone(config))
     starts = []
@@ -120,6 +120,6 @@ def test_attention_mask_is_computed_once():
 
 
 @pytest.mark.parametrize("arguments", [{"num_classes": 0}, {"num_classes": 2, "dropout": 1.0}])
-def test_classifier_refuses_nonsense(arguments):
+def test_classifier_refuses_invalid_arguments(arguments):
     with pytest.raises(ConfigError, match="Received"):
         BertTextClassifier(BertBackbone(TINY), **arguments)

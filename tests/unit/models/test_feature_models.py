@@ -40,7 +40,7 @@ def layers_of(backbone, names):
 
 
 @pytest.mark.parametrize("combination", ["embeddings", "concat_last_4", "weighted_sum_all"])
-def test_the_whole_is_the_tagger_on_rounded_outputs(backbone, combination):
+def test_feature_tagger_equals_the_tagger_on_float16_features(backbone, combination):
     model = BertFeatureTagger(backbone, 3, combination, bilstm_dim=4)
     names = ["embeddings"] if combination == "embeddings" else ["layer_1", "layer_2", "layer_3", "layer_4"]
     outputs = layers_of(backbone, names)
@@ -51,7 +51,7 @@ def test_the_whole_is_the_tagger_on_rounded_outputs(backbone, combination):
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_a_probe_is_linear_in_what_tokens_give(backbone, pooling):
+def test_probe_is_linear_in_the_features(backbone, pooling):
     model = BertProbe(backbone, 2, "concat_last_4", pooling)
     names = [f"layer_{number}" for number in range(1, 5)]
     outputs = layers_of(backbone, names)
@@ -74,7 +74,7 @@ def test_a_probe_is_linear_in_what_tokens_give(backbone, pooling):
         (lambda e: BertBiLSTMEncoder(e, 0), "`bilstm_dim` must be at least 1. Received: 0"),
     ],
 )
-def test_what_cannot_be_built(backbone, build, message):
+def test_invalid_feature_models_are_refused(backbone, build, message):
     with pytest.raises(ConfigError, match=message):
         build(backbone)
 
@@ -105,6 +105,6 @@ def test_presets(kind, tmp_path):
     assert len(encoder.trainable_weights) == len(encoder.weights) == 5 + 16 * CONFIG.num_layers
 
 
-def test_a_tagger_by_itself_says_what_it_is():
+def test_get_config_of_a_tagger_round_trips():
     tagger = BiLSTMTagger(3, 2, 8, "concat", bilstm_dim=4, dropout=0.3)
     assert BiLSTMTagger.from_config(tagger.get_config()).get_config() == tagger.get_config()

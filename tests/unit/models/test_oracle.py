@@ -51,7 +51,7 @@ def test_both_attention_paths_of_keras_agree_with_numpy(dropout):
     )
 
 
-def test_more_padding_changes_nothing():
+def test_padding_does_not_change_outputs():
     model, _ = build()
     short = random_inputs(length=10)
     long = {name: np.pad(value, ((0, 0), (0, 9))) if name in ENCODER_INPUTS else value for name, value in short.items()}
@@ -66,7 +66,7 @@ def test_more_padding_changes_nothing():
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
-def test_left_to_right_alone_hides_the_future(attention):
+def test_only_left_to_right_attention_hides_later_tokens(attention):
     model, _ = build(attention=attention)
     inputs = random_inputs()
     inputs["padding_mask"] = np.ones_like(inputs["padding_mask"])
@@ -79,7 +79,7 @@ def test_left_to_right_alone_hides_the_future(attention):
     assert past == 0.0 if attention == "left_to_right" else past > 1e-2
 
 
-def test_masked_lm_gathers_first_and_gives_what_all_positions_give():
+def test_masked_lm_logits_equal_those_of_all_positions():
     model, _ = build()
     inputs = random_inputs(batch=3, length=12, predictions=5)
     every = dict(inputs, mask_positions=np.tile(np.arange(12, dtype="int32"), (3, 1)))

@@ -15,12 +15,12 @@ LENGTHS = np.array([20, 3, 7, 11, 5, 19, 8, 2, 12])
 
 def a_batch(seed: int = 0):
     rng = np.random.default_rng(seed)
-    there = np.arange(S) < LENGTHS[:, None]
+    mask = np.arange(S) < LENGTHS[:, None]
     predicted = np.arange(P) < np.clip(LENGTHS // 5, 1, P)[:, None]
     inputs = {
-        "token_ids": (rng.integers(1, V, (B, S)) * there).astype(np.int32),
-        "segment_ids": ((np.arange(S) > LENGTHS[:, None] // 2) & there).astype(np.int32),
-        "padding_mask": there.astype(np.int32),
+        "token_ids": (rng.integers(1, V, (B, S)) * mask).astype(np.int32),
+        "segment_ids": ((np.arange(S) > LENGTHS[:, None] // 2) & mask).astype(np.int32),
+        "padding_mask": mask.astype(np.int32),
         "mask_positions": (np.sort(rng.integers(0, LENGTHS[:, None], (B, P))) * predicted).astype(np.int32),
     }
     targets = {
@@ -52,7 +52,7 @@ def loss_and_gradients(model, weights_of, batch):
 
 
 @pytest.mark.parametrize("attention", ["bidirectional", "left_to_right"])
-def test_a_packed_batch_has_loss_and_gradient_of_the_batch(attention):
+def test_packed_batch_has_the_same_loss_and_gradients(attention):
     model, batch = a_model(attention), a_batch()
     packed = pack_batch(*batch)
     assert len(packed[0]["token_ids"]) == 5  # 87 tokens, of rows of 20
@@ -65,10 +65,10 @@ def test_a_packed_batch_has_loss_and_gradient_of_the_batch(attention):
         np.testing.assert_allclose(received, expected, atol=1e-6 * norm, err_msg=variable.path)
 
 
-def test_an_example_does_not_feel_its_neighbours():
+def test_examples_of_a_packed_row_are_independent():
     model, (inputs, targets, weights) = a_model("bidirectional").packed(), a_batch()
-    packed, _, there = pack_batch(inputs, targets, weights)
-    others = there["nsp_logits"] * (np.arange(8) > 0) > 0
+    packed, _, packed_weights = pack_batch(inputs, targets, weights)
+    others = packed_weights["nsp_logits"] * (np.arange(8) > 0) > 0
     before = model.predict(packed, verbose=0)
     first = packed["example_ids"] == 1
     changed = packed | {"token_ids": np.where(first, (packed["token_ids"] + 1) % V, packed["token_ids"])}

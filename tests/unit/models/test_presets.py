@@ -131,7 +131,7 @@ def test_round_trip_with_one_head(heads, tmp_path):
     assert_same(preset.model, model)
 
 
-def test_a_head_of_its_own_is_kept(tmp_path):
+def test_custom_settings_of_a_head_are_kept(tmp_path):
     config = replace(TINY, mlm_activation="relu", mlm_layer_norm_epsilon=0.5)
     model = BertPretrainer(BertBackbone(config))
     randomize(model)
@@ -157,12 +157,12 @@ def test_a_head_of_its_own_is_kept(tmp_path):
         (lambda backbone: BertTokenClassifier(backbone, 2, dropout=1.0), r"`dropout` must be in \[0, 1\). Received"),
     ],
 )
-def test_heads_without_what_they_need_are_refused(build, message):
+def test_heads_that_need_a_pooler_are_refused_without_one(build, message):
     with pytest.raises(ConfigError, match=message):
         build(BertBackbone(replace(TINY, pooler=False)))
 
 
-def test_a_task_is_one_dense_layer_on_what_the_encoder_gives():
+def test_task_head_is_a_dense_layer_on_the_encoder_output():
     inputs = {name: values for name, values in random_inputs().items() if name in ENCODER}
     tokens, spans = BUILD["BertTokenClassifier"](), BUILD["BertSpanPredictor"]()
     for model in (tokens, spans):
@@ -264,7 +264,7 @@ def test_optimizer_and_dropout_state_are_not_kept(tmp_path):
     assert sorted(names) == sorted(weight.path for weight in model.weights)
 
 
-def test_replaces_a_preset_whole(tmp_path):
+def test_save_replaces_an_existing_preset(tmp_path):
     _, directory = saved(tmp_path, "BertTextClassifier", task={"task": "classify"})
     model = BUILD["BertBackbone"]()
     save_preset(model, directory, VOCABULARY, True)
@@ -274,15 +274,15 @@ def test_replaces_a_preset_whole(tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
 
 
-def test_writes_into_an_empty_directory(tmp_path):
+def test_save_fills_an_empty_directory(tmp_path):
     (tmp_path / "preset").mkdir()
     saved(tmp_path)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_refuses_a_directory_with_something_else(beside, tmp_path):
+@pytest.mark.parametrize("has_preset", [False, True])
+def test_save_refuses_a_directory_with_other_files(has_preset, tmp_path):
     directory = tmp_path / "preset"
-    if beside:
+    if has_preset:
         saved(tmp_path)
     else:
         directory.mkdir()
@@ -292,14 +292,14 @@ def test_refuses_a_directory_with_something_else(beside, tmp_path):
     assert (directory / "thesis.txt").read_text() == "ten years"
 
 
-def test_refuses_a_file(tmp_path):
+def test_save_refuses_a_file(tmp_path):
     (tmp_path / "preset").write_text("")
     with pytest.raises(ConfigError, match="Received: a file"):
         saved(tmp_path)
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_a_failed_save_leaves_the_old_preset(error, tmp_path, monkeypatch):
+def test_failed_save_keeps_the_old_preset(error, tmp_path, monkeypatch):
     model, directory = saved(tmp_path)
 
     def fail(*arguments):
@@ -312,7 +312,7 @@ def test_a_failed_save_leaves_the_old_preset(error, tmp_path, monkeypatch):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
 
 
-def test_a_failed_rename_brings_the_old_preset_back(tmp_path, monkeypatch):
+def test_failed_rename_restores_the_old_preset(tmp_path, monkeypatch):
     model, directory = saved(tmp_path)
     rename = Path.rename
 
@@ -328,7 +328,7 @@ def test_a_failed_rename_brings_the_old_preset_back(tmp_path, monkeypatch):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["preset"]
 
 
-def test_killed_between_the_renames(tmp_path, monkeypatch):
+def test_save_killed_between_the_renames(tmp_path, monkeypatch):
     model, directory = saved(tmp_path)
     aside = preset_files.set_aside(directory)
     directory.rename(aside)
@@ -442,7 +442,7 @@ LAMBDA = {"class_name": "__lambda__", "config": {"value": "x"}}
         (lambda c: c.update(model=arguments(c)["backbone"]), "has no weight `mlm_logits/"),
     ],
 )  # fmt: skip
-def test_a_config_that_does_not_fit(change, message, tmp_path):
+def test_invalid_config_is_refused(change, message, tmp_path):
     _, directory = saved(tmp_path)
     edit(directory / "config.json", change)
     with pytest.raises(ConfigError, match=message) as error:
@@ -451,7 +451,7 @@ def test_a_config_that_does_not_fit(change, message, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.json", "task.json"])
-def test_json_that_is_none(name, tmp_path):
+def test_invalid_json_is_refused(name, tmp_path):
     _, directory = saved(tmp_path, task={})
     (directory / name).write_text("{")
     with pytest.raises(ConfigError, match=name):
@@ -479,19 +479,19 @@ def load_table(whole, path):
         return file["embeddings/token_embedding/embeddings"][()]
 
 
-def test_vocabulary_must_fit_when_saving(tmp_path):
+def test_save_refuses_a_vocabulary_of_another_size(tmp_path):
     with pytest.raises(ConfigError, match="`vocabulary_size`, 50. Received: 5"):
         save_preset(BUILD["BertBackbone"](), tmp_path / "preset", Vocabulary(SPECIAL), True)
     assert not list(tmp_path.iterdir())
 
 
-def test_foreign_model_is_refused(tmp_path):
+def test_save_refuses_other_models(tmp_path):
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     with pytest.raises(ConfigError, match="`model` must be one of BertBackbone"):
         save_preset(model, tmp_path / "preset", VOCABULARY, True)
 
 
-def test_the_output_of_a_run_stands_for_its_preset(tmp_path: Path) -> None:
+def test_output_directory_of_a_run_is_resolved_to_its_preset(tmp_path: Path) -> None:
     assert presets.preset_directory(tmp_path) == tmp_path
     (tmp_path / "preset").mkdir()
     (tmp_path / "preset" / "config.json").write_text("{}")

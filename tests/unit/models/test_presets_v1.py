@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_there_is_a_preset_of_every_kind() -> None:
+def test_every_kind_of_preset_is_stored() -> None:
     assert set(NAMES.values()) == set(MODEL_KINDS)
 
 
@@ -121,7 +121,7 @@ def changed(source: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any
         (lambda c: c.update(kind="BertBackbone", bilstm_dim=3), "BertBackbone: unknown key `bilstm_dim`"),
     ],
 )
-def test_a_config_that_does_not_fit(
+def test_invalid_config_is_refused(
     change: Callable[[dict[str, Any]], Any], message: str, folder: Path, tmp_path: Path
 ) -> None:
     directory = changed(folder / "pretrainer", tmp_path, change)

@@ -48,7 +48,7 @@ def test_published_millions(size, millions):
 
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "base"])
-def test_built_models_have_the_published_shapes(size):
+def test_models_have_the_published_shapes(size):
     config = BertConfig.from_size(size)
     model = BertPretrainer(BertBackbone(config))
     assert model.backbone.count_params() == count(encoder_shapes(config))
@@ -67,6 +67,6 @@ def test_every_size_has_its_shapes_at_a_small_vocabulary(size):
         assert BertBackbone(small).count_params() == count(encoder_shapes(small))
 
 
-def test_there_are_24_small_sizes():
+def test_all_24_small_sizes_are_known():
     grid = {f"L{layers}_H{hidden}" for layers in (2, 4, 6, 8, 10, 12) for hidden in (128, 256, 512, 768)}
     assert len(grid) == 24 and grid <= set(SIZES)

@@ -90,7 +90,7 @@ def changed(preset: Path, change: Callable[[h5py.File, Path], None]) -> Path:
 
 
 @pytest.mark.parametrize("change", HOSTILE)
-def test_nothing_outside_of_the_file_is_read(change: Callable[[h5py.File, Path], None], preset: Path) -> None:
+def test_external_links_are_not_followed(change: Callable[[h5py.File, Path], None], preset: Path) -> None:
     path = changed(preset, change)
     for read in (stored_arrays, lambda path: read_array(path, NAME)):
         with pytest.raises(ConfigError, match=HOSTILE[change]) as error:
@@ -105,14 +105,14 @@ def test_a_preset_that_names_other_files_is_refused(change: Callable[[h5py.File,
         load_preset(preset)
 
 
-def test_groups_in_each_other_are_read_once(tmp_path: Path) -> None:
+def test_recursive_groups_are_read_once(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "w.h5", "w") as file:
         file["a/x"] = np.ones(2, np.float32)
         file["a/itself"] = file["a"]
     assert list(stored_arrays(tmp_path / "w.h5")) == ["a/x"]
 
 
-def test_the_depth_of_groups_is_bounded(tmp_path: Path) -> None:
+def test_depth_of_groups_is_limited(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "w.h5", "w") as file:
         file.create_group("/".join("a" * 5000))
     with pytest.raises(ConfigError, match="nested at most 32 levels"):
@@ -120,7 +120,7 @@ def test_the_depth_of_groups_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused_by_name(value: float, preset: Path) -> None:
+def test_nonfinite_weights_are_named_and_refused(value: float, preset: Path) -> None:
     with h5py.File(preset / "model.weights.h5", "a") as file:
         table = file[NAME][()]
         table[1, 2] = value
@@ -130,7 +130,7 @@ def test_numbers_that_are_not_finite_are_refused_by_name(value: float, preset: P
         load_preset(preset)
 
 
-def test_they_are_not_written_either(tmp_path: Path) -> None:
+def test_nonfinite_weights_are_not_saved(tmp_path: Path) -> None:
     model = BertBackbone(TINY)
     model.get_layer("pooler").bias.assign(np.full(TINY.hidden_dim, np.nan))
     with pytest.raises(ConfigError, match="weight `pooler/bias` must hold finite numbers"):
@@ -153,7 +153,7 @@ def test_weights_are_float32(preset: Path) -> None:
         ({}, {"bilstm_dim": 10**5}, {}),
     ],
 )
-def test_a_size_that_the_file_does_not_have_is_refused_before_it_is_built(
+def test_oversized_configuration_is_refused_before_building(
     head: dict[str, int], bilstm: dict[str, int], encoder: dict[str, int], tmp_path: Path
 ) -> None:
     model = BertTextClassifier(BertBiLSTMEncoder(BertBackbone(TINY), 2), 2)

@@ -54,7 +54,7 @@ def test_words_without_labels_are_refused(x: Any, y: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("y", [["films", "dull story"], (["films", "dull story"], [4, 2])], ids=["texts", "starts"])
-def test_answers_are_tokens(y: Any) -> None:
+def test_answers_become_token_positions(y: Any) -> None:
     inputs, targets = BertSpanPreprocessor(TOKENIZER, 24)((QUESTIONS, CONTEXTS), y)
     spans = [
         TOKENIZER.detokenize(ids[first : last + 1])
@@ -80,7 +80,7 @@ def test_windows_of_long_contexts() -> None:
     assert len(rows) > 2 and set(rows.examples) == {0}
 
 
-def test_masks_are_new_in_each_epoch_and_repeatable() -> None:
+def test_masks_change_with_each_epoch_and_are_reproducible() -> None:
     preprocessor = BertMaskedLMPreprocessor(TOKENIZER, 16, masked_lm_prob=0.3)
     texts = ["the good film is fine . a dull story was bad"] * 4
     first, again, other = (preprocessor.batch_of(texts, [0] * 4, epoch=epoch) for epoch in (0, 0, 1))
@@ -93,7 +93,7 @@ def test_masks_are_new_in_each_epoch_and_repeatable() -> None:
     assert (restored == plain["token_ids"]).all() and first[2].sum() == 4 * 4
 
 
-def test_literal_masks_are_the_places_to_fill() -> None:
+def test_mask_tokens_of_the_text_are_predicted() -> None:
     inputs = BertMaskedLMPreprocessor(TOKENIZER, 16)(["a [MASK] film [MASK]", "the [MASK]"])
     assert inputs["mask_positions"].tolist() == [[2, 4], [2, 0]]
 

@@ -42,7 +42,7 @@ def arrays(inputs: Any) -> dict[str, list]:
     return {name: np.asarray(values).tolist() for name, values in inputs.items()}
 
 
-def test_rows_are_those_of_tokenizer_and_packing() -> None:
+def test_rows_equal_those_of_tokenizer_and_packing() -> None:
     preprocessor = BertTextPreprocessor(TOKENIZER, 8)
     assert arrays(preprocessor(FIRST)) == arrays(pack([TOKENIZER(FIRST)], VOCABULARY, 8))
     pair = arrays(pack([TOKENIZER(FIRST), TOKENIZER(SECOND)], VOCABULARY, 8))
@@ -79,7 +79,7 @@ def test_truncation(truncation: str, expected: str) -> None:
     assert TOKENIZER.detokenize(np.asarray(inputs["token_ids"])[0]) == expected
 
 
-def test_the_other_text_is_cut_only_at_the_end_of_the_row() -> None:
+def test_only_the_second_text_is_truncated() -> None:
     inputs = BertTextPreprocessor(TOKENIZER, 6, "only_second")((["a dull story was"], ["good"]))
     assert TOKENIZER.detokenize(np.asarray(inputs["token_ids"])[0]) == "[CLS] a dull story [SEP] [SEP]"
 
@@ -98,7 +98,7 @@ def test_in_tf_data_with_labels_and_weights() -> None:
         next(iter(unknown))
 
 
-def test_config_holds_the_vocabulary() -> None:
+def test_config_contains_the_vocabulary() -> None:
     preprocessor = BertTextPreprocessor(TOKENIZER, 9, "only_first", "fixed", ("neg", "pos"))
     preprocessor((FIRST, SECOND))
     again = BertTextPreprocessor.from_config(preprocessor.get_config())
@@ -140,7 +140,7 @@ def test_unknown_settings_are_refused(arguments: dict[str, Any]) -> None:
         BertTextPreprocessor(TOKENIZER, **arguments)
 
 
-def test_choices_are_pairs() -> None:
+def test_choices_are_encoded_as_pairs() -> None:
     preprocessor = BertChoicePreprocessor(TOKENIZER, 8)
     choices = [["good", "bad", "fine"], ["a film", "a", "dull"], ["is", "was", "the"]]
     inputs = preprocessor((FIRST, choices))

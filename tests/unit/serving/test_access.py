@@ -60,7 +60,7 @@ def test_pages_of_other_origins_are_refused(origin: str) -> None:
     assert status({"host": "any.example:8501", "origin": origin}, bound="0.0.0.0") == 403
 
 
-def test_pages_of_allowed_hosts_may_ask() -> None:
+def test_pages_of_allowed_hosts_are_accepted() -> None:
     headers = {"host": "localhost:8501", "origin": "http://app.example:3000"}
     assert status(headers, allowed=("app.example",)) == 200
     assert status(headers, allowed=("*",)) == 200
@@ -108,7 +108,7 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def test_files_that_are_no_certificate_and_key_are_refused(files: Path, tmp_path: Path) -> None:
+def test_invalid_certificate_and_key_files_are_refused(files: Path, tmp_path: Path) -> None:
     other = trustme.CA().issue_cert("localhost")
     other.private_key_pem.write_to_path(str(tmp_path / "other.pem"))
     for certificate, key in (("certificate.pem", tmp_path / "other.pem"), ("key.pem", "key.pem")):

@@ -14,7 +14,7 @@ from bert_tf.serving.requests.admission import SMALL_BYTES, Admission
 LARGE = SMALL_BYTES + 1
 
 
-def test_one_alone_may_have_more() -> None:
+def test_single_request_may_exceed_the_limit() -> None:
     with Admission(5).request() as alone:
         alone.add(LARGE)
         alone.add(LARGE)
@@ -22,7 +22,7 @@ def test_one_alone_may_have_more() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[LARGE], [10, LARGE]])
-def test_large_bodies_beyond_the_bound_are_refused_until_others_are_done(sizes: list[int]) -> None:
+def test_large_bodies_beyond_the_limit_are_refused_until_others_end(sizes: list[int]) -> None:
     admission = Admission(2 * LARGE - 1)
     with admission.request() as first:
         first.add(LARGE)
@@ -33,7 +33,7 @@ def test_large_bodies_beyond_the_bound_are_refused_until_others_are_done(sizes: 
         first.add(LARGE)
 
 
-def test_bodies_that_arrive_keep_out_neither_small_requests_nor_complete_ones() -> None:
+def test_arriving_bodies_do_not_block_small_or_complete_requests() -> None:
     admission = Admission(4 * LARGE)
     with contextlib.ExitStack() as stack:
         answered = stack.enter_context(admission.request())
@@ -49,7 +49,7 @@ def test_bodies_that_arrive_keep_out_neither_small_requests_nor_complete_ones() 
         answered.complete()
 
 
-def test_small_requests_have_a_bound_too() -> None:
+def test_small_requests_are_limited() -> None:
     admission = Admission(4 * 100)
     with admission.request() as first, admission.request() as other:
         first.add(60)
@@ -57,7 +57,7 @@ def test_small_requests_have_a_bound_too() -> None:
             other.add(60)
 
 
-def test_large_requests_being_answered_have_a_bound_of_their_own() -> None:
+def test_large_running_requests_have_a_separate_limit() -> None:
     admission = Admission(2 * LARGE)
     with contextlib.ExitStack() as stack:
         for _ in range(2):

@@ -45,7 +45,7 @@ def held(model: Model, batcher: Batcher) -> Future[Arrays]:
     return first
 
 
-def test_requests_that_wait_are_joined_and_get_their_own_rows_back() -> None:
+def test_waiting_requests_are_batched_and_get_their_own_rows() -> None:
     model = Model()
     with closing(
         Batcher(model, BatchingOptions(max_batch_size=8, batch_timeout_micros=0, num_batch_threads=1))
@@ -60,7 +60,7 @@ def test_requests_that_wait_are_joined_and_get_their_own_rows_back() -> None:
     assert model.sizes == [1, 8, 2]
 
 
-def test_a_bad_request_harms_no_other() -> None:
+def test_invalid_request_does_not_affect_others() -> None:
     model = Model()
     with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         first = held(model, batcher)
@@ -71,7 +71,7 @@ def test_a_bad_request_harms_no_other() -> None:
             bad.result(20)
 
 
-def test_rows_of_other_shapes_and_lengths_are_not_joined() -> None:
+def test_rows_of_different_shapes_and_lengths_are_not_batched() -> None:
     model = Model()
     with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         held(model, batcher)
@@ -83,7 +83,7 @@ def test_rows_of_other_shapes_and_lengths_are_not_joined() -> None:
     assert sorted(model.sizes) == [1, 1, 1]
 
 
-def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> None:
+def test_rows_beyond_the_queue_are_refused_and_queued_ones_are_answered() -> None:
     model = Model()
     batcher = Batcher(model, BatchingOptions(max_enqueued_rows=3, batch_timeout_micros=0, num_batch_threads=1))
     held(model, batcher)
@@ -99,7 +99,7 @@ def test_more_rows_than_may_wait_are_refused_and_what_waits_is_answered() -> Non
         batcher.submit("s", rows(1))
 
 
-def test_a_request_larger_than_a_batch_is_one() -> None:
+def test_request_larger_than_a_batch_runs_alone() -> None:
     model = Model()
     with closing(Batcher(model, BatchingOptions(max_batch_size=2, max_enqueued_rows=1))) as batcher:
         assert batcher.submit("s", rows(*range(7))).result(20)["y"].shape == (7, 1)
@@ -107,11 +107,11 @@ def test_a_request_larger_than_a_batch_is_one() -> None:
 
 
 @pytest.mark.parametrize(("length", "number"), [(0, 0), (1, 0), (64, 0), (65, 1), (96, 1), (97, 2), (10**6, 24)])
-def test_bins_are_half_as_long_again(length: int, number: int) -> None:
+def test_length_bins_grow_by_half(length: int, number: int) -> None:
     assert bin_of(np.array([b"", b"a" * length], object)) == number
 
 
-def test_numbers_and_nothing_are_of_the_first_bin() -> None:
+def test_numbers_and_empty_inputs_are_in_the_first_bin() -> None:
     assert bin_of(np.zeros((2, 99), np.int32)) == bin_of(np.zeros(0, object)) == 0
 
 
@@ -123,7 +123,7 @@ def test_options_out_of_range_are_refused(options: dict[str, int]) -> None:
         BatchingOptions(**options)
 
 
-def test_a_cancelled_request_takes_no_place() -> None:
+def test_cancelled_request_frees_its_place() -> None:
     model = Model()
     options = BatchingOptions(max_batch_size=4, batch_timeout_micros=0, max_enqueued_rows=2, num_batch_threads=1)
     with closing(Batcher(model, options)) as batcher:
@@ -139,7 +139,7 @@ def test_a_cancelled_request_takes_no_place() -> None:
     assert model.sizes == [1, 1]
 
 
-def test_a_batch_that_hangs_is_seen() -> None:
+def test_hanging_batch_is_detected() -> None:
     model = Model()
     with closing(Batcher(model, BatchingOptions(batch_timeout_micros=0, num_batch_threads=1))) as batcher:
         assert batcher.busy_seconds() == 0
@@ -152,7 +152,7 @@ def test_a_batch_that_hangs_is_seen() -> None:
     assert batcher.busy_seconds() == 0
 
 
-def test_long_texts_are_not_joined() -> None:
+def test_long_texts_are_not_batched() -> None:
     sizes: list[int] = []
     free, busy = threading.Event(), threading.Event()
 

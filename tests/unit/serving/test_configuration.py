@@ -15,7 +15,7 @@ from tests.support.paths import REPOSITORY
 SAVED_MODELS = REPOSITORY / "saved_models"
 
 
-def test_the_projects_own_files_are_read() -> None:
+def test_configuration_files_of_the_project_are_read() -> None:
     models = read_model_config(SAVED_MODELS / "models.config")
     assert models[0].base_path.name == models[0].name
     options = read_batching_parameters(SAVED_MODELS / "batching.config")
@@ -32,7 +32,7 @@ def test_the_projects_own_files_are_read() -> None:
         ("model_version_policy { specific { versions: 3 versions: 9 } }", [3]),
     ],
 )
-def test_policies_choose_versions(policy: str, versions: list[int], tmp_path: Path) -> None:
+def test_policies_select_versions(policy: str, versions: list[int], tmp_path: Path) -> None:
     path = tmp_path / "models.config"
     entry = f'name: "m" base_path: "here" {policy} version_labels {{ key: "stable" value: 3 }}'
     path.write_text(f"model_config_list {{ config {{ {entry} }} }}")
@@ -73,7 +73,7 @@ def test_policies_choose_versions(policy: str, versions: list[int], tmp_path: Pa
         ),
     ],
 )
-def test_slips_in_models_are_said(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_model_configurations_are_explained(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "models.config"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
@@ -101,12 +101,12 @@ def test_batching_parameters(tmp_path: Path) -> None:
         ("max_enqueued_rows { value: 3 }", 'no field named "max_enqueued_rows"'),
     ],
 )
-def test_slips_in_batching_parameters_are_said(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_batching_parameters_are_explained(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "batching.config"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_batching_parameters(path)
 
 
-def test_a_model_of_a_folder() -> None:
+def test_model_from_a_folder() -> None:
     assert ServedModel("m", Path("x")).wanted([2, 4]) == [4]

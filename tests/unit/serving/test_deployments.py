@@ -57,7 +57,7 @@ def flags_of(arguments: list[str]) -> dict[str, str]:
     [(COMPOSE["services"]["serving"]["command"], "/models"), (CONTAINER["args"], "/etc/serving")],
     ids=["compose", "kubernetes"],
 )
-def test_flags_are_tf_servings_and_name_files_that_are_mounted(arguments: list[str], folder: str) -> None:
+def test_flags_are_valid_for_tf_serving_and_files_are_mounted(arguments: list[str], folder: str) -> None:
     flags = flags_of(arguments)
     assert set(flags) <= FLAGS
     files = [PurePosixPath(value) for name, value in flags.items() if name.endswith("_file")]
@@ -66,7 +66,7 @@ def test_flags_are_tf_servings_and_name_files_that_are_mounted(arguments: list[s
     assert all((SAVED_MODELS / file.name).is_file() for file in files)
 
 
-def test_both_run_the_same_server() -> None:
+def test_compose_and_kubernetes_run_the_same_server() -> None:
     serving = COMPOSE["services"]["serving"]
     assert serving["image"] == CONTAINER["image"]
     assert serving["image"].partition(":")[2].count(".") == 2
@@ -79,7 +79,7 @@ def test_both_run_the_same_server() -> None:
     assert compose == kubernetes
 
 
-def test_models_are_mounted_where_their_configuration_looks_and_cannot_be_written() -> None:
+def test_models_are_mounted_read_only_at_the_configured_path() -> None:
     source, target, mode = COMPOSE["services"]["serving"]["volumes"][0].split(":")
     mounts = {mount["name"]: mount for mount in CONTAINER["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in POD["volumes"]}
@@ -90,7 +90,7 @@ def test_models_are_mounted_where_their_configuration_looks_and_cannot_be_writte
         assert all(path == f"{root}/{name}" for name, path in model_paths().items())
 
 
-def test_the_config_map_is_made_of_the_files_here() -> None:
+def test_config_map_uses_the_files_of_the_repository() -> None:
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     volumes = {volume["name"]: volume for volume in POD["volumes"]}
     assert volumes["config"]["configMap"]["name"] == generated["name"]
@@ -110,7 +110,7 @@ def test_ports_are_those_of_the_image() -> None:
 
 
 @pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
-def test_probes_ask_for_a_model_that_is_served(probe: str) -> None:
+def test_probes_query_a_served_model(probe: str) -> None:
     request = CONTAINER[probe]["httpGet"]
     assert request["port"] == "rest"
     assert request["path"] in {f"/v1/models/{name}" for name in model_paths()}
@@ -122,13 +122,13 @@ def test_nothing_runs_as_root() -> None:
     assert CONTAINER["securityContext"]["readOnlyRootFilesystem"] and COMPOSE["services"]["serving"]["read_only"]
 
 
-def test_cores_are_as_many_as_threads_that_batch() -> None:
+def test_cores_equal_the_batching_threads() -> None:
     lines = (SAVED_MODELS / "batching.config").read_text(encoding="utf-8").splitlines()
     (threads,) = (line for line in lines if line.startswith("num_batch_threads"))
     assert f"value: {CONTAINER['resources']['requests']['cpu']} " in threads
 
 
-def test_prometheus_reads_what_monitoring_turns_on() -> None:
+def test_prometheus_scrapes_the_configured_path() -> None:
     (job,) = PROMETHEUS["scrape_configs"]
     assert job["metrics_path"] == metrics_path()
     assert job["static_configs"] == [{"targets": [f"serving:{REST}"]}]
@@ -169,7 +169,7 @@ def server() -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("state", "healthy"), [("AVAILABLE", True), ("LOADING", False), (None, False)])
-def test_the_health_check_asks_for_an_available_version(
+def test_health_check_requires_an_available_version(
     state: str | None, healthy: bool, server: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, *command = COMPOSE["services"]["serving"]["healthcheck"]["test"]

@@ -56,7 +56,7 @@ def parse_models(text: str) -> list[ModelConfig]:
     return list(text_format.Parse(text, ModelServerConfig()).model_config_list.config)
 
 
-def test_models_are_named_once_and_lie_under_one_root() -> None:
+def test_models_have_unique_names_and_one_root() -> None:
     models = parse_models((SAVED_MODELS / "models.config").read_text(encoding="utf-8"))
     assert models
     assert len({model.name for model in models}) == len(models)
@@ -64,7 +64,7 @@ def test_models_are_named_once_and_lie_under_one_root() -> None:
     assert {model.model_platform for model in models} == {"tensorflow"}
 
 
-def test_the_labels_of_the_comment_name_versions_that_its_policy_loads() -> None:
+def test_labels_of_the_comment_refer_to_loaded_versions() -> None:
     text = (SAVED_MODELS / "models.config").read_text(encoding="utf-8")
     comment = [line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   ")]
     (model,) = parse_models("model_config_list { config { " + " ".join(comment) + " } }")
@@ -72,7 +72,7 @@ def test_the_labels_of_the_comment_name_versions_that_its_policy_loads() -> None
     assert set(model.version_labels.values()) == set(model.model_version_policy.specific.versions)
 
 
-def test_batching_keeps_the_rules_of_tf_serving() -> None:
+def test_batching_example_is_valid_for_tf_serving() -> None:
     batching = parse("batching.config", "BatchingParameters")
     sizes = list(batching.allowed_batch_sizes)
     assert sizes == sorted(set(sizes))
@@ -81,11 +81,11 @@ def test_batching_keeps_the_rules_of_tf_serving() -> None:
     assert not batching.pad_variable_length_inputs
 
 
-def test_monitoring_is_on() -> None:
+def test_monitoring_is_enabled() -> None:
     prometheus = parse("monitoring.config", "MonitoringConfig").prometheus_config
     assert prometheus.enable
     assert prometheus.path.startswith("/")
 
 
-def test_every_example_is_tried() -> None:
+def test_every_example_is_tested() -> None:
     assert {path.name for path in (SAVED_MODELS / "examples").glob("*.json")} == set(EXAMPLES)

@@ -25,7 +25,7 @@ async def hello(request: Request) -> Response:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
-def test_half_a_header_is_not_waited_for(sent: bytes) -> None:
+def test_incomplete_header_times_out(sent: bytes) -> None:
     with serving(hello, SOON) as server, server.connect(sent) as opened:
         assert read_all(opened) == b""
 
@@ -36,13 +36,13 @@ def test_the_deadline_starts_again_with_each_response() -> None:
         assert read_all(opened).count(b"hello") == 2
 
 
-def test_a_body_that_was_refused_is_not_waited_for() -> None:
+def test_refused_body_is_not_read() -> None:
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nhalf a body"
     with serving(hello, SOON) as server, server.connect(head) as opened:
         assert read_all(opened).endswith(b"hello")
 
 
-def test_a_request_that_is_answered_has_no_such_deadline() -> None:
+def test_running_request_has_no_header_deadline() -> None:
     closed = threading.Event()
 
     async def slow(request: Request) -> Response:
@@ -57,7 +57,7 @@ def test_a_request_that_is_answered_has_no_such_deadline() -> None:
         assert read_all(answered).endswith(b"hello")
 
 
-def test_the_oldest_idle_connection_makes_room() -> None:
+def test_oldest_idle_connection_is_closed_first() -> None:
     with serving(hello, ConnectionLimits(connections=3)) as server, contextlib.ExitStack() as stack:
         oldest = stack.enter_context(server.connect())
         for _ in range(2):
@@ -68,7 +68,7 @@ def test_the_oldest_idle_connection_makes_room() -> None:
         assert read_all(oldest) == b""
 
 
-def test_where_all_are_busy_a_further_one_is_turned_away() -> None:
+def test_new_connection_is_refused_if_all_are_busy() -> None:
     go_on, begun = threading.Event(), threading.Semaphore(0)
 
     async def slow(request: Request) -> Response:
@@ -86,7 +86,7 @@ def test_where_all_are_busy_a_further_one_is_turned_away() -> None:
         assert all(opened.recv(1000).startswith(b"HTTP/1.1 200") for opened in busy)
 
 
-def test_a_client_that_does_not_read_is_given_up() -> None:
+def test_client_that_does_not_read_is_disconnected() -> None:
     async def large(request: Request) -> Response:
         return Response(b"x" * 2**25)
 
@@ -110,7 +110,7 @@ def test_a_client_that_does_not_read_is_given_up() -> None:
         ((1024, resource.RLIM_INFINITY), 1000, 2256),
     ],
 )
-def test_connections_leave_file_descriptors_for_others(
+def test_connections_are_limited_by_file_descriptors(
     limits: tuple[int, int], expected: int, raised: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []

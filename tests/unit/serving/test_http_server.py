@@ -18,7 +18,7 @@ async def hello(request: Request) -> Response:
     return Response("hello")
 
 
-def test_clients_of_the_backlog_are_answered() -> None:
+def test_clients_in_the_backlog_are_answered() -> None:
     draining, connected = threading.Event(), threading.Event()
 
     def drain() -> None:
@@ -44,7 +44,7 @@ def test_clients_of_the_backlog_are_answered() -> None:
             raise AssertionError("the listener is still open")
 
 
-def test_a_request_under_way_is_answered() -> None:
+def test_running_request_is_answered_during_shutdown() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(request: Request) -> Response:

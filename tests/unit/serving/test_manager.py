@@ -24,7 +24,7 @@ from bert_tf.serving.models.versions import (
 from tests.support.serving.fake_versions import Models, write_version
 
 
-def test_a_new_version_takes_over(tmp_path: Path) -> None:
+def test_new_version_replaces_the_old_one(tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         assert (models.answers(), models.states()) == (1, {1: AVAILABLE})
@@ -37,7 +37,7 @@ def test_a_new_version_takes_over(tmp_path: Path) -> None:
     assert models.loaded[2][0].closed.is_set()
 
 
-def test_what_was_unloaded_leaves_memory(tmp_path: Path) -> None:
+def test_unloaded_version_is_released(tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         gone = weakref.ref(models.loaded[1][0])
@@ -49,7 +49,7 @@ def test_what_was_unloaded_leaves_memory(tmp_path: Path) -> None:
         assert gone() is None
 
 
-def test_a_request_under_way_keeps_its_version(tmp_path: Path) -> None:
+def test_running_request_keeps_its_version(tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         with models.manager.lease("m") as old:
@@ -63,7 +63,7 @@ def test_a_request_under_way_keeps_its_version(tmp_path: Path) -> None:
         assert (models.loaded[1][0].closed.is_set(), models.states()) == (True, {2: AVAILABLE})
 
 
-def test_a_corrupt_version_changes_nothing_until_it_is_mended(tmp_path: Path) -> None:
+def test_corrupt_version_is_not_served_until_it_is_repaired(tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         models.add(2, b"corrupt")
@@ -76,7 +76,7 @@ def test_a_corrupt_version_changes_nothing_until_it_is_mended(tmp_path: Path) ->
         assert (models.answers(), models.states()) == (2, {2: AVAILABLE})
 
 
-def test_a_version_that_is_removed_gives_way_to_the_one_before(tmp_path: Path) -> None:
+def test_removed_version_is_replaced_by_the_previous_one(tmp_path: Path) -> None:
     models = Models(tmp_path, 1, 2)
     with models.manager:
         assert models.answers() == 2
@@ -88,7 +88,7 @@ def test_a_version_that_is_removed_gives_way_to_the_one_before(tmp_path: Path) -
         assert (models.answers(), models.manager.ready("m")) == (1, True)
 
 
-def test_labels_are_versions(tmp_path: Path) -> None:
+def test_labels_refer_to_versions(tmp_path: Path) -> None:
     models = Models(tmp_path, 1, 2, labels={"stable": 2, "canary": 3})
     with models.manager:
         assert models.answers(label="stable") == 2
@@ -103,7 +103,7 @@ def test_labels_are_versions(tmp_path: Path) -> None:
     ("name", "version", "message"),
     [("x", None, r"Latest\(x\)"), ("m", 9, r"Specific\(m, 9\)"), ("..", 1, r"Specific\(\.\., 1\)")],
 )
-def test_what_is_not_there_is_said(name: str, version: int | None, message: str, tmp_path: Path) -> None:
+def test_missing_models_and_versions_are_reported(name: str, version: int | None, message: str, tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
     with models.manager, pytest.raises(ServingError, match=message), models.manager.lease(name, version):
         pass
@@ -149,7 +149,7 @@ def test_any_file_of_a_failed_version_is_watched(tmp_path: Path) -> None:
         assert (models.answers(), models.states()) == (2, {2: AVAILABLE})
 
 
-def test_a_failed_version_is_tried_again_after_growing_pauses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_version_is_retried_with_increasing_delays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     models = Models(tmp_path)
     models.add(2, b"corrupt")
     tries = []
@@ -161,7 +161,7 @@ def test_a_failed_version_is_tried_again_after_growing_pauses(tmp_path: Path, ca
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_pauses_have_a_bound(tmp_path: Path) -> None:
+def test_retry_delays_are_limited(tmp_path: Path) -> None:
     model = ModelVersions(ServedModel("m", tmp_path))
     pauses = []
     for _ in range(2000):
@@ -173,7 +173,7 @@ def test_pauses_have_a_bound(tmp_path: Path) -> None:
     assert model.failed[tmp_path / "1"].retry_at == 1
 
 
-def test_a_version_of_which_files_are_missing_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_version_with_missing_files_is_loaded_once_complete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     models = Models(tmp_path, 1)
     with models.manager:
         (tmp_path / "2").mkdir()
@@ -194,12 +194,12 @@ def test_a_version_of_which_files_are_missing_is_waited_for(tmp_path: Path, capl
 def test_a_version_whose_files_change_while_it_is_loaded_is_discarded(content: bytes, tmp_path: Path) -> None:
     models = Models(tmp_path, 1)
 
-    def copied_meanwhile(folder: Path) -> None:
+    def add_file_during_load(folder: Path) -> None:
         if not (folder / "more").exists():
             (folder / "more").write_bytes(b"more")
 
     with models.manager:
-        models.before_load = copied_meanwhile
+        models.before_load = add_file_during_load
         models.add(2, content)
         models.manager.poll()
         models.manager.poll()
@@ -228,7 +228,7 @@ def test_numbers_may_have_leading_zeros(tmp_path: Path) -> None:
         assert (models.loaded[7][0].closed.is_set(), models.states()) == (True, {7: AVAILABLE})
 
 
-def test_a_damaged_newest_version_gives_way_to_an_older_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_newest_version_falls_back_to_an_older_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     models = Models(tmp_path, 1, 2, 3)
     models.add(4, b"corrupt")
     models.add(5, b"corrupt")
@@ -245,7 +245,7 @@ def test_a_damaged_newest_version_gives_way_to_an_older_one(tmp_path: Path, capl
         assert (models.answers(), models.states()) == (5, {5: AVAILABLE})
 
 
-def test_only_what_a_policy_names_is_served(tmp_path: Path) -> None:
+def test_only_versions_of_the_policy_are_served(tmp_path: Path) -> None:
     policy = FileSystemStoragePathSourceConfig.ServableVersionPolicy()
     policy.specific.versions.append(2)
     models = Models(tmp_path, 1, policy=policy)
@@ -254,9 +254,7 @@ def test_only_what_a_policy_names_is_served(tmp_path: Path) -> None:
         assert (models.manager.ready("m"), models.states()) == (False, {2: END})
 
 
-def test_a_base_path_that_cannot_be_read_concerns_its_model_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unreadable_base_path_affects_only_its_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     models = Models(tmp_path / "good", 1)
     write_version(tmp_path / "m/1")
     listed = [ServedModel(name, tmp_path / name) for name in ("file", "gone", "m", "good")]
@@ -281,7 +279,7 @@ def test_a_base_path_that_cannot_be_read_concerns_its_model_only(
         assert (models.answers("m"), models.manager.status("m")[0].error) == (2, "")
 
 
-def test_a_slow_load_delays_no_other_model(tmp_path: Path) -> None:
+def test_slow_load_does_not_delay_other_models(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     models = Models(tmp_path / "m", 1)
     write_version(tmp_path / "slow/1")
@@ -310,7 +308,7 @@ def test_a_slow_load_delays_no_other_model(tmp_path: Path) -> None:
     assert [thread for thread in started if thread.name.startswith(("watch", "load", "unload"))] == []
 
 
-def test_models_change_at_run_time(tmp_path: Path) -> None:
+def test_models_can_be_changed_at_run_time(tmp_path: Path) -> None:
     models = Models(tmp_path / "m", 1, 2)
     write_version(tmp_path / "new/1")
     write_version(tmp_path / "moved/2")

@@ -72,7 +72,7 @@ def values(text: bytes) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_counts_of_all_workers_are_added_and_never_fall(folder: str) -> None:
+def test_counts_of_all_workers_are_summed_and_never_decrease(folder: str) -> None:
     with worker(2):
         with worker(3):
             before = values(scrape())
@@ -93,7 +93,7 @@ def test_counts_of_all_workers_are_added_and_never_fall(folder: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_names_are_those_of_tf_serving_with_one_process_and_with_several() -> None:
+def test_names_equal_those_of_tf_serving_for_one_or_several_processes() -> None:
     single = Metrics()
     with single.request("m", "Predict", "GRPC") as outcome:
         outcome.code = "NOT_FOUND"
@@ -107,7 +107,7 @@ def test_names_are_those_of_tf_serving_with_one_process_and_with_several() -> No
     assert ("process_cpu_seconds" in one, "process_cpu_seconds" in several) == (True, False)
 
 
-def test_a_run_that_fails_has_no_runtime() -> None:
+def test_failed_call_has_no_runtime() -> None:
     counts = Metrics()
     with pytest.raises(ZeroDivisionError), counts.runtime("m", "Predict"):
         1 / 0  # noqa: B018
@@ -115,7 +115,7 @@ def test_a_run_that_fails_has_no_runtime() -> None:
 
 
 @pytest.mark.parametrize("former", [None, "/elsewhere"])
-def test_the_folder_goes_with_the_block(former: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_folder_is_removed_after_the_block(former: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     values_: dict[str, Any] = {} if former is None else {FOLDER_VARIABLE: former}
     monkeypatch.setattr(os, "environ", values_)
     with shared_folder() as made:

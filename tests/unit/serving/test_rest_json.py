@@ -60,7 +60,7 @@ def test_bodies_become_arrays(body: Any, specs: Any, expected: dict[str, Any]) -
         (b'{"instances": ["a"], "signature_name": 3}', "'signature_name' must be a string. Received: 3"),
     ],
 )
-def test_bodies_that_are_no_request_are_refused(body: bytes, message: str) -> None:
+def test_invalid_bodies_are_refused(body: bytes, message: str) -> None:
     with pytest.raises(ServingError, match=re.escape(message)) as error:
         Request.from_json(body)
     assert error.value.http_status == 400
@@ -88,7 +88,7 @@ def test_bodies_that_are_no_request_are_refused(body: bytes, message: str) -> No
         ({"inputs": "x" * 5000 + "\ud800"}, TEXT, "…"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(body: Any, specs: Any, message: str) -> None:
+def test_values_of_other_types_or_shapes_are_refused(body: Any, specs: Any, message: str) -> None:
     request = Request.from_json(json.dumps(body).encode())
     with pytest.raises(ServingError, match=re.escape(message)) as error:
         request.arrays(specs)
@@ -96,7 +96,7 @@ def test_values_that_do_not_fit_are_refused(body: Any, specs: Any, message: str)
     assert len(str(error.value)) < 400
 
 
-def test_a_type_json_has_no_way_to_is_not_implemented() -> None:
+def test_type_without_json_representation_is_not_implemented() -> None:
     request = Request.from_json(b'{"inputs": [1.5]}')
     with pytest.raises(ServingError, match="float16") as error:
         request.arrays({"x": tf.TensorSpec([None], tf.float16)})
@@ -118,11 +118,11 @@ TWO = {"label": np.array([b"a", E_ACUTE], object), "p": np.float32([0.1, 2])}
         ({"n": np.int32(3)}, False, {"outputs": 3}),
     ],
 )
-def test_arrays_become_answers(outputs: dict[str, np.ndarray], rows: bool, expected: Any) -> None:
+def test_arrays_become_responses(outputs: dict[str, np.ndarray], rows: bool, expected: Any) -> None:
     assert json.loads(answer_json(outputs, rows=rows)) == expected
 
 
-def test_floats_keep_their_bits_and_their_few_digits() -> None:
+def test_floats_are_exact_with_the_fewest_digits() -> None:
     values = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
     body = answer_json({"x": values}, rows=True)
     assert (np.float32(json.loads(body)["predictions"]) == values).all()

@@ -26,42 +26,45 @@ def rows(choices: int = 1) -> EncodedRows:
     return EncodedRows(tokens, splits, np.full(len(LENGTHS), 2, np.int32), 0, choices=choices)
 
 
-def test_one_output_a_row() -> None:
-    given = rows()
-    sums = [given.token_ids[begin:end].sum() for begin, end in itertools.pairwise(given.row_splits)]
+def test_one_output_per_row() -> None:
+    encoded = rows()
+    sums = [encoded.token_ids[begin:end].sum() for begin, end in itertools.pairwise(encoded.row_splits)]
     seen: list[int] = []
 
     def model(inputs):
         total = (inputs[TOKEN_IDS] * inputs[PADDING_MASK]).sum(axis=1)
         return np.stack([total, -total], axis=1)
 
-    found = outputs_of(model, given, CONFIG, by_token=False, done=seen.append)[SINGLE_OUTPUT]
+    found = outputs_of(model, encoded, CONFIG, by_token=False, done=seen.append)[SINGLE_OUTPUT]
     np.testing.assert_array_equal(found, np.stack([sums, np.negative(sums)], axis=1))
     assert found.dtype == np.float32 and sum(seen) == len(LENGTHS)
 
 
-def test_outputs_a_token() -> None:
-    given = rows()
+def test_outputs_per_token() -> None:
+    encoded = rows()
     found = outputs_of(
-        lambda inputs: {"once": inputs[TOKEN_IDS], "twice": inputs[TOKEN_IDS][..., None] * [1, 2]}, given, CONFIG, True
+        lambda inputs: {"once": inputs[TOKEN_IDS], "twice": inputs[TOKEN_IDS][..., None] * [1, 2]},
+        encoded,
+        CONFIG,
+        True,
     )
-    np.testing.assert_array_equal(found["once"], given.token_ids)
-    np.testing.assert_array_equal(found["twice"], given.token_ids[:, None] * [1, 2])
+    np.testing.assert_array_equal(found["once"], encoded.token_ids)
+    np.testing.assert_array_equal(found["twice"], encoded.token_ids[:, None] * [1, 2])
 
 
-def test_outputs_a_choice() -> None:
-    given = rows(choices=2)
-    found = outputs_of(lambda inputs: inputs[PADDING_MASK].sum(axis=2), given, CONFIG, by_token=False)
+def test_outputs_per_choice() -> None:
+    encoded = rows(choices=2)
+    found = outputs_of(lambda inputs: inputs[PADDING_MASK].sum(axis=2), encoded, CONFIG, by_token=False)
     np.testing.assert_array_equal(found[SINGLE_OUTPUT], np.reshape(LENGTHS, (4, 2)))
 
 
 @pytest.mark.parametrize("choices", [1, 2])
 @pytest.mark.parametrize("tokens", [1, 300, 2000])
-def test_batches_hold_every_row_once_and_not_too_many_tokens(choices: int, tokens: int) -> None:
-    given = rows(choices)
-    batches = list(batches_by_length(given, tokens))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(len(given)))
-    assert all(len(batch) == 1 or given.width(batch) * choices * len(batch) <= tokens for batch in batches)
+def test_batches_contain_every_row_once_within_the_token_limit(choices: int, tokens: int) -> None:
+    encoded = rows(choices)
+    batches = list(batches_by_length(encoded, tokens))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(encoded)))
+    assert all(len(batch) == 1 or encoded.width(batch) * choices * len(batch) <= tokens for batch in batches)
 
 
 def test_less_memory_makes_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +76,7 @@ def test_less_memory_makes_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> N
     assert with_free(1 << 20) == 512 < with_free(200 << 20, 512) < with_free(200 << 20) < with_free(1 << 40) == 8192
 
 
-def test_progress_says_count_rate_and_time_left(
+def test_progress_reports_count_rate_and_remaining_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 20.0])

@@ -37,7 +37,7 @@ def labels_of(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(2, 40), min_size=1, max_size=12), st.data())
-def test_a_batch_holds_its_rows_and_padding(lengths: list[int], data: st.DataObject) -> None:
+def test_batch_contains_its_rows_and_padding(lengths: list[int], data: st.DataObject) -> None:
     rows = rows_of(lengths)
     batch = np.array(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=5)))
     inputs = rows.inputs(batch)
@@ -52,14 +52,14 @@ def test_a_batch_holds_its_rows_and_padding(lengths: list[int], data: st.DataObj
 
 
 @pytest.mark.parametrize("most", [32, 4])
-def test_there_are_few_widths_and_little_padding(most: int) -> None:
+def test_batch_widths_are_few_with_little_padding(most: int) -> None:
     rows = rows_of(list(range(2, 513)), most_widths=most)
     widths = {rows.width(np.array([row])) for row in range(len(rows))}
     assert len(widths) == most and max(widths) == 512
     assert all(0 <= rows.width(np.array([row])) - (row + 2) < 512 // most for row in range(len(rows)))
 
 
-def test_choices_stand_beside_one_another() -> None:
+def test_choices_have_a_separate_axis() -> None:
     rows = rows_of([2, 5, 3, 4], choices=2)
     assert len(rows) == 2 and rows.lengths.tolist() == [5, 4] and rows.longest == 5
     inputs = rows.inputs(np.array([1, 0]))
@@ -68,7 +68,7 @@ def test_choices_stand_beside_one_another() -> None:
     assert inputs[PADDING_MASK].sum(axis=2).tolist() == [[3, 4], [2, 5]]
 
 
-def test_targets_of_tokens_and_their_weights_end_with_the_row() -> None:
+def test_token_targets_and_weights_are_padded_with_the_row() -> None:
     lengths = [3, 5, 2]
     tokens = np.arange(1, 11, dtype=np.int32)
     by_token = rows_of(lengths, targets={SINGLE_OUTPUT: tokens}, weights={SINGLE_OUTPUT: tokens / np.float32(2)})
@@ -80,14 +80,14 @@ def test_targets_of_tokens_and_their_weights_end_with_the_row() -> None:
     assert plain[SINGLE_OUTPUT].tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
 
 
-def test_targets_of_rows_have_weights_of_their_own() -> None:
+def test_row_targets_have_separate_weights() -> None:
     rows = rows_of([3, 4, 5], weights={SINGLE_OUTPUT: np.array([1, 2, 3], np.float32)})
     _, targets, weights = rows.batch(np.array([2, 0]))
     assert (targets[SINGLE_OUTPUT].tolist(), weights[SINGLE_OUTPUT].tolist()) == ([2, 0], [3.0, 1.0])
 
 
 @pytest.mark.parametrize("start", [0, 1, 3, 4, 9])
-def test_a_later_start_gives_the_rest_of_the_same_order(start: int) -> None:
+def test_start_step_continues_the_same_order(start: int) -> None:
     rows = rows_of(LENGTHS)
     whole = labels_of(rows, 12)
     assert labels_of(rows, 12 - start, start_step=start) == whole[start:]
@@ -119,7 +119,7 @@ def test_neighbours_in_a_batch_are_about_as_long_and_batches_are_shuffled() -> N
     assert not np.array_equal(means, np.sort(means)) and not np.array_equal(means, np.sort(means)[::-1])
 
 
-def test_inputs_stay_with_their_targets() -> None:
+def test_inputs_and_targets_are_shuffled_together() -> None:
     for inputs, targets, weights in training_batches(rows_of(LENGTHS), 4, seed=3).take(5):
         np.testing.assert_array_equal(inputs[TOKEN_IDS].numpy()[:, 0], 100 * targets.numpy())
         np.testing.assert_array_equal(weights.numpy(), np.ones(4))
@@ -131,7 +131,7 @@ def test_several_outputs_keep_their_names() -> None:
     assert set(targets) == set(weights) == {"start", "end"}
 
 
-def test_the_fingerprint_knows_ids_targets_and_weights() -> None:
+def test_fingerprint_covers_ids_targets_and_weights() -> None:
     rows = rows_of([3, 4])
     others = [
         replace(rows, token_ids=rows.token_ids + 1),

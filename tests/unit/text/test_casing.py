@@ -20,7 +20,7 @@ def of(*pieces: str) -> Vocabulary:
     ("pieces", "expected"),
     [(("a", "##b"), True), (("A",), False), (("##É",), False), (("é", "[unused1]", "[X]", "<S>", "東"), True)],
 )
-def test_a_capital_shows_that_text_was_not_lower_cased(pieces: tuple[str, ...], expected: bool) -> None:
+def test_capitals_indicate_a_cased_vocabulary(pieces: tuple[str, ...], expected: bool) -> None:
     assert is_lowercase(of(*pieces)) is expected
 
 
@@ -36,11 +36,11 @@ def test_a_capital_shows_that_text_was_not_lower_cased(pieces: tuple[str, ...], 
         ((), None),
     ],
 )
-def test_casing_is_inferred_where_pieces_show_it(pieces: tuple[str, ...], expected: bool | None) -> None:
+def test_casing_is_inferred_from_pieces(pieces: tuple[str, ...], expected: bool | None) -> None:
     assert infer_lowercase(of(*pieces)) is expected
 
 
-def test_without_evidence_the_flag_decides() -> None:
+def test_flag_decides_casing_without_evidence() -> None:
     assert resolve_lowercase(of("東"), False, "v") is True
     assert resolve_lowercase(of("東"), True, "v") is False
     assert casing_notice(of("東"), False) is None

@@ -68,7 +68,7 @@ def test_marks_of_the_next_text_are_not_taken(uncased):
     assert (starts.tolist(), limits.tolist()) == ([0, 1], [1, 3])
 
 
-def test_an_accent_that_is_kept_is_a_piece():
+def test_kept_accent_is_a_piece():
     tokenizer = BertTokenizer(small_vocabulary(), lowercase=False)
     assert places(tokenizer, "e\u0301 a") == [("e", "e"), ("##\u0301", "\u0301"), ("a", "a")]
 
@@ -100,7 +100,7 @@ def has_context(text: str) -> bool:
     return "Σ" in text or any(_flags(ord(char)) & MOVABLE for char in text)
 
 
-def test_places_in_conformance_texts(tokenizer):
+def test_offsets_in_conformance_texts(tokenizer):
     texts = [text for text in conformance_texts() if not has_context(text)]
     assert len(texts) > 140
     check(tokenizer, texts)
@@ -108,7 +108,7 @@ def test_places_in_conformance_texts(tokenizer):
 
 @settings(max_examples=150, deadline=None)
 @given(texts=texts())
-def test_places_in_random_texts(tokenizer, texts):
+def test_offsets_in_random_texts(tokenizer, texts):
     text = " ".join(texts)
     assume(not has_context(text))
     check(tokenizer, [text])

@@ -92,7 +92,7 @@ def test_bad_arguments(count, length, message):
         pack([ragged([[5]])] * count, VOCABULARY, length)
 
 
-def test_padding_is_the_vocabularys():
+def test_padding_uses_the_pad_id_of_the_vocabulary():
     packed = pack([ragged([[5], [5, 6]])], VOCABULARY, 9)
     assert VOCABULARY.pad_id == 4
     np.testing.assert_array_equal(packed["token_ids"][0], [2, 5, 1, 4])

@@ -114,7 +114,7 @@ def test_normalized_words_of_random_texts(tokenizer, lowercase, texts):
     "texts",
     [["αΑ", "Σ"], ["ΑΣ", "Α"], ["Α", "\u0301Σ\u0301", "Α"], ["\u302e", "\u1b44", "a\u302e", "\u1b44"]],
 )
-def test_texts_are_no_context_of_each_other(tokenize, lowercase, texts):
+def test_texts_of_a_batch_are_independent(tokenize, lowercase, texts):
     assert tokenize(texts) == expected_ids(texts, small_vocabulary(), lowercase)
 
 
@@ -132,7 +132,7 @@ def test_every_code_point_between_two_letters(tokenizer, lowercase):
     assert num_changed() < 1000
 
 
-def test_final_sigma_beside_every_character_that_has_properties(tokenizer, lowercase):
+def test_final_sigma_next_to_every_character_with_properties(tokenizer, lowercase):
     plain = ("Cn", "Co", "Lo")
     chars = [c for c in code_points() if unicodedata.category(c) not in plain or unicodedata.combining(c)]
     forms = ("AΣ{}", "AΣ{}B", "A{}Σ", "{}Σ", "Σ{}", "A.{}Σ.{}.B")
@@ -143,7 +143,7 @@ def test_final_sigma_beside_every_character_that_has_properties(tokenizer, lower
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.lists(st.lists(st.sampled_from(b"aA \xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xed\xa0\xc0\xff"))))
-def test_bytes_that_are_no_utf8_are_dropped(saved, lowercase, data):
+def test_invalid_utf8_bytes_are_dropped(saved, lowercase, data):
     raw = [bytes(line) for line in data]
     decoded = [line.decode("utf-8", "ignore") for line in raw]
     got = saved.ids(tf.constant(raw, tf.string)).to_list()
@@ -222,7 +222,7 @@ def test_texts_without_words(tokenizer, saved, texts):
 
 
 @pytest.mark.parametrize("shape", [(), (1, 1), (2, 3), (0, 2)])
-def test_other_ranks_are_refused(tokenizer, shape):
+def test_inputs_of_other_ranks_are_refused(tokenizer, shape):
     texts = tf.fill(shape, "text")
     for function in (tokenizer.ids, tokenizer.pieces):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"[Ss]hape"):
@@ -230,7 +230,7 @@ def test_other_ranks_are_refused(tokenizer, shape):
 
 
 @pytest.mark.parametrize(("texts", "message"), [("text", "a sequence"), (["a", b"b"], "strings only"), ([3], "3")])
-def test_what_is_no_list_of_strings_is_refused(tokenizer, texts, message):
+def test_inputs_other_than_lists_of_strings_are_refused(tokenizer, texts, message):
     with pytest.raises(ValueError, match=message):
         tokenizer.tokenize(texts)
 

@@ -12,7 +12,7 @@ from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary, load_vocabulary,
 TOKENS = (*SPECIAL_TOKENS, "the", "##ing", "\u2028", "é")
 
 
-def test_ids_and_marks():
+def test_ids_and_special_tokens():
     vocabulary = Vocabulary(TOKENS)
     assert len(vocabulary) == len(TOKENS)
     assert [vocabulary.id_of(token) for token in TOKENS] == list(range(len(TOKENS)))

@@ -70,7 +70,7 @@ def test_pretraining_loss_is_the_sum_of_the_weighted_means():
     assert float(training.tokens.result()) == sum(b[0][PADDING_MASK].sum() for b in batches)
 
 
-def test_a_batch_without_weight_has_loss_zero():
+def test_batch_without_weights_has_zero_loss():
     training = TrainingModel(build_model(), PRETRAINING)
     inputs, targets, weights = batch(0, 4)
     loss = loss_of(training, inputs, targets, training(inputs), {k: np.zeros_like(w) for k, w in weights.items()})
@@ -79,7 +79,7 @@ def test_a_batch_without_weight_has_loss_zero():
 
 
 @pytest.mark.parametrize("weights", [None, np.array([1.0, 0.0, 2.0, 1.0], np.float32)])
-def test_classification_takes_one_tensor_of_logits(weights):
+def test_classification_accepts_one_tensor_of_logits(weights):
     inputs = {PADDING_MASK: keras.Input((5,), dtype="int32", name=PADDING_MASK)}
     model = keras.Model(inputs, keras.layers.Dense(3)(keras.ops.cast(inputs[PADDING_MASK], "float32")))
     training = TrainingModel(model, CLASSIFICATION)
@@ -94,7 +94,7 @@ def test_classification_takes_one_tensor_of_logits(weights):
     assert results["accuracy"] == pytest.approx(weighted_mean(logits.argmax(-1) == y, w))
 
 
-def test_a_regression_is_measured_by_squared_error_alone():
+def test_regression_loss_is_the_squared_error():
     inputs = {PADDING_MASK: keras.Input((5,), dtype="int32", name=PADDING_MASK)}
     model = keras.Model(inputs, keras.layers.Dense(1)(keras.ops.cast(inputs[PADDING_MASK], "float32")))
     training = TrainingModel(model, REGRESSION)
@@ -107,7 +107,7 @@ def test_a_regression_is_measured_by_squared_error_alone():
 
 
 @pytest.mark.parametrize("padding", [0, 3])
-def test_places_of_padding_are_no_classes_of_a_span(padding):
+def test_span_loss_ignores_padding_positions(padding):
     """The loss is the mean of the start and end losses over the tokens of a row, for any padding."""
     random = np.random.default_rng(5)
     scores = {name: random.normal(size=(3, 4 + padding)).astype(np.float32) * 20 for name in (START_LOGITS, END_LOGITS)}

@@ -40,7 +40,7 @@ TWO_WORKERS = {"TF_CONFIG": json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "
         ),
     ],
 )
-def test_what_does_not_go_together(fields, environment, message):
+def test_incompatible_settings_are_refused(fields, environment, message):
     with pytest.raises(ConfigError, match=message):
         validate_config(TrainingConfig(**fields), environment)
 
@@ -56,5 +56,5 @@ def test_what_does_not_go_together(fields, environment, message):
         ({"strategy": "tpu", "precision": "bfloat16", "on_nan": "halve"}, {}),
     ],
 )
-def test_what_does(fields, environment):
+def test_compatible_settings_are_accepted(fields, environment):
     validate_config(TrainingConfig(**fields), environment)

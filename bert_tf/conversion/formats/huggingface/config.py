@@ -134,14 +134,9 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
     for key, number in numbers.items():
         if type(number) is not int or number < 1:
             raise ConversionError(f"{path}: `{key}` must be an integer of at least 1. Received: {number!r}")
-    by_id = config.get("id2label")
-    if by_id is None:
+    if config.get("id2label") is None:
         return next(iter(numbers.values()), 2), None
-    try:
-        names = {int(number): str(name) for number, name in by_id.items()}
-        ids = {str(name): int(number) for name, number in (config.get("label2id") or {}).items()}
-    except (AttributeError, OverflowError, TypeError, ValueError) as error:
-        raise ConversionError(f"{path}: `id2label` must map ids to names, `label2id` names to ids: {error}") from error
+    names, ids = _label_maps(config, path)
     if sorted(names) != list(range(len(names))):
         raise ConversionError(f"{path}: the ids of `id2label` must be 0 to {len(names) - 1}. Received: {sorted(names)}")
     ordered = tuple(names[number] for number in range(len(names)))
@@ -156,6 +151,15 @@ def labels(config: Mapping[str, Any], path: Path) -> tuple[int, tuple[str, ...] 
     if len(set(ordered)) != len(ordered):
         raise ConversionError(f"{path}: the names of `id2label` must be distinct. Received: {names}")
     return len(ordered), ordered
+
+
+def _label_maps(config: Mapping[str, Any], path: Path) -> tuple[dict[int, str], dict[str, int]]:
+    """Returns `id2label` and `label2id`, which may be missing. Raises ConversionError if they are not mappings."""
+    try:
+        names = {int(number): str(name) for number, name in config["id2label"].items()}
+        return names, {str(name): int(number) for name, number in (config.get("label2id") or {}).items()}
+    except (AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise ConversionError(f"{path}: `id2label` must map ids to names, `label2id` names to ids: {error}") from error
 
 
 def check_problem(config: Mapping[str, Any], number: int, path: Path) -> None:

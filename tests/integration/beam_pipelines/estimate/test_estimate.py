@@ -37,12 +37,12 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / "vocab.txt")
 
 
-def foreseen(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
+def estimate_of(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
     plan = plan_run(find_corpus(pattern), SETTINGS, configs, load_vocabulary(vocabulary))
     return estimate(plan, Workers(workers), **options)
 
 
-def made(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
+def create_data(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
     return run(
         [
             f"--input={pattern}",
@@ -66,11 +66,11 @@ def made(pattern: str, vocabulary: Path, output: Path, *flags: str) -> dict:
     ],
     ids=["dynamic", "static", "singles"],
 )  # fmt: skip
-def test_a_small_run_is_foreseen_exactly(tmp_path: Path, vocabulary: Path, flags: tuple[str, ...], config) -> None:
+def test_estimate_of_a_small_run_is_exact(tmp_path: Path, vocabulary: Path, flags: tuple[str, ...], config) -> None:
     pattern = write_corpus(tmp_path / "corpus", TEXTS[:400])
     config = DataConfig(**(vars(config) | {"validation_fraction": 0.0, "num_shards": 1}))
-    summary = made(pattern, vocabulary, tmp_path / "data", "--num_shards=1", "--validation_fraction=0", *flags)
-    found = foreseen(pattern, vocabulary, [config])
+    summary = create_data(pattern, vocabulary, tmp_path / "data", "--num_shards=1", "--validation_fraction=0", *flags)
+    found = estimate_of(pattern, vocabulary, [config])
     manifest = read_manifest(tmp_path / "data")
     assert found.sample_bytes == found.input_bytes == sum(source.bytes for source in manifest.sources)
     assert found.documents == manifest.counts["documents"]
@@ -79,10 +79,10 @@ def test_a_small_run_is_foreseen_exactly(tmp_path: Path, vocabulary: Path, flags
     assert found.spread["tokens"] == found.spread["documents"] == 0.0
 
 
-def test_a_larger_run_is_foreseen_nearly(tmp_path: Path, vocabulary: Path) -> None:
+def test_estimate_of_a_larger_run_is_close(tmp_path: Path, vocabulary: Path) -> None:
     pattern = as_plain(tmp_path / "corpus")
     flags = ("--max_seq_length=64,128", "--num_shards=3", "--weights=2")
-    summary = made(pattern, vocabulary, tmp_path / "data", *flags)
+    summary = create_data(pattern, vocabulary, tmp_path / "data", *flags)
     corpus = find_corpus(pattern, weights="2")
     configs = [DataConfig(max_seq_length=length, max_predictions_per_seq=20, num_shards=3) for length in (64, 128)]
     found = estimate(plan_run(corpus, SETTINGS, configs, load_vocabulary(vocabulary)), Workers(2), 200_000)

@@ -39,7 +39,7 @@ def test_a_second_run_is_refused_and_deletes_nothing(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_an_output_that_cannot_be_written_is_found_before_the_corpus_is_read(
+def test_unwritable_output_is_detected_before_the_corpus_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / "file").touch()

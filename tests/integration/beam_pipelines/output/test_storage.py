@@ -40,7 +40,7 @@ def remote_contents(directory: str) -> dict[str, str]:
     }
 
 
-def test_data_in_a_bucket_are_those_of_a_local_run(
+def test_data_in_a_bucket_equals_that_of_a_local_run(
     tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]
 ) -> None:
     vocabulary = write_vocabulary(tmp_path / "vocab.txt")
@@ -88,7 +88,7 @@ def test_a_run_on_a_store_resumes_without_reading_its_shards(
     }  # fmt: skip
 
 
-def test_a_vocabulary_does_not_count_what_a_killed_run_left(
+def test_vocabulary_ignores_counts_of_a_killed_run(
     tmp_path: Path, corpora: tuple[str, str], bucket: dict[str, bytes]
 ) -> None:
     local, remote = corpora

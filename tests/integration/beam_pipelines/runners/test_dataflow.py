@@ -51,7 +51,7 @@ def sdist(tree: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sent(tree: Path, sdist: Path) -> dict[str, Any]:
+def submitted(tree: Path, sdist: Path) -> dict[str, Any]:
     """Returns the record of a dry run, see dataflow_dry_run.py."""
     vocabulary = write_vocabulary(tree.parent / "vocab.txt")
     arguments = [WORKERS / "bin" / "python", SCRIPT, vocabulary, sdist, *DATAFLOW]
@@ -60,24 +60,28 @@ def sent(tree: Path, sdist: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_nothing_is_written(sent: dict[str, Any]) -> None:
-    assert sent["summary"] == {"output": "gs://bucket/data", "seconds": sent["summary"]["seconds"], "dry_run": True}
-    assert sent["objects"] == ["mem://bucket/corpus.txt"]
+def test_dry_run_writes_nothing(submitted: dict[str, Any]) -> None:
+    assert submitted["summary"] == {
+        "output": "gs://bucket/data",
+        "seconds": submitted["summary"]["seconds"],
+        "dry_run": True,
+    }
+    assert submitted["objects"] == ["mem://bucket/corpus.txt"]
 
 
-def test_the_pipeline_is_whole(sent: dict[str, Any]) -> None:
-    steps = {name.partition("/")[0] for name in sent["transforms"]}
+def test_submitted_pipeline_has_all_steps(submitted: dict[str, Any]) -> None:
+    steps = {name.partition("/")[0] for name in submitted["transforms"]}
     assert {"ReadCorpus", "Tokenize", "GatherBuckets", "BuildShards", "DeadLetters"} <= steps
-    (image,) = sent["images"]
+    (image,) = submitted["images"]
     assert "beam_python3" in image
 
 
-def test_workers_get_the_sdist_and_nothing_of_the_main_module(sent: dict[str, Any]) -> None:
-    assert {"workflow.tar.gz", "requirements.txt"} <= set(sent["artifacts"])
-    assert "pickled_main_session" not in sent["artifacts"]
+def test_workers_get_the_sdist_without_the_main_module(submitted: dict[str, Any]) -> None:
+    assert {"workflow.tar.gz", "requirements.txt"} <= set(submitted["artifacts"])
+    assert "pickled_main_session" not in submitted["artifacts"]
 
 
-def test_the_sdist_holds_both_packages_whole(sent: dict[str, Any], sdist: Path) -> None:
+def test_sdist_contains_both_packages(submitted: dict[str, Any], sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     sources = [

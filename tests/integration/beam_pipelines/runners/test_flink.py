@@ -65,7 +65,7 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list
         yield [*SMALL_FLINK, "--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
 
 
-def test_data_are_those_of_a_local_run(
+def test_data_equals_that_of_a_local_run(
     tmp_path: Path, flags: list[str], local: Path, environment: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     summary = create_pretraining_data.run([*flags, f"--output={tmp_path / 'data'}", *environment])
@@ -78,7 +78,7 @@ def test_data_are_those_of_a_local_run(
     assert len(done) == 1, "workers on this machine tell of their progress"
 
 
-def test_a_vocabulary_is_that_of_a_local_run(
+def test_vocabulary_equals_that_of_a_local_run(
     tmp_path: Path, flags: list[str], local: Path, environment: list[str]
 ) -> None:
     build_vocabulary.run([*vocabulary_flags(flags), f"--output={tmp_path / 'v.txt'}", *environment])
@@ -86,7 +86,7 @@ def test_a_vocabulary_is_that_of_a_local_run(
 
 
 @needs_workers
-def test_external_workers_have_an_installation_of_their_own(tmp_path: Path) -> None:
+def test_external_workers_use_a_separate_installation(tmp_path: Path) -> None:
     code = "import beam_pipelines, bert_tf; print(beam_pipelines.__file__); print(bert_tf.__file__)"
     arguments = [WORKERS / "bin" / "python", "-c", code]
     printed = subprocess.run(arguments, cwd=tmp_path, env={}, capture_output=True, text=True, check=True).stdout

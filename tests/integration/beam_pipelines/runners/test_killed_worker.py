@@ -17,7 +17,7 @@ from tests.support.beam_pipelines.runner_samples import (
     needs_job_server,
     needs_workers,
     start,
-    wait_for_a_shard,
+    wait_for_shard,
     worker_pool,
     workers_of,
 )
@@ -39,7 +39,7 @@ def flags(home: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(home: Path, flags: list[str]) -> Path:
+def uninterrupted(home: Path, flags: list[str]) -> Path:
     """Returns the data of an uninterrupted run."""
     create_pretraining_data.run([*flags, f"--output={home / 'whole'}"])
     return home / "whole"
@@ -48,7 +48,7 @@ def whole(home: Path, flags: list[str]) -> Path:
 def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | None = None) -> list[str]:
     """Kills one worker of `pool` or of the driver after the first shard; returns the output of the driver."""
     process = start([*flags, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     workers = workers_of(pool or process)
     if workers:
         os.kill(workers[0], signal.SIGKILL)
@@ -62,25 +62,27 @@ def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | N
     return errors.splitlines()
 
 
-def check_that_it_goes_on(flags: list[str], output: Path, whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def check_run_resumes(flags: list[str], output: Path, uninterrupted: Path, capfd: pytest.CaptureFixture[str]) -> None:
     create_pretraining_data.run([*flags, f"--output={output}"])
     assert "shards are already complete" in capfd.readouterr().err
-    assert contents(output) == contents(whole)
+    assert contents(output) == contents(uninterrupted)
 
 
 @pytest.mark.slow
-def test_a_local_worker(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_survives_a_killed_local_worker(
+    home: Path, flags: list[str], uninterrupted: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = home / "local"
-    said = run_and_kill([*flags, *LOCAL], output)
-    assert said[-1].startswith("error: a worker process was lost (SIGKILL: ")
-    check_that_it_goes_on(flags, output, whole, capfd)
+    driver_output = run_and_kill([*flags, *LOCAL], output)
+    assert driver_output[-1].startswith("error: a worker process was lost (SIGKILL: ")
+    check_run_resumes(flags, output, uninterrupted, capfd)
 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
     output = home / "interrupted"
     process = start([*flags, *LOCAL, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     workers = workers_of(process)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()
@@ -95,25 +97,23 @@ def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_at_once_after_its_driver_was_killed(
-    home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]
+def test_run_resumes_at_once_after_its_driver_was_killed(
+    home: Path, flags: list[str], uninterrupted: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Workers are not awaited; they may write for some moments after their driver was killed."""
     output = home / "orphans"
     process = start([*flags, *LOCAL, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     assert len(workers_of(process)) == 2
     process.kill()
     process.wait()
-    check_that_it_goes_on(flags, output, whole, capfd)
+    check_run_resumes(flags, output, uninterrupted, capfd)
     process.communicate()
-    assert contents(output) == contents(whole)
+    assert contents(output) == contents(uninterrupted)
 
 
 @pytest.mark.parametrize("runner", [[], pytest.param(SMALL_FLINK, marks=ON_FLINK)], ids=["local", "flink"])
-def test_a_source_file_that_disappears_is_named(
-    tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_source_file_is_named(tmp_path: Path, runner: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The file exists while the run is planned and is deleted before a worker opens it."""
     flags = data_flags(tmp_path, 30)
     running = create_pretraining_data.running_pipeline
@@ -131,22 +131,24 @@ def test_a_source_file_that_disappears_is_named(
 
 @pytest.mark.runners
 @needs_job_server("FlinkRunner")
-def test_a_worker_of_flink(home: Path, flags: list[str], whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_survives_a_killed_flink_worker(
+    home: Path, flags: list[str], uninterrupted: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = home / "flink"
-    said = run_and_kill([*flags, *SMALL_FLINK], output)
-    assert said[-1].startswith("error: a worker process was lost (killed, ")
-    check_that_it_goes_on([*flags, *SMALL_FLINK], output, whole, capfd)
+    driver_output = run_and_kill([*flags, *SMALL_FLINK], output)
+    assert driver_output[-1].startswith("error: a worker process was lost (killed, ")
+    check_run_resumes([*flags, *SMALL_FLINK], output, uninterrupted, capfd)
 
 
 @pytest.mark.runners
 @needs_workers
 @needs_job_server("FlinkRunner")
-def test_a_worker_of_a_pool(
-    home: Path, flags: list[str], whole: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_run_survives_a_killed_pool_worker(
+    home: Path, flags: list[str], uninterrupted: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = home / "pool"
     with worker_pool(tmp_path / "pool") as (address, pool):
         external = ["--environment_type=EXTERNAL", f"--environment_config={address}", "--parallelism=2"]
-        said = run_and_kill([*flags, *SMALL_FLINK, *external], output, pool)
-        assert said[-1].startswith("error: a worker process was lost (killed, ")
-        check_that_it_goes_on([*flags, *SMALL_FLINK, *external], output, whole, capfd)
+        driver_output = run_and_kill([*flags, *SMALL_FLINK, *external], output, pool)
+        assert driver_output[-1].startswith("error: a worker process was lost (killed, ")
+        check_run_resumes([*flags, *SMALL_FLINK, *external], output, uninterrupted, capfd)

@@ -22,7 +22,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [*data_flags(tmp_path_factory.mktemp("spark")), "--num_shards=3"]
 
 
-def test_data_are_those_of_a_local_run(tmp_path: Path, flags: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_data_equals_that_of_a_local_run(tmp_path: Path, flags: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     create_pretraining_data.run([*flags, f"--output={tmp_path / 'local'}"])
     capfd.readouterr()
     create_pretraining_data.run([*flags, f"--output={tmp_path / 'spark'}", *SPARK])
@@ -30,7 +30,7 @@ def test_data_are_those_of_a_local_run(tmp_path: Path, flags: list[str], capfd: 
     assert all(line.startswith("data: ") for line in capfd.readouterr().err.splitlines())
 
 
-def test_a_vocabulary_is_that_of_a_local_run(tmp_path: Path, flags: list[str]) -> None:
+def test_vocabulary_equals_that_of_a_local_run(tmp_path: Path, flags: list[str]) -> None:
     own = [flags[0], "--vocabulary_size=100"]
     build_vocabulary.run([*own, f"--output={tmp_path / 'local.txt'}"])
     build_vocabulary.run([*own, f"--output={tmp_path / 'spark.txt'}", *SPARK])

@@ -29,7 +29,7 @@ def near_duplicates(documents: Sequence[Sequence[str]]) -> set[int]:
 
 
 @pytest.mark.parametrize(("batch_size", "reverse", "rows_a_table"), [(7, False, 20 * 17), (100, True, 10_000)])
-def test_pipeline_finds_what_the_functions_find(
+def test_pipeline_and_functions_find_the_same_duplicates(
     batch_size: int, reverse: bool, rows_a_table: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("beam_pipelines.transforms.near_duplicates._ROWS_A_TABLE", rows_a_table)

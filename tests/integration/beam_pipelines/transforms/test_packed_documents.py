@@ -9,7 +9,7 @@ from beam_pipelines.transforms.packed_documents import SpillToDisk
 from tests.support.beam_pipelines.samples import documents, write_corpus, write_vocabulary
 
 
-def test_nothing_of_it_stays(tmp_path, monkeypatch):
+def test_spill_files_are_removed(tmp_path, monkeypatch):
     seen = []
     finish = SpillToDisk.finish_bundle
 

@@ -46,7 +46,7 @@ def faulty(reason: str, count: int) -> list[RawDocument]:
     return [RawDocument("a.txt", f"line {number}", (f"{reason} {number}",), reason) for number in range(count)]
 
 
-def test_the_first_of_each_reason_are_listed_and_all_are_counted(
+def test_all_rejections_are_counted_and_the_first_of_each_reason_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rejections, "MOST_LISTED", 3)
@@ -63,7 +63,7 @@ def test_the_first_of_each_reason_are_listed_and_all_are_counted(
     assert "the first 3 of each reason" in tally.rejections("letters.jsonl")
 
 
-def test_too_many_faults_end_the_pipeline_once_all_is_read(tmp_path: Path) -> None:
+def test_too_many_faults_fail_the_pipeline_after_reading(tmp_path: Path) -> None:
     batches = [faulty(EMPTY, 2), [RawDocument("b.txt", "line 1", ("text",))] * 18]
     with pytest.raises(Exception, match=r"2 of 20 documents were rejected \(empty 2\).*letters.jsonl, which lists"):
         write(tmp_path, batches, FaultLimit(0.09, math.inf))

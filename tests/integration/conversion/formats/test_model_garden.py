@@ -60,7 +60,7 @@ def peer() -> Path:
     return Path(os.environ["BERT_TF_PEER_MODEL_GARDEN"])
 
 
-def test_either_encoder_reads_what_is_written(peer, tmp_path):
+def test_both_encoders_of_the_model_garden_read_a_written_checkpoint(peer, tmp_path):
     checkpoint = model_garden.read(golden("pretrainer"), Options())
     model_garden.write(checkpoint, tmp_path, Options())
     np.savez(tmp_path / "in.npz", **fixed_inputs(checkpoint.config))
@@ -70,7 +70,7 @@ def test_either_encoder_reads_what_is_written(peer, tmp_path):
         assert_same_answers(checkpoint, dict(outputs))
 
 
-def test_the_model_garden_refuses_what_lacks_a_tensor(peer, tmp_path):
+def test_model_garden_refuses_a_checkpoint_with_a_missing_tensor(peer, tmp_path):
     objects = encoder_objects()
     for layer in objects["model"]._transformer_layers:
         layer._output_dense = holder(kernel=layer._output_dense.kernel)

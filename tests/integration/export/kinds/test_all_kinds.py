@@ -38,7 +38,7 @@ def saved(model: keras.Model, directory: Path) -> Path:
     return directory
 
 
-def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
+def outputs_of(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
     """Returns the outputs of all signatures of a preset for one text."""
     signatures = signatures_of(load_preset(preset))
     example = tf.train.Example()
@@ -59,7 +59,7 @@ def answered(preset: Path, text: str) -> dict[str, dict[str, tf.Tensor]]:
 def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_path: Path) -> None:
     backbone = BertBackbone(replace(CONFIG, pooler=pooler))
     preset = saved(BertPretrainer(backbone, next_sentence=False), tmp_path / "preset")
-    outputs = {name: set(answer) for name, answer in answered(preset, "the [MASK] sat").items()}
+    outputs = {name: set(answer) for name, answer in outputs_of(preset, "the [MASK] sat").items()}
     pooled = {"pooled_output"} if pooler else set()
     assert outputs == {
         "serving_default": {"tokens", "scores"},
@@ -72,13 +72,13 @@ def test_masks_are_filled_without_next_sentence_prediction(pooler: bool, tmp_pat
     assert len(answer["masks"]) == 1 and len(answer["masks"][0]) == 5
 
 
-def test_an_encoder_without_pooler_gives_the_mean(tmp_path: Path) -> None:
+def test_encoder_without_pooler_embeds_by_the_mean(tmp_path: Path) -> None:
     preset = saved(BertBackbone(replace(CONFIG, pooler=False)), tmp_path / "preset")
     ids = np.array([[VOCABULARY.cls_id, VOCABULARY.id_of(WORDS[0]), VOCABULARY.sep_id]], np.int32)
     ones = np.ones_like(ids)
     expected = load_preset(preset).model({"token_ids": ids, "segment_ids": ones * 0, "padding_mask": ones})
     mean = np.asarray(expected["sequence_output"]).mean(axis=1)
-    found = answered(preset, WORDS[0])
+    found = outputs_of(preset, WORDS[0])
     assert set(found["ids"]) == {"sequence_output", "mean_output"}
     assert set(found["serving_default"]) == {"mean_output"}
     for answer in found.values():
@@ -106,7 +106,7 @@ def test_a_masked_language_model_without_pooler_is_exported(tmp_path: Path, quic
         ),
     ],
 )
-def test_other_presets_are_refused_by_name(build, message: str, tmp_path: Path) -> None:
+def test_unsupported_presets_are_named_and_refused(build, message: str, tmp_path: Path) -> None:
     preset = saved(build(BertBackbone(CONFIG)), tmp_path / "preset")
     for use in (Predictor, lambda path: export_preset(path, tmp_path / "model")):
         with pytest.raises(ConfigError, match=message):
@@ -114,21 +114,21 @@ def test_other_presets_are_refused_by_name(build, message: str, tmp_path: Path) 
     assert not (tmp_path / "model").exists()
 
 
-def test_every_kind_names_its_signatures() -> None:
+def test_every_kind_declares_its_signatures() -> None:
     for kind in MODEL_KINDS.values():
         if kind.signatures:
             module, name = kind.signatures.split(":")
             assert issubclass(getattr(importlib.import_module(module), name), Signatures)
 
 
-def test_a_whole_preset_keeps_its_signatures(tmp_path: Path) -> None:
+def test_pretrainer_with_both_heads_has_all_signatures(tmp_path: Path) -> None:
     signatures = signatures_of(load_preset(make_preset("pretrainer", tmp_path / "preset")))
     texts = tf.constant(["the cat"])
     assert set(signatures.endpoints["embed"].function(texts)) == {"pooled_output", "mean_output"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_of_all_lengths_give_rows_of_few_lengths(
+def test_texts_of_all_lengths_are_padded_to_few_lengths(
     kind: str, presets: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signatures = signatures_of(load_preset(presets[kind]), max_sequence_length=20)

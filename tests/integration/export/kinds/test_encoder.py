@@ -55,7 +55,7 @@ def test_each_row_chooses_its_layers(kind: str, presets: dict[str, Path]) -> Non
         np.testing.assert_allclose(found[name], vectors, atol=1e-5, err_msg=name)
 
 
-def test_the_last_layer_is_that_of_the_default_signature(presets: dict[str, Path]) -> None:
+def test_last_layer_equals_the_default_signature(presets: dict[str, Path]) -> None:
     signatures = signatures_of(load_preset(presets["backbone"]))
     texts = tf.constant(TEXTS)
     last = signatures.endpoints["layers"].function(texts, tf.constant([[2], [-1], [2]]))
@@ -63,7 +63,9 @@ def test_the_last_layer_is_that_of_the_default_signature(presets: dict[str, Path
 
 
 @pytest.mark.slow
-def test_an_export_gives_layers_and_refuses_others(exported: Callable[[str], Path], presets: dict[str, Path]) -> None:
+def test_export_returns_selected_layers_and_refuses_unknown_ones(
+    exported: Callable[[str], Path], presets: dict[str, Path]
+) -> None:
     signature = tf.saved_model.load(str(exported("backbone"))).signatures["layers"]
     answer = signature(text=tf.constant(TEXTS), layers=tf.constant(CHOSEN))
     for name, vectors in expected(presets["backbone"], TEXTS, CHOSEN).items():

@@ -46,7 +46,7 @@ def drawn(seed: int) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("scheme", ["IO", "IOB1", "IOB2", "IOBES"])
-def test_tags_of_spaced_words_are_those_of_the_task(scheme: str, tmp_path: Path) -> None:
+def test_tags_of_spaced_words_equal_those_of_the_task(scheme: str, tmp_path: Path) -> None:
     preset = saved(tmp_path / "preset", scheme=scheme)
     # A word that contains a space becomes several words.
     rows = [tuple(" ".join(row).split()) for row in drawn(seed=1)]
@@ -75,7 +75,7 @@ def test_tags_of_spaced_words_are_those_of_the_task(scheme: str, tmp_path: Path)
             assert one["score"] == pytest.approx(scores.mean(), abs=1e-5)
 
 
-def test_entities_of_plain_text_stand_in_it(tmp_path: Path) -> None:
+def test_entity_offsets_point_into_the_text(tmp_path: Path) -> None:
     texts = [
         "The cat, (the dog) sat on a mat.",
         "",
@@ -112,7 +112,7 @@ def test_entities_of_plain_text_stand_in_it(tmp_path: Path) -> None:
         ("(.)", ["(", ".", ")"]),
     ],
 )  # fmt: skip
-def test_punctuation_at_the_ends_of_words_makes_words(text: str, expected: list[str]) -> None:
+def test_punctuation_is_split_from_words(text: str, expected: list[str]) -> None:
     # The neighbours show that the texts of a batch are independent.
     texts = ["(", text, "s."]
     found = words.split(tf.constant(texts), at_spaces_only=False)
@@ -127,14 +127,14 @@ def test_punctuation_at_the_ends_of_words_makes_words(text: str, expected: list[
 
 @pytest.mark.parametrize("texts", [[], [""], [" "], ["", "\n\t", " "]])
 @pytest.mark.parametrize("at_spaces_only", [True, False])
-def test_spaces_alone_have_no_words(at_spaces_only: bool, texts: list[str]) -> None:
+def test_white_space_has_no_words(at_spaces_only: bool, texts: list[str]) -> None:
     found = words.split(tf.constant(texts, tf.string), at_spaces_only=at_spaces_only)
     assert found.strings.shape == (0,)
     assert found.row_splits.numpy().tolist() == [0] * (len(texts) + 1)
 
 
 @pytest.mark.parametrize("at_spaces_only", [True, False])
-def test_no_character_but_spaces_is_lost(at_spaces_only: bool) -> None:
+def test_words_keep_all_characters_except_spaces(at_spaces_only: bool) -> None:
     generator = np.random.default_rng(0)
     alphabet = list("ab .,'\"(s)é-—猫。\t\u00a0\u2003U1")
     texts = ["".join(generator.choice(alphabet, size)) for size in generator.integers(0, 40, 300)]
@@ -152,6 +152,6 @@ def test_no_character_but_spaces_is_lost(at_spaces_only: bool) -> None:
     ("labels", "message"),
     [(("O", "B-LOC", "LOC"), "Received: 'LOC'"), (("O", "B-", "I-LOC"), "Received: 'B-'"), (("O", "S-LOC"), "S-LOC")],
 )
-def test_labels_that_are_no_tags_are_refused(labels: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_invalid_tags_are_refused(labels: tuple[str, ...], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         signatures_of(load_preset(saved(tmp_path / "preset", labels)))

@@ -79,7 +79,7 @@ def drawn(count: int, seed: int) -> list[tuple[str, str]]:
         pytest.param({"task": "squad2", "null_threshold": 9.0, "max_answer_length": 40}, marks=pytest.mark.slow),
     ],
 )
-def test_answers_are_those_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:
+def test_answers_equal_those_of_the_task(task: dict[str, Any], tmp_path: Path) -> None:
     preset = saved(tmp_path / "preset", **task)
     rows = drawn(30, seed=1)
     examples = [SquadExample("f", str(n), question, context, ()) for n, (question, context) in enumerate(rows)]
@@ -100,7 +100,7 @@ def test_answers_are_those_of_the_task(task: dict[str, Any], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("length", "stride", "most_query"), [(24, 6, 8), (24, 100, 8), (12, 1, 8), (40, 7, 0)])
-def test_windows_are_those_of_training(length: int, stride: int, most_query: int) -> None:
+def test_windows_equal_those_of_training(length: int, stride: int, most_query: int) -> None:
     generator = np.random.default_rng(length)
     contexts = np.concatenate([np.arange(45), generator.integers(0, 300, 60)])
     queries = generator.integers(0, most_query + 1, len(contexts))
@@ -126,7 +126,7 @@ def test_windows_are_those_of_training(length: int, stride: int, most_query: int
     np.testing.assert_array_equal(lengths - inputs["segment_ids"].numpy().sum(axis=1), expected.first_lengths)
 
 
-def test_a_context_of_one_word_gives_the_different_answers_that_there_are(tmp_path: Path) -> None:
+def test_short_context_gives_all_distinct_answers(tmp_path: Path) -> None:
     (found,) = Predictor(saved(tmp_path / "preset", n_best=9))(["the cat"], ["dog " * 3000])
     assert {candidate["answer"] for candidate in found["n_best"]} == {("dog " * n).strip() for n in range(1, 6)}
 
@@ -144,6 +144,6 @@ def test_a_context_of_too_many_windows_is_refused(tmp_path: Path) -> None:
         ({"n_best": "4"}, "task.json: `n_best` must be a positive integer. Received: '4'"),
     ],
 )
-def test_a_task_that_does_not_fit_is_refused(task: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_mismatched_task_is_refused(task: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         SpanSignatures(load_preset(saved(tmp_path / "preset", **task)))

@@ -48,7 +48,7 @@ def drawn(columns: int, seed: int) -> list[tuple[str, ...]]:
     return [tuple(" ".join(generator.choice(WORDS, size)) for size in row) for row in sizes]
 
 
-def answered(signatures: Signatures, name: str, *inputs: Any) -> dict[str, np.ndarray]:
+def outputs_of(signatures: Signatures, name: str, *inputs: Any) -> dict[str, np.ndarray]:
     endpoint = signatures.endpoints[name]
     return {key: value.numpy() for key, value in endpoint.function(*map(tf.constant, inputs)).items()}
 
@@ -63,7 +63,7 @@ def example_of(**texts: Any) -> bytes:
 
 @pytest.mark.parametrize("windows", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("columns", [1, 2])
-def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Path) -> None:
+def test_labels_equal_those_of_the_task(columns: int, windows: bool, tmp_path: Path) -> None:
     labels = ["yes", "no", "peut-être"]
     preset = classifier(
         tmp_path / "preset", 3, task="classify", labels=labels, text_columns=columns, windows=windows,
@@ -78,7 +78,7 @@ def test_labels_are_those_of_the_task(columns: int, windows: bool, tmp_path: Pat
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, atol=1e-5)
 
 
-def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> None:
+def test_regression_outputs_equal_those_of_the_task(tmp_path: Path) -> None:
     preset = classifier(tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"])
     rows = drawn(2, seed=3)
     expected = [answer.number for answer in TaskPredictor(preset).answers([TextExample("f", row) for row in rows])]
@@ -87,26 +87,26 @@ def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> Non
     )
     examples = [example_of(text=a, text_pair=b) for a, b in rows]
     signatures = signatures_of(load_preset(preset))
-    np.testing.assert_allclose(answered(signatures, "regress", examples)["outputs"], expected, atol=1e-5)
-    np.testing.assert_allclose(answered(signatures, "serve_examples", examples)["number"], expected, atol=1e-5)
+    np.testing.assert_allclose(outputs_of(signatures, "regress", examples)["outputs"], expected, atol=1e-5)
+    np.testing.assert_allclose(outputs_of(signatures, "serve_examples", examples)["number"], expected, atol=1e-5)
 
 
-def test_classify_names_every_class_of_an_example(tmp_path: Path) -> None:
+def test_classify_returns_every_class_of_an_example(tmp_path: Path) -> None:
     preset = classifier(tmp_path / "preset", 2, task="sst2", labels=["0", "1"], text_columns=1)
     signatures = signatures_of(load_preset(preset))
     texts = ["the cat", "", "big red house"]
     examples = [example_of(text=text) for text in texts]
-    found, expected = answered(signatures, "classify", examples), answered(signatures, "serving_default", texts)
+    found, expected = outputs_of(signatures, "classify", examples), outputs_of(signatures, "serving_default", texts)
     assert found["classes"].tolist() == [[b"0", b"1"]] * 3
     np.testing.assert_allclose(found["scores"], expected["probabilities"], atol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Feature: text .* is required but could not be found"):
-        answered(signatures, "classify", [example_of(other="x")])
+        outputs_of(signatures, "classify", [example_of(other="x")])
     with pytest.raises(tf.errors.InvalidArgumentError, match="Could not parse example input"):
-        answered(signatures, "serve_examples", [b"not an example"])
+        outputs_of(signatures, "serve_examples", [b"not an example"])
 
 
 @pytest.mark.parametrize("known", [4, pytest.param(0, marks=pytest.mark.slow)])
-def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
+def test_choices_equal_those_of_the_task(known: int, tmp_path: Path) -> None:
     keras.utils.set_random_seed(2)
     preset = tmp_path / "preset"
     description = {"task": "swag", "max_sequence_length": LENGTH, "choices": known}
@@ -117,13 +117,13 @@ def test_choices_are_those_of_the_task(known: int, tmp_path: Path) -> None:
     signatures = signatures_of(load_preset(preset))
     texts = [row[0] for row in rows]
     choices = [[f"{row[1]} {ending}".strip() for ending in row[2:]] for row in rows]
-    found = answered(signatures, "serving_default", texts, choices)
+    found = outputs_of(signatures, "serving_default", texts, choices)
     np.testing.assert_allclose(found["probabilities"], [answer.probabilities for answer in expected], atol=1e-5)
     chosen = np.take_along_axis(found["probabilities"], found["choice"][:, np.newaxis], axis=1)
     np.testing.assert_allclose(chosen[:, 0], found["probabilities"].max(axis=1), atol=1e-6)
     serialized = [example_of(text=text, choices=of) for text, of in zip(texts, choices, strict=True)]
     np.testing.assert_allclose(
-        answered(signatures, "serve_examples", serialized)["probabilities"], found["probabilities"], atol=1e-5
+        outputs_of(signatures, "serve_examples", serialized)["probabilities"], found["probabilities"], atol=1e-5
     )
     with pytest.raises(ConfigError, match="list input `choices`"):
         Predictor(preset)
@@ -146,6 +146,6 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> Signatures:
         (["a"], ["b"], "choices"),
     ],
 )
-def test_choices_that_fit_no_text_are_refused(texts: Any, choices: Any, message: str, chooser: Signatures) -> None:
+def test_choices_without_a_text_are_refused(texts: Any, choices: Any, message: str, chooser: Signatures) -> None:
     with pytest.raises((tf.errors.InvalidArgumentError, TypeError), match=message):
-        answered(chooser, "serving_default", tf.constant(texts, tf.string), tf.constant(choices, tf.string))
+        outputs_of(chooser, "serving_default", tf.constant(texts, tf.string), tf.constant(choices, tf.string))

@@ -46,19 +46,19 @@ def saved(folder: Path, **signatures: str) -> Path:
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "classifier" else pytest.mark.slow) for kind in KINDS]
 )
-def test_exports_need_what_tf_serving_links(kind: str, exported: Callable[[str], Path]) -> None:
+def test_exports_use_only_operations_of_tf_serving(kind: str, exported: Callable[[str], Path]) -> None:
     found = text_operations(exported(kind))
     assert {"FastWordpieceTokenizeWithOffsets"} <= set(found) <= TEXT_OPERATIONS
 
 
-def test_tensorflow_alone_needs_no_others(tmp_path: Path) -> None:
+def test_tensorflow_operations_need_no_other_library(tmp_path: Path) -> None:
     module = tf.Module()
     module.plain = Doubler().plain
     tf.saved_model.save(module, str(tmp_path), signatures={"plain": module.plain})
     assert text_operations(tmp_path) == []
 
 
-def test_python_in_a_nested_function_is_refused_by_name(tmp_path: Path) -> None:
+def test_python_function_in_a_nested_function_is_named_and_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Received: PyFunc \(`PyFunc` of __inference_nested.*signature doubled\)"):
         text_operations(saved(tmp_path, plain="plain", doubled="doubled"))
 

@@ -40,7 +40,7 @@ def texts(label: str, count: int, chooser: random.Random, words: int = 5) -> lis
 
 
 @pytest.mark.slow
-def test_mnli_with_its_mismatched_set_and_the_diagnostic_one(encoder: Path, tmp_path: Path, run: Run) -> None:
+def test_mnli_evaluates_mismatched_and_diagnostic_sets(encoder: Path, tmp_path: Path, run: Run) -> None:
     chooser, data = random.Random(0), tmp_path / "MNLI"
     data.mkdir()
     for name, count in (("train", 40), ("dev_matched", 10), ("dev_mismatched", 10)):
@@ -71,7 +71,7 @@ def test_mnli_with_its_mismatched_set_and_the_diagnostic_one(encoder: Path, tmp_
 
 
 @pytest.mark.slow
-def test_an_encoder_that_reads_from_left_to_right(tmp_path: Path, run: Run) -> None:
+def test_left_to_right_encoder(tmp_path: Path, run: Run) -> None:
     """In a left-to-right encoder, [CLS] precedes the text and is the same for all texts."""
     chooser, data = random.Random(1), tmp_path / "SST-2"
     data.mkdir()
@@ -86,7 +86,7 @@ def test_an_encoder_that_reads_from_left_to_right(tmp_path: Path, run: Run) -> N
 
 
 @pytest.mark.slow
-def test_long_texts_of_unequal_labels_in_windows(encoder: Path, tmp_path: Path, run: Run) -> None:
+def test_windows_and_class_weights(encoder: Path, tmp_path: Path, run: Run) -> None:
     """The words that determine the label are beyond the first row of a text."""
     chooser, data = random.Random(0), tmp_path / "data"
     data.mkdir()
@@ -109,7 +109,7 @@ def test_long_texts_of_unequal_labels_in_windows(encoder: Path, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_numbers(encoder: Path, tmp_path: Path, run: Run) -> None:
+def test_regression(encoder: Path, tmp_path: Path, run: Run) -> None:
     chooser = random.Random(0)
     for name, count in (("train.jsonl", 100), ("dev.jsonl", 20)):
         rows = [

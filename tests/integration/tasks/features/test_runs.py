@@ -87,7 +87,7 @@ def probed(folder, output, features, task=None):
     return finetune_task(task or ClassifyTask(), sources, start, TrainingConfig(), folder / output)
 
 
-def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
+def test_probe_learns_resumes_and_predicts(texts, monkeypatch):
     features = Features("last", "mean", folder=texts / "features")
     result = probed(texts, "run", features)
     assert result.metrics["accuracy"] > max(0.75, result.metrics["majority"] + 0.1)
@@ -110,7 +110,7 @@ def test_a_probe_learns_is_the_same_again_and_answers(texts, monkeypatch):
         np.testing.assert_array_equal(first, second)
 
 
-def test_labels_that_no_example_has_are_never_chosen(texts):
+def test_labels_without_examples_are_never_predicted(texts):
     result = probed(texts, "run", Features("layer_2", "max"), ClassifyTask(labels=("absent", "high", "low")))
     answers = TaskPredictor(result.preset)
     examples = list(answers.task.read(texts / "dev.tsv", InputErrors()))
@@ -127,7 +127,7 @@ def test_labels_that_no_example_has_are_never_chosen(texts):
         (ClassifyTask(), Features("layer_7", "mean"), "Received: 'layer_7'"),
     ],
 )
-def test_what_does_not_go_together(texts, task, features, message):
+def test_incompatible_features_and_tasks_are_refused(texts, task, features, message):
     with pytest.raises(ConfigError, match=message):
         probed(texts, "run", features, task)
 
@@ -139,12 +139,12 @@ def test_a_probe_of_tokens_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("fields", [{"from_scratch": True}, {"frozen_layers": 1}, {"bilstm_dim": 4}])
-def test_features_are_of_the_encoder_as_it_is(tmp_path, fields):
+def test_features_require_an_unchanged_encoder(tmp_path, fields):
     with pytest.raises(ConfigError, match="`features` .* cannot be combined with"):
         FinetuneInit(tmp_path, features=Features("last"), **fields)
 
 
-def test_the_command_line_says_it_all():
+def test_flags_select_features_and_probe():
     from bert_tf.cli import build_parser
 
     paths = ["finetune", "classify", "--preset", "p", "--data", "d", "--output", "o"]

@@ -64,14 +64,14 @@ def run(home: Path) -> Path:
 
 
 @pytest.mark.smoke
-def test_a_preset_answers_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
+def test_preset_predicts_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
     predictor = TaskPredictor(str(run))
     assert isinstance(predictor.task, ClassifyTask)
     assert predictor.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
-def test_a_preset_without_a_task_answers_nothing(home: Path, as_path: type) -> None:
+def test_preset_without_a_task_cannot_predict(home: Path, as_path: type) -> None:
     with pytest.raises(ValueError, match="must be a preset of a task, .* Run `bert-tf finetune TASK --preset"):
         TaskPredictor(as_path(home / "encoder"))
 
@@ -85,19 +85,19 @@ def test_a_preset_without_a_task_answers_nothing(home: Path, as_path: type) -> N
         ({"task": "classify", "colour": 1}, "does not describe the task `classify`"),
     ],
 )
-def test_a_task_that_is_none_is_refused(task: dict[str, object], message: str, home: Path, tmp_path: Path) -> None:
+def test_invalid_task_json_is_refused(task: dict[str, object], message: str, home: Path, tmp_path: Path) -> None:
     directory = shutil.copytree(home / "encoder", tmp_path / "preset")
     (directory / "task.json").write_text(json.dumps(task))
     with pytest.raises(ValueError, match=f"task.json: .*{message}"):
         TaskPredictor(str(directory))
 
 
-def test_a_run_holds_preset_predictions_and_metrics(home: Path, run: Path) -> None:
-    told = json.loads((run / "result.json").read_text("utf-8"))
-    assert set(told["metrics"]) == {
+def test_run_writes_preset_predictions_and_metrics(home: Path, run: Path) -> None:
+    summary = json.loads((run / "result.json").read_text("utf-8"))
+    assert set(summary["metrics"]) == {
         f"{name}{file}" for name in ("accuracy", "macro_f1", "majority") for file in ("", "_other")
     }
-    assert (told["dev_examples"], told["remark"], told["skipped"]) == (24, "", 0)
+    assert (summary["dev_examples"], summary["remark"], summary["skipped"]) == (24, "", 0)
     rows = [json.loads(line) for line in (run / "dev/predictions.jsonl").read_text("utf-8").splitlines()]
     gold = [line.split("\t") for line in (home / "dev.tsv").read_text("utf-8").splitlines()[1:]]
     assert [row["text"] for row in rows] == [text for _, text in gold]
@@ -107,7 +107,7 @@ def test_a_run_holds_preset_predictions_and_metrics(home: Path, run: Path) -> No
     assert preset.info["step"] == 64
 
 
-def test_a_finished_run_gives_the_same_again(home: Path, run: Path) -> None:
+def test_finished_run_returns_its_result(home: Path, run: Path) -> None:
     before = (run / "result.json").read_text("utf-8")
     files = sources(home, further={"other": home / "other.tsv"})
     finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder"), CONFIG, run)
@@ -117,7 +117,7 @@ def test_a_finished_run_gives_the_same_again(home: Path, run: Path) -> None:
         finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder", frozen_layers=0), CONFIG, run)
 
 
-def test_predictions_are_those_of_the_run(home: Path, run: Path, tmp_path: Path) -> None:
+def test_predict_equals_the_predictions_of_the_run(home: Path, run: Path, tmp_path: Path) -> None:
     """Predicts with a saved preset, in batches of another size, for a file without labels."""
     texts = [line.split("\t")[1] for line in (home / "dev.tsv").read_text("utf-8").splitlines()[1:]]
     (tmp_path / "texts.tsv").write_text("\n".join(["text", *texts]) + "\n", "utf-8")
@@ -132,14 +132,14 @@ def test_predictions_are_those_of_the_run(home: Path, run: Path, tmp_path: Path)
     np.testing.assert_allclose(*probabilities, atol=1e-5)
 
 
-def test_score_takes_the_predictions(home: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predictions_can_be_scored(home: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["score", "classify", "--data", home / "dev.tsv", "--predictions", run / "dev/predictions.jsonl"]
     assert main([str(argument) for argument in arguments]) == 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told["metrics"]["accuracy"] == 1.0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert summary["metrics"]["accuracy"] == 1.0
 
 
-def test_faulty_rows_are_refused_or_left_out_and_listed(home: Path, run: Path, tmp_path: Path) -> None:
+def test_invalid_rows_are_refused_or_skipped_and_listed(home: Path, run: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.tsv"
     path.write_text("text\tx\napple\t1\n \t2\nzinc\npear\t3\n", "utf-8")
     with pytest.raises(ValueError, match=r"bad.tsv: line 3: `text` is empty"):
@@ -151,7 +151,7 @@ def test_faulty_rows_are_refused_or_left_out_and_listed(home: Path, run: Path, t
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 
 
-def test_faulty_rows_to_learn_from_are_left_out_and_listed(home: Path, tmp_path: Path) -> None:
+def test_invalid_training_rows_are_skipped_and_listed(home: Path, tmp_path: Path) -> None:
     lines = (home / "train.tsv").read_text("utf-8").splitlines()
     (tmp_path / "train.tsv").write_text("\n".join([*lines, "fruit", "metal\t "]) + "\n", "utf-8")
     files = TaskFiles(tmp_path / "train.tsv", home / "dev.tsv")
@@ -173,7 +173,7 @@ def test_several_workers_are_refused(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("layers", "frozen"), [(0, ["embeddings"]), (1, ["embeddings", "layer_1"])])
-def test_frozen_layers_stay_as_they_are(home: Path, tmp_path: Path, layers: int, frozen: list[str]) -> None:
+def test_frozen_layers_do_not_change(home: Path, tmp_path: Path, layers: int, frozen: list[str]) -> None:
     start = FinetuneInit(home / "encoder", frozen_layers=layers)
     config = replace(CONFIG, epochs=1)
     finetune_task(ClassifyTask(), sources(home), start, config, tmp_path / "run")
@@ -185,7 +185,7 @@ def test_frozen_layers_stay_as_they_are(home: Path, tmp_path: Path, layers: int,
     assert kept == {path for path in before if path.split("/")[0] in frozen}
 
 
-def test_more_layers_than_there_are_cannot_be_frozen(home: Path, tmp_path: Path) -> None:
+def test_freezing_more_layers_than_the_encoder_has_is_refused(home: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`frozen_layers` must be from 0 to the model's 2 layers. Received: 3"):
         finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder", frozen_layers=3), CONFIG, tmp_path)
 
@@ -199,7 +199,7 @@ class Scripted(ClassifyTask):
         return {"accuracy": self.metrics.pop(0) if self.metrics else 0.0}
 
 
-def test_with_patience_the_best_epoch_is_kept(home: Path, tmp_path: Path) -> None:
+def test_early_stopping_keeps_the_best_epoch(home: Path, tmp_path: Path) -> None:
     task = Scripted()
     Scripted.metrics = [0.2, 0.6, 0.5, 0.4]
     config = replace(CONFIG, epochs=6, patience=2)
@@ -209,7 +209,7 @@ def test_with_patience_the_best_epoch_is_kept(home: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_augmentation_is_learnt_first_and_its_head_goes_on(home: Path, tmp_path: Path) -> None:
+def test_training_on_augmentation_comes_first_and_its_head_is_kept(home: Path, tmp_path: Path) -> None:
     files = sources(home, augment=(home / "other.tsv",))
     config = replace(CONFIG, epochs=1, learning_rate=1e-9)
     finetune_task(ClassifyTask(), files, FinetuneInit(home / "encoder"), config, tmp_path / "run")

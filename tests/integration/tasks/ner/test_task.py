@@ -26,7 +26,7 @@ def write(folder: Path, name: str, content: bytes) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [[], ["--document_context"]], ids=["sentences", "documents"])
-def test_a_run(tmp_path, capsys, context):
+def test_finetune_predict_and_score_agree(tmp_path, capsys, context):
     """A tiny model learns the letters that are names; prediction and score match the run's metrics."""
     random = np.random.default_rng(1)
     documents = []

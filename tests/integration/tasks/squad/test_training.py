@@ -55,7 +55,7 @@ def finetune(capsys, folder: Path, task: str, output: str, epochs: int, *more: o
 
 
 @pytest.mark.slow
-def test_questions_are_learnt_and_the_threshold_is_kept(folder: Path, capsys) -> None:
+def test_model_learns_questions_and_stores_its_threshold(folder: Path, capsys) -> None:
     before = finetune(capsys, folder, "squad2", "first", 1)["metrics"]
     after = finetune(capsys, folder, "squad2", "second", 40)["metrics"]
     assert before["exact"] < 60 < 75 < after["exact"]
@@ -79,7 +79,7 @@ def test_questions_are_learnt_and_the_threshold_is_kept(folder: Path, capsys) ->
 
 
 @pytest.mark.slow
-def test_another_set_comes_first(folder: Path, capsys) -> None:
+def test_augmentation_set_is_trained_first(folder: Path, capsys) -> None:
     alone = finetune(capsys, folder, "squad1", "alone", 1)["metrics"]
     more = ("--augment", folder / "one.json", folder / "extra.json")
     context = "a b c d"

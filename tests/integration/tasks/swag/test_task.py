@@ -23,7 +23,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run(tmp_path, capsys):
+def test_finetune_predict_and_score_agree(tmp_path, capsys):
     """A tiny model learns that the right ending has an `h`; prediction and score match the run's metrics."""
     random = np.random.default_rng(1)
     rows = []

@@ -59,7 +59,7 @@ def with_weights(folder: Path) -> Path:
         pytest.param("bfloat16", 1e-2, marks=pytest.mark.slow),
     ],
 )
-def test_twenty_steps_are_those_of_tensorflow(tmp_path, case, tolerance):
+def test_twenty_steps_equal_those_of_tensorflow(tmp_path, case, tolerance):
     mine = runs_on_jax(with_weights(tmp_path / "jax"), case)
     folder = with_weights(tmp_path / "tensorflow")
     theirs = trained(folder / case, CASES[case], folder / "weights.npz")
@@ -82,7 +82,7 @@ def test_kernels_and_rematerialization_compute_as_the_plain_layers():
 
 
 @pytest.mark.slow
-def test_a_stopped_run_resumes_to_the_bit(tmp_path):
+def test_stopped_run_resumes_bit_for_bit(tmp_path):
     figures = runs_on_jax(tmp_path, "resumed")
     assert figures["status"] == 143
     # tf.data builds one or two batches in advance, so the signal arrives in steps 6 to 9, between two checkpoints.
@@ -92,7 +92,7 @@ def test_a_stopped_run_resumes_to_the_bit(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_not_finite_is_seen_in_its_step(tmp_path):
+def test_nonfinite_loss_is_detected_in_its_step(tmp_path):
     figures = runs_on_jax(with_weights(tmp_path / "jax"), "with_nan")
     assert figures["detours"] == [{"skipped": [7], "halved": []}, {"skipped": [], "halved": [5]}]
     warmup = max(1, CONFIG.steps // 10)
@@ -107,7 +107,7 @@ def test_what_is_not_finite_is_seen_in_its_step(tmp_path):
         ("num_replicas=2", "needs `training.strategy` = mirrored. Received: 2"),
     ],
 )
-def test_what_jax_does_not_do_is_refused(tmp_path, setting, message):
+def test_features_unsupported_on_jax_are_refused(tmp_path, setting, message):
     done = on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "run", setting)
     assert done.returncode != 0
     assert message in done.stderr
@@ -115,7 +115,7 @@ def test_what_jax_does_not_do_is_refused(tmp_path, setting, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2])
-def test_two_devices_take_the_steps_of_one(tmp_path, parts):
+def test_two_devices_take_the_same_steps_as_one(tmp_path, parts):
     settings = ("dropout=0", f"accumulate={parts}")
     one = last_line(on_jax(SUPPORT / "training/tiny_run.py", tmp_path / "one", *settings))
     devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
@@ -131,6 +131,6 @@ def test_two_devices_take_the_steps_of_one(tmp_path, parts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["test_fit", "loop/test_nan_recovery", "test_averages"])
-def test_the_tests_of_tensorflow_hold_on_jax(name):
+def test_tensorflow_tests_pass_on_jax(name):
     done = on_jax("-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/integration/training/{name}.py")
     assert done.returncode == 0, done.stdout

@@ -10,7 +10,7 @@ from tests.support.training.workers import free_ports, start
 
 
 @pytest.mark.slow
-def test_a_run_without_its_other_worker_ends(tmp_path):
+def test_run_ends_if_the_other_worker_is_missing(tmp_path):
     worker = start(tmp_path / "run", free_ports(2), 0, "worker_timeout=3")
     assert "TrainingError: no answer from localhost:" in worker.communicate(timeout=300)[1]
     assert worker.returncode == 1
@@ -23,13 +23,13 @@ def test_a_run_without_its_other_worker_ends(tmp_path):
 )
 def test_a_signal_to_some_workers_stops_all_with_a_checkpoint(tmp_path, told, moment):
     ports, settings = free_ports(2), ("steps=400", "evaluate_every=8", "log_every=4")
-    workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in told))) for i in range(2)]
+    workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in signalled))) for i in range(2)]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2, errors
     steps = {error.split("interrupted after step ")[1].split()[0] for error in errors}
     assert len(steps) == 1, errors
     assert (tmp_path / f"run/checkpoints/step-{int(min(steps)):08d}/state.json").is_file()
-    if told == {1}:
+    if signalled == {1}:
         workers = [start(tmp_path / "run", ports, i, *settings, "signal_at=20") for i in range(2)]
         errors = [worker.communicate(timeout=300)[1] for worker in workers]
         assert all(f"resuming after step {min(steps)} of 400" in error for error in errors), errors

@@ -45,7 +45,7 @@ def test_two_processes_resume_exactly(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_ends_the_others_with_an_error(tmp_path):
+def test_death_of_a_worker_ends_the_others_with_an_error(tmp_path):
     ports = free_ports(2)
     workers = [start(tmp_path / "run", ports, 0), start(tmp_path / "run", ports, 1, "kill_at=8")]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]

@@ -52,7 +52,7 @@ def lines(output):
     return [record for record in records if record["split"] == "validation"]
 
 
-def test_a_run_and_a_resumed_one_tell_what_to_expect(tmp_path, capfd):
+def test_new_and_resumed_runs_report_baselines(tmp_path, capfd):
     config = replace(CONFIG, evaluate_every=6)
     result = train(tmp_path / "run", config)
     shown = capfd.readouterr().err

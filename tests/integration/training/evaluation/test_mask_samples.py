@@ -25,7 +25,7 @@ def train(output, evaluation_context):
     return fit(run, config, output)
 
 
-def test_a_run_shows_the_same_examples_at_every_evaluation_and_is_none_other(tmp_path):
+def test_every_evaluation_shows_the_same_examples_without_changing_the_run(tmp_path):
     asked = []
 
     def examples(step):

@@ -23,10 +23,10 @@ from tests.support.training.tiny_run import CONFIG, batch, build_model, dataset,
 
 
 def poisoned(*steps):
-    def at_step(step, made):
+    def at_step(step, original):
         if step in steps:
-            made[2][MLM_LOGITS][0, 0] = np.nan
-        return made
+            original[2][MLM_LOGITS][0, 0] = np.nan
+        return original
 
     return at_step
 
@@ -34,28 +34,28 @@ def poisoned(*steps):
 def without(*steps):
     """Returns batches of a corpus without those of `steps`."""
     left = [step for step in range(200) if step not in steps]
-    return lambda number, made: batch(left[number], CONFIG.batch_size) if number < 200 - len(steps) else made
+    return lambda number, original: batch(left[number], CONFIG.batch_size) if number < 200 - len(steps) else original
 
 
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 12)), st.integers(0, 8))
-def test_batches_left_out(skipped, start):
+def test_skipped_batches_are_left_out(skipped, start):
     numbers = [number for number in range(30) if number not in skipped]
     recovery = NanRecovery(sorted(skipped))
     assert [recovery.batch_of(step) for step in range(8)] == numbers[:8]
     data = TrainingData(lambda step: tf.data.Dataset.range(step, 30)).without(recovery)
-    made = data.from_step(start)
-    assert list(made.as_numpy_iterator()) == numbers[start:]
+    dataset = data.from_step(start)
+    assert list(dataset.as_numpy_iterator()) == numbers[start:]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [(7,), pytest.param((3, 7, 8, 11), marks=pytest.mark.slow)])
-def test_skipping_is_as_if_the_batch_had_never_been(tmp_path, capfd, bad):
+def test_skipping_equals_a_run_without_the_batch(tmp_path, capfd, bad):
     config = replace(CONFIG, on_nan="skip")
     result = run(tmp_path / "run", config, at_step=poisoned(*bad))
-    said = capfd.readouterr().err
+    stderr = capfd.readouterr().err
     for step in bad:
-        assert f"skips batch {step}" in said
+        assert f"skips batch {step}" in stderr
     clean = run(tmp_path / "clean", CONFIG, at_step=without(*bad))
     assert weights_sha256(result.model) == weights_sha256(clean.model)
     assert json.loads((tmp_path / "run/detours.json").read_text()) == {"skipped": list(bad), "halved": []}
@@ -67,15 +67,15 @@ def test_skipping_is_as_if_the_batch_had_never_been(tmp_path, capfd, bad):
     assert "skips batch" not in capfd.readouterr().err
 
 
-def test_halving_goes_back_and_on_with_half_the_rate(tmp_path):
+def test_halving_resumes_from_the_checkpoint_with_half_the_learning_rate(tmp_path):
     """The batch is bad on the first pass only, as if a high learning rate had caused the divergence."""
     met = []
 
-    def once(step, made):
+    def once(step, original):
         if step == 7 and not met:
             met.append(step)
-            made[2][MLM_LOGITS][0, 0] = np.nan
-        return made
+            original[2][MLM_LOGITS][0, 0] = np.nan
+        return original
 
     config = replace(CONFIG, on_nan="halve", log_every=1)
     run(tmp_path / "run", config, at_step=once)
@@ -89,12 +89,12 @@ def test_halving_goes_back_and_on_with_half_the_rate(tmp_path):
 
 
 @pytest.mark.slow
-def test_without_a_checkpoint_it_starts_again(tmp_path):
+def test_recovery_without_a_checkpoint_restarts_the_run(tmp_path):
     result = run(tmp_path / "run", replace(CONFIG, on_nan="skip"), at_step=poisoned(1))
     assert weights_sha256(result.model) == weights_sha256(run(tmp_path / "clean", at_step=without(1)).model)
 
 
-def test_a_gradient_that_is_not_finite_counts_as_a_loss_that_is_not(tmp_path):
+def test_nonfinite_gradient_is_handled_as_a_nonfinite_loss(tmp_path):
     """The square root of zero is finite, but its gradient is not."""
 
     def build():
@@ -108,7 +108,7 @@ def test_a_gradient_that_is_not_finite_counts_as_a_loss_that_is_not(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_does_not_go_back_for_ever(tmp_path):
+def test_number_of_recoveries_is_limited(tmp_path):
     with pytest.raises(TrainingError, match="step 3: "):
         run(tmp_path / "run", replace(CONFIG, on_nan="halve", checkpoint_every=2), at_step=poisoned(2))
     assert json.loads((tmp_path / "run/detours.json").read_text())["halved"] == [2] * 10

@@ -38,7 +38,7 @@ def test_a_signal_before_the_first_step_stops_at_once(tmp_path):
     assert not (tmp_path / "run/checkpoints").exists()
 
 
-def test_a_signal_while_the_first_data_do_not_come(tmp_path):
+def test_signal_stops_a_run_that_waits_for_its_first_batch(tmp_path):
     process = hanging(tmp_path / "run", "hang_at=0")
     process.send_signal(signal.SIGTERM)
     assert "; nothing is lost." in process.communicate(timeout=120)[1]
@@ -46,7 +46,7 @@ def test_a_signal_while_the_first_data_do_not_come(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_signal_while_later_data_do_not_come(tmp_path):
+def test_second_signal_stops_a_run_that_waits_for_a_later_batch(tmp_path):
     """The first signal waits for the step to end, because the data may still arrive."""
     process = hanging(tmp_path / "run", "hang_at=7")
     # The batch is built while the previous step runs.
@@ -64,7 +64,7 @@ def test_a_second_signal_while_later_data_do_not_come(tmp_path):
 @pytest.mark.parametrize(
     ("mine", "others", "agreed"), [(True, False, True), (False, True, True), (False, False, False)]
 )
-def test_several_processes_stop_when_one_is_told(mine, others, agreed):
+def test_all_processes_stop_when_one_gets_a_signal(mine, others, agreed):
     preemption = PreemptionHandler(lambda told: told or others)
     preemption.signal = signal.SIGTERM if mine else None
     assert not preemption, "nothing is agreed yet"

@@ -19,7 +19,7 @@ def test_steps_beyond_the_run_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_trace_has_these_steps_and_the_run_is_none_other(tmp_path, capfd):
+def test_trace_has_the_requested_steps_without_changing_the_run(tmp_path, capfd):
     plain = run(tmp_path / "plain")
     # The traced steps include a checkpoint.
     traced = run(tmp_path / "traced", replace(CONFIG, profile_steps="4:6"))
@@ -32,7 +32,7 @@ def test_the_trace_has_these_steps_and_the_run_is_none_other(tmp_path, capfd):
     assert (traced.step, traced.loss) == (plain.step, plain.loss)
 
 
-def test_a_finished_run_may_be_asked_again_with_other_steps(tmp_path):
+def test_finished_run_accepts_other_profile_steps(tmp_path):
     config = replace(CONFIG, steps=2, log_every=1, checkpoint_every=2)
     run(tmp_path, config)
     assert run(tmp_path, replace(config, profile_steps="1:2")).step == 2

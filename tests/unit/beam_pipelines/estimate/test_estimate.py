@@ -45,7 +45,7 @@ def test_a_small_corpus_is_its_own_sample(corpus) -> None:
 
 
 @pytest.mark.parametrize("text_bytes", [300_000, 800_000])
-def test_a_sample_stands_for_the_whole(corpus, text_bytes: int) -> None:
+def test_sample_is_extrapolated_to_the_corpus(corpus, text_bytes: int) -> None:
     units = read_sample(corpus, SETTINGS, text_bytes)
     found = texts_of(units)
     assert set(found) <= {text.strip() for text in TEXTS}
@@ -77,7 +77,7 @@ def test_every_input_is_sampled(tmp_path: Path) -> None:
     assert {document.source for unit in units if unit.source == 1 for document in unit.documents} == {1}
 
 
-def test_reading_is_left_as_it_was(tmp_path: Path) -> None:
+def test_sampling_does_not_change_later_reads(tmp_path: Path) -> None:
     opened = FileSystems.open
     corpus = find_corpus(as_gzip(tmp_path))
     read_sample(corpus, SETTINGS, 100_000)
@@ -95,26 +95,26 @@ def vocabulary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / "vocab.txt")
 
 
-def foreseen(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
+def estimate_of(pattern: str, vocabulary: Path, configs: list[DataConfig], workers: int = 0, **options) -> Estimate:
     plan = plan_run(find_corpus(pattern), SETTINGS, configs, load_vocabulary(vocabulary))
     return estimate(plan, Workers(workers), **options)
 
 
-def test_every_step_is_in_the_time(tmp_path: Path, vocabulary: Path) -> None:
+def test_estimated_time_includes_every_step(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:100])
-    plain = foreseen(pattern, vocabulary, [DataConfig()])
+    plain = estimate_of(pattern, vocabulary, [DataConfig()])
     cleaning = CleaningConfig(min_words=1, near_duplicates=0.8)
-    cleaned = foreseen(pattern, vocabulary, [DataConfig(cleaning=cleaning)])
+    cleaned = estimate_of(pattern, vocabulary, [DataConfig(cleaning=cleaning)])
     assert list(plain.cpu_seconds) == ["read", "tokenize", "build"]
     assert list(cleaned.cpu_seconds) == ["read", "filter", "tokenize", "near duplicates", "build"]
     assert plain.estimated_seconds > 0
-    left_out = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=40))])
+    left_out = estimate_of(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=40))])
     assert 0 < left_out.documents < plain.documents
 
 
-def test_an_input_of_which_nothing_is_kept(tmp_path: Path, vocabulary: Path) -> None:
+def test_input_without_accepted_documents(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:100])
-    found = foreseen(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=10_000))])
+    found = estimate_of(pattern, vocabulary, [DataConfig(cleaning=CleaningConfig(min_words=10_000))])
     assert (found.documents, found.tokens, found.examples, found.shards, found.estimated_disk_bytes) == (0, 0, 0, 0, 0)
     assert found.table()
 
@@ -124,16 +124,16 @@ def test_more_and_larger_buckets_take_more_memory(tmp_path: Path, vocabulary: Pa
 
     def memory(workers: int, shards: int) -> int:
         config = DataConfig(num_shards=shards)
-        return foreseen(pattern, vocabulary, [config], workers, sample_bytes=50_000).estimated_memory_bytes
+        return estimate_of(pattern, vocabulary, [config], workers, sample_bytes=50_000).estimated_memory_bytes
 
     assert memory(0, 1) < memory(1, 1) < memory(4, 8)
-    tokens = foreseen(pattern, vocabulary, [DataConfig()]).tokens
+    tokens = estimate_of(pattern, vocabulary, [DataConfig()]).tokens
     assert memory(0, 1) - memory(0, 2) == pytest.approx(tokens / 2 * 26, abs=40 << 20)
 
 
-def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
+def test_table_is_readable(tmp_path: Path, vocabulary: Path) -> None:
     pattern = write_corpus(tmp_path, TEXTS[:2000])
-    found = foreseen(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
+    found = estimate_of(pattern, vocabulary, [DataConfig()], 2, sample_bytes=100_000)
     lines = found.table().splitlines()
     assert lines[0].startswith("estimate from ") and lines[0].endswith(" of input:")
     names = ["time", "memory", "disk", "temporary", "documents", "tokens", "examples"]
@@ -141,7 +141,7 @@ def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
     assert lines[1].endswith(", 2 workers") and lines[3].endswith("2 shards")
     assert f" {found.examples:,}  " in lines[7]
     assert json.loads(json.dumps(dataclasses.asdict(found)))["input_bytes"] == found.input_bytes
-    whole = foreseen(pattern, vocabulary, [DataConfig()]).table()
+    whole = estimate_of(pattern, vocabulary, [DataConfig()]).table()
     assert "one process" in whole and whole.count("whole input") == 4
 
 
@@ -155,11 +155,11 @@ def test_the_table_is_for_people(tmp_path: Path, vocabulary: Path) -> None:
         (Workers(3, here=False), [], 0.0),
     ],
 )
-def test_tasks_are_dealt_out_in_turn(workers: Workers, costs: list[float], seconds: float) -> None:
+def test_tasks_are_distributed_in_order(workers: Workers, costs: list[float], seconds: float) -> None:
     assert workers.seconds(costs) == seconds
 
 
-def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_share_the_cores_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_pipelines.estimate.estimate._cores", lambda: 2)
     assert Workers(8).seconds([1.0] * 8) == 4.0 * 1.25
     assert Workers(1).seconds([1.0] * 8) == 8.0
@@ -178,7 +178,7 @@ def test_workers_share_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch
         (["--runner=DataflowRunner"], Workers(1, here=False)),
     ],
 )
-def test_workers_are_those_of_the_flags(flags: list[str], workers: Workers) -> None:
+def test_number_of_workers_follows_the_flags(flags: list[str], workers: Workers) -> None:
     assert workers_of(PipelineOptions(flags)) == workers
 
 
@@ -186,5 +186,5 @@ def test_workers_are_those_of_the_flags(flags: list[str], workers: Workers) -> N
     ("seconds", "text"),
     [(0.4, "0 s"), (99.4, "99 s"), (107, "1 min 47 s"), (120, "2 min"), (630, "10 min"), (12_000, "3 h 20 min")],
 )
-def test_times_in_words(seconds: float, text: str) -> None:
+def test_durations_are_formatted(seconds: float, text: str) -> None:
     assert in_time(seconds) == text

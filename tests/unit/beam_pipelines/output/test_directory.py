@@ -35,7 +35,7 @@ def test_shards_of_two_algorithms_are_not_mixed(tmp_path: Path, monkeypatch: pyt
         directory(tmp_path).claim()
 
 
-def test_versions_that_decide_no_byte_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_without_effect_on_the_bytes_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory(tmp_path).claim()
     (before,) = recorded(tmp_path)
     assert set(before) == {"apache-beam", "bert-tf", "python"}

@@ -25,7 +25,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "data") if request.param == "local" else "mem://bucket/data"
 
 
-def test_a_worker_of_an_earlier_run_writes_nothing(place: str) -> None:
+def test_worker_of_an_earlier_run_cannot_write(place: str) -> None:
     older, newer = RunOutput(place), RunOutput(place)
     older.begin()
     older.write(storage.join(place, "one"), b"1")
@@ -39,7 +39,7 @@ def test_a_worker_of_an_earlier_run_writes_nothing(place: str) -> None:
     assert set(storage.names_in(place)) == {"one"}
 
 
-def test_a_file_that_is_half_written_when_the_next_run_begins_does_not_appear(place: str) -> None:
+def test_partial_file_of_an_earlier_run_is_not_published(place: str) -> None:
     older = RunOutput(place)
     older.begin()
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_half_written_when_the_next_run_begins_does_not_appear(pl
     assert "shard" not in storage.names_in(place)
 
 
-def test_a_directory_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+def test_deleted_directory_is_not_created_again(tmp_path: Path) -> None:
     output = RunOutput(str(tmp_path / "data"))
     output.begin()
     spill = SpillToDisk(output.staging)

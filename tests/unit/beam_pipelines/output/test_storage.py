@@ -32,7 +32,7 @@ def test_small_files() -> None:
         storage.read_file(f"{BUCKET}/none", Path.read_bytes)
 
 
-def test_a_directory_is_deleted_with_all_that_is_in_it_and_nothing_else(tmp_path: Path) -> None:
+def test_delete_removes_exactly_one_directory(tmp_path: Path) -> None:
     for base in (BUCKET, str(tmp_path)):
         for name in ("a/1", "a/b/2", "ab/3"):
             storage.write(f"{base}/{name}", b"x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beam_pipelines.runners.progress import ProgressReporter
 
 
-def test_a_runner_that_has_not_begun_is_starting() -> None:
+def test_runner_without_progress_is_reported_as_starting() -> None:
     progress = ProgressReporter("data", files=3, text_bytes=100, shards=2)
     with progress:
         assert "the runner is starting" in progress.line()

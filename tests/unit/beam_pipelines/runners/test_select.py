@@ -35,7 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("flags", "expected"),
     [
         (
             ["--runner=FlinkRunner", "--flink_master=[local]"],
@@ -79,14 +79,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["--runner=DataflowRunner", "--save_main_session"], {"save_main_session": True}),
     ],
 )
-def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: dict[str, object]) -> None:
-    options = PipelineOptions([*given, *runner_flags(given, 0)]).get_all_options()
+def test_runner_flags_are_completed(cache: Path, flags: list[str], expected: dict[str, object]) -> None:
+    options = PipelineOptions([*flags, *runner_flags(flags, 0)]).get_all_options()
     found = {name: options[name] for name in expected}
     assert json.loads(json.dumps(found).replace(str(cache), "{cache}")) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("flags", "message"),
     [
         (["--runner=FlinkRunner"], r"requires Beam's job server.*`make job-servers`.*--flink_job_server_jar=JAR"),
         (["--runner=SparkRunner"], r"requires Beam's job server.*--spark_job_server_jar=JAR"),
@@ -96,13 +96,13 @@ def test_a_runner_gets_what_it_needs(cache: Path, given: list[str], expected: di
         (["--runner=DataflowRunner"], r"object stores.*Received: /data/out$"),
     ],
 )
-def test_what_is_missing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str
+def test_missing_requirements_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], message: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(job_servers.shutil, "which", lambda program: program if program == "java" else None)
     with pytest.raises(ConfigError, match=message):
-        runner_flags(given, 0, ["gs://bucket/in", "/data/out"])
+        runner_flags(flags, 0, ["gs://bucket/in", "/data/out"])
 
 
 def java_text(python: str) -> str:
@@ -137,20 +137,20 @@ def java_text(python: str) -> str:
         ("KeyboardInterrupt\n", KeyboardInterrupt, ""),
     ],
 )  # fmt: skip
-def test_failures_are_told_in_one_line(text: str, kind: type[BaseException], message: str) -> None:
+def test_failures_are_reported_in_one_line(text: str, kind: type[BaseException], message: str) -> None:
     failure = runners._failure(RuntimeError(text))
     assert isinstance(failure, kind)
     assert str(failure) == message
 
 
-def test_a_lost_job_server_is_told_in_one_line() -> None:
+def test_lost_job_server_is_reported_in_one_line() -> None:
     failure = runners._failure(grpc.RpcError("UNAVAILABLE:\nSocket closed"))
     assert isinstance(failure, PipelineError)
     assert str(failure) == "the connection to the job server broke; run the same command again to continue."
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("True", True), ("false", False)])
-def test_dry_run_is_true_or_false(value: str, expected: bool) -> None:
+def test_dry_run_must_be_true_or_false(value: str, expected: bool) -> None:
     assert is_dry_run(PipelineOptions([f"--dry_run={value}"])) is expected
     with pytest.raises(ConfigError, match="--dry_run must be true or false"):
         is_dry_run(PipelineOptions(["--dry_run=perhaps"]))

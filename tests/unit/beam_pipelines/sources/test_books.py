@@ -82,13 +82,13 @@ def test_header_credits_and_licence(start: str) -> None:
 
 @pytest.mark.parametrize("start", OLD_STARTS)
 @pytest.mark.parametrize("end", OLD_ENDS)
-def test_the_small_print_above_the_text(start: str, end: str) -> None:
+def test_licence_before_the_text_is_removed(start: str, end: str) -> None:
     text = f"{OLD_HEADER}{SMALL_PRINT}{start}\n\n\n{BODY}\n\n\n{end}\n"
     assert paragraphs_of_book(text) == PARAGRAPHS
 
 
 @pytest.mark.parametrize("end", OLD_ENDS)
-def test_the_small_print_below_the_text(end: str) -> None:
+def test_licence_after_the_text_is_removed(end: str) -> None:
     text = f"The Project Gutenberg Etext of A Book\n\n{BODY}\n\n{end}\n\n{SMALL_PRINT}{OLD_STARTS[0]}\n"
     assert paragraphs_of_book(text) == PARAGRAPHS
     if end:
@@ -112,11 +112,11 @@ def test_several_books_in_one_file() -> None:
         f"{BODY}\n\n*** A new START OF something ***\n\nMore.",
     ],
 )
-def test_what_is_not_gutenbergs_is_kept_whole(text: str) -> None:
+def test_text_without_gutenberg_markers_is_kept(text: str) -> None:
     assert paragraphs_of_book(text) == [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
-def test_a_novel_keeps_its_first_paragraphs_and_the_notes_of_its_transcriber() -> None:
+def test_first_paragraphs_and_transcribers_notes_are_kept() -> None:
     first = ["Transcriber's Note: spelling was kept.", "My father entered the hall from the garden.", "It was created."]
     text = f"{HEADER}{STARTS[0]}\n\nProduced by Jane Doe\n\n" + "\n\n".join(first) + f"\n\n{ENDS[0]}"
     assert paragraphs_of_book(text) == first
@@ -163,7 +163,7 @@ def test_hyphens_at_line_ends(text: str, joined: str) -> None:
     assert paragraphs_of_book(text)[0].endswith(joined)
 
 
-def test_a_file_of_one_paragraph_a_line() -> None:
+def test_file_with_one_paragraph_per_line() -> None:
     lines = [f"Paragraph {number} is one line, {'as long as paragraphs are ' * 10}." for number in range(20)]
     assert paragraphs_of_book("\n".join(["CHAPTER ONE", *lines])) == ["CHAPTER ONE", *lines]
 
@@ -188,7 +188,7 @@ def test_encodings(tmp_path: Path, stated: str, encoding: str, suffix: str) -> N
 
 
 @pytest.mark.parametrize("stated", ["", "Character set encoding: ASCII\n", "Character set encoding: none of ours\n"])
-def test_what_cannot_be_decoded_is_told(tmp_path: Path, stated: str) -> None:
+def test_undecodable_book_is_rejected(tmp_path: Path, stated: str) -> None:
     content = f"{HEADER}{stated}Café\n".encode("latin-1")
     (found,) = read(Books, written(tmp_path, content))
     assert found.reason == UNDECODABLE
@@ -228,7 +228,7 @@ words = st.text(st.sampled_from("abcdeé"), min_size=1, max_size=12)
     st.sampled_from(STARTS),
 )
 @settings(deadline=None, max_examples=100)
-def test_any_wrapped_paragraphs_come_back(wanted: list[list[str]], width: int, start: str) -> None:
-    paragraphs = [f"So {' '.join(paragraph)}." for paragraph in wanted]
+def test_any_wrapped_paragraphs_round_trip(expected: list[list[str]], width: int, start: str) -> None:
+    paragraphs = [f"So {' '.join(paragraph)}." for paragraph in expected]
     body = "\n\n".join(textwrap.fill(paragraph, width, break_on_hyphens=False) for paragraph in paragraphs)
     assert paragraphs_of_book(f"{HEADER}{start}\n\n{body}\n\n{ENDS[0]}{LICENCE}") == paragraphs

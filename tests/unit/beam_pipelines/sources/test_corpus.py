@@ -14,7 +14,7 @@ from bert_tf.config import ConfigError
     ("pattern", "message"),
     [("none-*.txt", "matches no file"), ("empty.txt", "is empty"), ("folder", "is a directory")],
 )
-def test_input_that_is_not_there(tmp_path: Path, pattern: str, message: str) -> None:
+def test_missing_input_is_an_error(tmp_path: Path, pattern: str, message: str) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigError, match=message) as caught:
@@ -32,7 +32,7 @@ def test_the_files_of_a_corpus_do_not_depend_on_the_order_of_its_globs(tmp_path:
     assert one.text_bytes == one.work_bytes > 50
 
 
-def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
+def test_lists_are_matched_to_the_inputs_in_order(tmp_path: Path) -> None:
     for name in ("a.txt", "b.jsonl"):
         (tmp_path / name).write_bytes(b"x")
     corpus = find_corpus(f"{tmp_path}/a.txt,{tmp_path}/*", "text,jsonl", "de", "1,0.5")
@@ -58,14 +58,14 @@ def test_lists_belong_to_the_inputs_in_order(tmp_path: Path) -> None:
         ({"languages": ""}, "--language must have one entry"),
     ],
 )
-def test_lists_that_do_not_fit_are_refused(tmp_path: Path, lists: dict[str, str], message: str) -> None:
+def test_lists_of_another_length_are_refused(tmp_path: Path, lists: dict[str, str], message: str) -> None:
     for name in "ab":
         (tmp_path / name).write_text("text")
     with pytest.raises(ConfigError, match=message):
         find_corpus(f"{tmp_path}/a,{tmp_path}/b", **lists)
 
 
-def test_packages_are_inputs() -> None:
+def test_packages_can_be_inputs() -> None:
     corpus = find_corpus("json,logging", "python_docs")
     assert {file.label for file in corpus.files} == {"json", "logging"}
     assert {file.source for file in corpus.files} == {0, 1}

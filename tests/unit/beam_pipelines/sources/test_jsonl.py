@@ -26,7 +26,7 @@ def written(folder: Path, records: list[Any], name: str = "a.jsonl") -> Path:
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_the_text_of_a_field(tmp_path: Path, suffix: str) -> None:
+def test_text_field_is_read(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path, [{"id": 1, "text": "One.\n\n Two é. \r\nThree."}, b"", b" \r", {"text": "Four.\n"}])
     packed = tmp_path / f"b.jsonl{suffix}"
     packed.write_bytes(PACKERS[suffix](path.read_bytes()[:-1]))
@@ -59,12 +59,12 @@ def test_fields_by_name_and_path(tmp_path: Path, field: str, record: dict[str, A
         (b'{"text": "a\\u0000b"}', "a\0b"),
     ],
 )
-def test_json_as_python_reads_it(tmp_path: Path, line: bytes, text: str) -> None:
+def test_json_values_are_parsed_as_in_python(tmp_path: Path, line: bytes, text: str) -> None:
     assert contents(read(Jsonl, written(tmp_path, [line]))) == [((text,), "")]
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "told"),
+    ("line", "reason", "excerpt"),
     [
         (b'{"text": "One', MALFORMED, "no JSON: Unterminated string"),
         (b"Plain text.", MALFORMED, "no JSON: Expecting value"),
@@ -91,17 +91,17 @@ def test_json_as_python_reads_it(tmp_path: Path, line: bytes, text: str) -> None
         (b'{"text": "' + b"\\u00e9" * 51 + b'"}', OVER_LONG, "é" * 51),
     ],
 )
-def test_a_faulty_line_among_good_ones(tmp_path: Path, line: bytes, reason: str, told: str) -> None:
+def test_invalid_line_does_not_affect_others(tmp_path: Path, line: bytes, reason: str, excerpt: str) -> None:
     good = {"text": "x" * 100}
     found = read(Jsonl, written(tmp_path, [good, line, good]), max_document_bytes=100)
     assert [document.reason for document in found] == ["", reason, ""]
     assert found[1].place == "line 2"
     shown = " ".join(found[1].paragraphs)
-    assert shown.startswith(told)
+    assert shown.startswith(excerpt)
     assert len(shown) <= 200
 
 
-def test_paths_that_lead_nowhere_are_told(tmp_path: Path) -> None:
+def test_missing_fields_are_named(tmp_path: Path) -> None:
     records = [{"meta": {"body": "x", "id": 1}}, {"meta": "x"}, {"meta": {"text": "x"}}]
     found = read(Jsonl, written(tmp_path, records), text_field="meta.text")
     assert [document.reason for document in found] == [MALFORMED, MALFORMED, ""]
@@ -109,7 +109,7 @@ def test_paths_that_lead_nowhere_are_told(tmp_path: Path) -> None:
     assert found[1].paragraphs[0].startswith('no JSON object in "meta" but a string: ')
 
 
-def test_a_line_beyond_all_bounds_is_over_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_beyond_the_limit_is_over_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonl, "LINE_MARGIN", 100)
     path = written(tmp_path, [{"text": "y"}, {"text": "x", "html": "z" * 10_000}, {"text": "y"}])
     found = read(Jsonl, path, max_document_bytes=10)
@@ -157,7 +157,7 @@ def test_any_split_gives_the_same_documents(
         assert contents(read_parts(Jsonl, path, range(len(content) + 1), max_document_bytes=60)) == contents(whole)
 
 
-def test_places_in_later_parts_are_offsets(tmp_path: Path) -> None:
+def test_positions_in_later_parts_are_offsets(tmp_path: Path) -> None:
     path = written(tmp_path, [{"text": str(number)} for number in range(20)])
     content = path.read_bytes()
     for document in read_parts(Jsonl, path, (25, len(content))):

@@ -72,12 +72,12 @@ def test_columns_by_name_and_path(tmp_path: Path) -> None:
         ([b"ab"], "id", "has int64, not text, in its column 'id'"),
     ],
 )
-def test_a_column_that_is_no_text_is_named(tmp_path: Path, column: list[Any], field: str, message: str) -> None:
+def test_column_without_text_is_named(tmp_path: Path, column: list[Any], field: str, message: str) -> None:
     with pytest.raises(InputError, match=rf"a\.parquet: {message}.* Received: --text_field {field}"):
         read(Parquet, written(tmp_path, pa.array(column)), text_field=field)
 
 
-def test_faulty_rows_among_good_ones(tmp_path: Path) -> None:
+def test_invalid_rows_do_not_affect_others(tmp_path: Path) -> None:
     bad = pa.array([b"Good.", b"caf\xe9", b"x" * 101, "é".encode() * 50, b"Good."])
     as_strings = pa.Array.from_buffers(pa.string(), len(bad), bad.buffers())
     for column in (bad, as_strings):
@@ -86,7 +86,7 @@ def test_faulty_rows_among_good_ones(tmp_path: Path) -> None:
         assert found[1].paragraphs == ("caf\ufffd",)
 
 
-def test_row_groups_are_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [f"Document {number} {'word ' * (number % 7)}" for number in range(100)]
     path = written(tmp_path, pa.array(words), row_group_size=9, compression="none", use_dictionary=False)
     assert split(Parquet, path) == [Part(str(path), 0, 12, path.stat().st_size)]
@@ -103,7 +103,7 @@ def test_row_groups_are_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [document.place for document in found] == [f"row {number}" for number in range(100)]
 
 
-def test_no_rows(tmp_path: Path) -> None:
+def test_file_without_rows(tmp_path: Path) -> None:
     path = written(tmp_path, pa.array([], pa.string()))
     assert [read(Parquet, path), len(split(Parquet, path))] == [[], 1]
 
@@ -120,7 +120,7 @@ def test_a_damaged_file_is_an_error(tmp_path: Path, kept: float) -> None:
         read(Parquet, path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.parquet: missing"):
         read(Parquet, tmp_path / "gone.parquet")
 

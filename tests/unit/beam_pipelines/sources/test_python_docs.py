@@ -25,7 +25,7 @@ class Undocumented:
 '''
 
 
-def test_documents_and_their_places(tmp_path: Path) -> None:
+def test_documents_and_their_positions(tmp_path: Path) -> None:
     path = tmp_path / "tools.py"
     path.write_text(SOURCE)
     found = read(PythonDocs, path)
@@ -38,18 +38,18 @@ def test_documents_and_their_places(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"def f(:\n", b"\x00\xff", "é = 1".encode("latin-1")])
-def test_what_documents_nothing_gives_nothing(tmp_path: Path, content: bytes) -> None:
+def test_files_without_docstrings_give_no_documents(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "tools.py"
     path.write_bytes(content)
     assert read(PythonDocs, path) == []
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.py: cannot be read"):
         read(PythonDocs, tmp_path / "gone.py")
 
 
-def test_the_documentation_of_a_package() -> None:
+def test_documentation_of_a_package() -> None:
     reader = PythonDocs(ReadSettings())
     files = [InputFile(str(path), path.stat().st_size, 0.0, label) for label, path in documentation_files(["json"])]
     parts = [part for file in files for part in reader.split(file)]

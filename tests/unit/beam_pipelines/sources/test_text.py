@@ -63,7 +63,7 @@ def test_truncated_compression_is_an_error(tmp_path: Path, suffix: str, kept: fl
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("before", [b"", SAMPLE])
-def test_what_is_not_compressed_is_an_error(tmp_path: Path, suffix: str, before: bytes) -> None:
+def test_uncompressed_data_in_a_compressed_file_is_an_error(tmp_path: Path, suffix: str, before: bytes) -> None:
     packed = PACKERS[suffix](before) if before else b""
     path = written(tmp_path, packed + b"plain text, nothing else", f"a.txt{suffix}")
     with pytest.raises(InputError, match="damaged"):
@@ -81,17 +81,17 @@ def test_a_file_of_another_kind_is_an_error(tmp_path: Path, content: bytes, kind
         read_parts(Text, written(tmp_path, content), edges)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.txt: missing"):
         read(Text, tmp_path / "gone.txt")
 
 
-def test_a_file_that_shrank_after_it_was_found(tmp_path: Path) -> None:
+def test_shrunken_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.txt: has 36 bytes, but had at least 40"):
         read_parts(Text, written(tmp_path, b"x" * 36), (20, 40))
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_byte_order_mark_is_removed(tmp_path: Path) -> None:
     assert texts(read(Text, written(tmp_path, b"\xef\xbb\xbfOne.\n\n\xef\xbb\xbfTwo."))) == [("One.",), ("\ufeffTwo.",)]
     assert texts(read(Text, written(tmp_path, b"\xef\xbb\xbf\nOne."))) == [("One.",)]
 
@@ -102,7 +102,7 @@ def test_only_newlines_end_lines_and_only_white_space_is_blank(tmp_path: Path) -
     assert found == [("a\rb\u2028c\x85d\x0be\0f",), ("\0", "g"), ("h",)]
 
 
-def test_a_document_that_is_not_utf8_is_left_out_and_the_next_one_read(tmp_path: Path) -> None:
+def test_undecodable_document_is_rejected_and_the_next_one_read(tmp_path: Path) -> None:
     content = b"One.\n\nTwo.\ncaf\xe9 au lait.\n\xff\nThree.\n\nFour.\n"
     found = read(Text, written(tmp_path, content))
     assert [(document.reason, document.place) for document in found] == [
@@ -112,7 +112,7 @@ def test_a_document_that_is_not_utf8_is_left_out_and_the_next_one_read(tmp_path:
 
 
 @pytest.mark.parametrize("content", [b"\xe9" * 1000, b"x" * 5000 + b"\xe9" + b"y" * 5000, b"\xe9"])
-def test_an_undecodable_excerpt_is_short_and_shows_the_place(tmp_path: Path, content: bytes) -> None:
+def test_excerpt_of_an_undecodable_document_is_short_and_shows_the_position(tmp_path: Path, content: bytes) -> None:
     (found,) = read(Text, written(tmp_path, content))
     assert found.reason == UNDECODABLE
     assert "\ufffd" in found.paragraphs[0]
@@ -131,7 +131,7 @@ def test_a_file_without_text_is_an_error_unless_it_is_a_part(tmp_path: Path, con
 @pytest.mark.parametrize(
     "long", ["x" * 50, "é" * 30, "short.\n" * 10, "\n".join("é" * 21), "é" * 40_000, "x" * 500_000]
 )
-def test_an_over_long_document_is_marked_and_the_next_one_read(tmp_path: Path, long: str) -> None:
+def test_over_long_document_is_rejected_and_the_next_one_read(tmp_path: Path, long: str) -> None:
     path = written(tmp_path, f"Before.\n\n{long}\n\nAfter.".encode())
     found = read(Text, path, max_document_bytes=41)
     assert [document.reason for document in found] == ["", OVER_LONG, ""]
@@ -141,7 +141,7 @@ def test_an_over_long_document_is_marked_and_the_next_one_read(tmp_path: Path, l
     assert texts(read(Text, path, max_document_bytes=600_000))[1] == tuple(long.split())
 
 
-def test_white_space_beyond_all_bounds_is_told(tmp_path: Path) -> None:
+def test_white_space_beyond_the_limit_is_over_long(tmp_path: Path) -> None:
     path = written(tmp_path, b"One.\n\n" + b" " * 200_000 + b"Two.\n\nThree.")
     assert contents(read(Text, path, max_document_bytes=1000)) == [
         (("One.",), ""),
@@ -151,14 +151,14 @@ def test_white_space_beyond_all_bounds_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", ["x" * 40, f"  {'x' * 20}\t\r\n\t{'é' * 10}  ", " " * 1000 + "x" * 40])
-def test_a_document_as_long_as_the_limit_is_kept(tmp_path: Path, document: str) -> None:
+def test_document_of_the_maximum_length_is_kept(tmp_path: Path, document: str) -> None:
     path = written(tmp_path, document.encode())
     assert read(Text, path, max_document_bytes=40)[0].reason == ""
     assert read(Text, path, max_document_bytes=39)[0].reason == OVER_LONG
 
 
 @pytest.mark.parametrize("line_end", [b"", b"\n"])
-def test_a_long_document_takes_no_more_memory_than_the_limit(tmp_path: Path, line_end: bytes) -> None:
+def test_memory_of_a_document_is_limited(tmp_path: Path, line_end: bytes) -> None:
     path = tmp_path / "a.txt"
     with path.open("wb") as file:
         for _ in range(100):
@@ -195,7 +195,7 @@ def test_any_split_gives_the_same_documents(
             assert read(Text, path, max_document_bytes=limit) == whole
 
 
-def test_places_in_later_parts_are_offsets(tmp_path: Path) -> None:
+def test_positions_in_later_parts_are_offsets(tmp_path: Path) -> None:
     content = b"One.\n\nTwo.\n\nThree.\n \n\nFour \xff\n\nFive."
     path = written(tmp_path, content)
     found = read_parts(Text, path, (0, 8, 16, len(content)))
@@ -230,7 +230,7 @@ paragraph = st.text(
 
 @given(st.lists(st.lists(paragraph, min_size=1, max_size=4), min_size=1, max_size=5), st.sampled_from(sorted(PACKERS)))
 @settings(deadline=None, max_examples=50)
-def test_any_documents_come_back(
+def test_any_documents_round_trip(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[list[str]], suffix: str
 ) -> None:
     content = "\n\n".join("\n".join(document) for document in wanted).encode()

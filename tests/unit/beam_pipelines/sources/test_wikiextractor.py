@@ -40,7 +40,7 @@ def written(folder: Path, content: str | bytes, name: str = "wiki_00") -> Path:
 
 @pytest.mark.parametrize("suffix", PACKERS)
 @pytest.mark.parametrize("header", HEADERS)
-def test_pages_of_the_text_form(tmp_path: Path, suffix: str, header: str) -> None:
+def test_pages_in_text_format(tmp_path: Path, suffix: str, header: str) -> None:
     titles = ["One", 'The "Heroes" (album)', "AT&amp;T"]
     content = "".join(page(title, PASSAGE, "", f"{PASSAGE} {title}", header=header) for title in titles)
     found = read(WikiExtractor, written(tmp_path, PACKERS[suffix](content.encode()), f"wiki_00{suffix}"))
@@ -57,7 +57,7 @@ def test_a_header_without_title(tmp_path: Path) -> None:
     assert found.place == "line 1"
 
 
-def test_both_forms_give_the_same(tmp_path: Path) -> None:
+def test_both_formats_give_the_same_documents(tmp_path: Path) -> None:
     lines = [PASSAGE, "", "History.", f"{PASSAGE} It goes on."]
     as_text = read(WikiExtractor, written(tmp_path, page("One", *lines) + page("Two", *lines)))
     as_json = read(WikiExtractor, written(tmp_path, record("One", *lines) + record("Two", "Two", "", *lines)))
@@ -81,7 +81,7 @@ def test_both_forms_give_the_same(tmp_path: Path) -> None:
         ("snake_case and __init__", "snake_case and __init__"),
     ],
 )
-def test_what_is_left_of_the_markup_is_taken_out(line: str, expected: str) -> None:
+def test_remaining_markup_is_removed(line: str, expected: str) -> None:
     assert without_markup(line) == expected
 
 
@@ -116,7 +116,7 @@ def test_what_is_left_of_the_markup_is_taken_out(line: str, expected: str) -> No
         ("The sum a = b + c holds |x| times.", ""),
     ],
 )
-def test_lines_that_are_no_passages(line: str, what: str) -> None:
+def test_lines_other_than_passages_are_removed(line: str, what: str) -> None:
     assert not_a_passage(line) == what
 
 
@@ -129,12 +129,12 @@ def test_left_out_lines_are_counted() -> None:
 
 @pytest.mark.parametrize("lines", [[], ["History."], ["Austin may refer to one of the following:"]])
 @pytest.mark.parametrize("form", [page, record])
-def test_pages_without_passages_are_no_faults(tmp_path: Path, form: object, lines: list[str]) -> None:
+def test_pages_without_passages_are_not_faults(tmp_path: Path, form: object, lines: list[str]) -> None:
     found = read(WikiExtractor, written(tmp_path, form("One", *lines) + form("Two", PASSAGE)))  # type: ignore[operator]
     assert [document.reason for document in found] == [NO_PASSAGES, ""]
 
 
-def test_faulty_pages_among_good_ones(tmp_path: Path) -> None:
+def test_invalid_pages_do_not_affect_others(tmp_path: Path) -> None:
     good = page("Good", PASSAGE).encode()
     nested = page("Outer", PASSAGE).replace("</doc>\n", "").encode()
     undecodable = page("Bad", PASSAGE, "caf\xe9 au lait").encode("latin-1")
@@ -173,7 +173,7 @@ def test_half_of_a_surrogate_pair(tmp_path: Path) -> None:
     assert found[1].paragraphs == (f"{PASSAGE}?",)
 
 
-def test_a_page_as_long_as_the_limit_is_kept(tmp_path: Path) -> None:
+def test_page_of_the_maximum_length_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, record("One", "word " * 99 + "word"))
     assert [read(WikiExtractor, path, max_document_bytes=size)[0].reason for size in (499, 498)] == ["", OVER_LONG]
 
@@ -183,7 +183,7 @@ words = st.lists(st.sampled_from(["one", "zwei", "trois", "четыре", "five.
 
 @given(st.lists(st.tuples(st.sampled_from(["A", "B c", "Ä"]), st.lists(words, max_size=4)), max_size=6))
 @settings(deadline=None, max_examples=100)
-def test_any_pages_come_back(tmp_path_factory: pytest.TempPathFactory, wanted: list[tuple[str, list[str]]]) -> None:
+def test_any_pages_round_trip(tmp_path_factory: pytest.TempPathFactory, wanted: list[tuple[str, list[str]]]) -> None:
     folder = tmp_path_factory.getbasetemp()
     expected = [tuple(lines) if lines else NO_PASSAGES for _, lines in wanted]
     for form in (page, record):
@@ -197,7 +197,7 @@ def test_any_pages_come_back(tmp_path_factory: pytest.TempPathFactory, wanted: l
     [("enwiki2014_wiki_00", 282, 17), ("enwiki2018_wiki_00", 37, 1), ("enwiki2021_nourl_wiki_00", 1530, 938),
      ("enwiki2021_wiki_01", 42, 1)],
 )  # fmt: skip
-def test_the_real_files(name: str, pages: int, without: int) -> None:
+def test_real_files(name: str, pages: int, without: int) -> None:
     path = RAW / "wikiextractor" / name
     found = read(WikiExtractor, path)
     assert Counter(document.reason for document in found) == {"": pages - without, NO_PASSAGES: without}

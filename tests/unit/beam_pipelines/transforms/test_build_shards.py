@@ -40,7 +40,7 @@ documents = st.lists(
 
 @given(documents, st.sampled_from([100, 1 << 16, (1 << 16) + 1, 120_000]))
 @settings(deadline=None, max_examples=50)
-def test_packed_documents_come_back(shapes: list[tuple[int, list[int]]], vocabulary_size: int) -> None:
+def test_packed_documents_round_trip(shapes: list[tuple[int, list[int]]], vocabulary_size: int) -> None:
     rng = np.random.default_rng(0)
     wanted = [
         TokenizedDocument(
@@ -63,12 +63,12 @@ def test_packed_documents_come_back(shapes: list[tuple[int, list[int]]], vocabul
 
 @given(st.dictionaries(st.text("abé中", min_size=1).map(str.encode), st.integers(1, 2**40), max_size=20))
 @settings(deadline=None, max_examples=50)
-def test_packed_counts_come_back(counts: dict[bytes, int]) -> None:
+def test_packed_counts_round_trip(counts: dict[bytes, int]) -> None:
     assert unpack_counts(pack_counts(counts, 77)) == (counts, 77)
     assert pack_counts(dict(reversed(counts.items())), 77) == pack_counts(counts, 77)
 
 
-def test_buckets_are_even_and_keep_the_validation_share() -> None:
+def test_buckets_are_uniform_with_the_validation_fraction() -> None:
     buckets = Buckets(seed=3, train=4, validation=1, validation_fraction=0.2)
     drawn = buckets.of(np.random.default_rng(0).integers(0, 2**63 - 1, 50_000))
     shares = np.bincount(drawn, minlength=5) / len(drawn)
@@ -93,7 +93,7 @@ def test_another_seed_draws_other_buckets() -> None:
         ({"validation_fraction": 0.5, "num_shards": 4}, 10, 4, 4),
     ],
 )
-def test_shards_follow_from_the_size(fields: dict, text_bytes: int, train: int, validation: int) -> None:
+def test_number_of_shards_depends_on_the_size(fields: dict, text_bytes: int, train: int, validation: int) -> None:
     corpus = Corpus((Input("a.txt", "text"),), (InputFile("a.txt", text_bytes, 0.0),))
     plan = plan_run(corpus, ReadSettings(), [DataConfig(**fields)], Vocabulary(SPECIAL_TOKENS))
     assert (plan.config.num_shards, plan.buckets.train, plan.buckets.validation) == (train, train, validation)
@@ -179,13 +179,13 @@ def test_copies_of_an_empty_document_are_empty_too() -> None:
     assert tally == {(0, "read"): 3, (0, "empty"): 3}
 
 
-def test_what_a_worker_remembers_is_bounded() -> None:
+def test_number_of_remembered_documents_is_limited() -> None:
     recent = RecentDocuments(capacity=3)
     seen = [recent.is_copy(number) for number in (1, 2, 1, 3, 4, 1, 2)]
     assert seen == [False, False, True, False, False, True, False]
 
 
-def test_copies_do_not_stay_in_memory_while_a_bucket_is_read() -> None:
+def test_copies_are_released_while_a_bucket_is_read() -> None:
     alive: list[int] = []
     original = TokenizedDocument(7, np.arange(1000, dtype=np.int32), np.array([1000], np.int32))
 
@@ -228,7 +228,7 @@ def test_weights_give_the_expected_number_of_passes() -> None:
     assert chosen.left_out == {(0, "not_drawn"): 4000 - len(copies[0])}
 
 
-def test_what_is_left_out_is_counted_by_source_and_reason() -> None:
+def test_left_out_documents_are_counted_by_source_and_reason() -> None:
     documents = [*numbered(5, source=1), *numbered(2, source=0)]
     gathered = unpack([pack(documents, 100), mark_unwanted(np.array([7919, 4 * 7919, 99], "<i8").tobytes())])
     chosen = select_documents(gathered, (1.0, 1.0), DataConfig())

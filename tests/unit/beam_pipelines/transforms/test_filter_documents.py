@@ -54,7 +54,7 @@ def test_words_of_scripts(text: str, count: int) -> None:
     assert measure([[text]]).words.tolist() == [count] == [len(plain_words(text))]
 
 
-def test_every_letter_is_spaced_or_not_by_its_name() -> None:
+def test_scripts_without_spaces_are_recognized_by_character_names() -> None:
     classes = characters.character_classes()
     for code_point in range(characters.CODE_POINTS):
         character = chr(code_point)
@@ -106,7 +106,7 @@ def test_symbols(text: str, ratio: float) -> None:
 @given(st.lists(st.lists(st.text(SOME, max_size=12) | st.text(max_size=5), max_size=4), max_size=5))
 @example([[], ["", "a"], [" "]])
 @settings(deadline=None, max_examples=100)
-def test_measures_are_those_of_plain_python(documents: list[list[str]]) -> None:
+def test_measures_equal_plain_python(documents: list[list[str]]) -> None:
     found = measure(documents)
     classes = characters.character_classes()
     for paragraphs, words, ratio in zip(documents, *found, strict=True):
@@ -117,7 +117,7 @@ def test_measures_are_those_of_plain_python(documents: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7, 50])
-def test_slices_change_nothing(count: int, slice_characters: Callable[[int], None]) -> None:
+def test_measures_do_not_depend_on_slices(count: int, slice_characters: Callable[[int], None]) -> None:
     documents = [[text, "Two words.", text[:20]] for text in PROSE.values()]
     whole = measure(documents)
     slice_characters(count)
@@ -146,7 +146,7 @@ def test_language_of_prose(language: str) -> None:
     assert identify_language(PROSE[language]) == language
 
 
-def test_a_preface_in_another_language_does_not_decide() -> None:
+def test_preface_in_another_language_does_not_change_the_language() -> None:
     text = PROSE["en"][:150] + "\n" + "\n".join([PROSE["de"]] * 20)
     assert identify_language(text) == "de"
 
@@ -188,7 +188,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_the_first_rule_broken_is_the_reason(name: str) -> None:
+def test_first_violated_rule_is_the_reason(name: str) -> None:
     text, reason = REASONS[name]
     assert find_reasons(as_batch([text.split("\n")]), EVERYTHING, ("en",)) == [reason]
 
@@ -209,11 +209,11 @@ def test_the_first_rule_broken_is_the_reason(name: str) -> None:
         (CleaningConfig(language_filter=True), "— … —", True),
     ],
 )
-def test_limits_belong_to_what_is_kept(cleaning: CleaningConfig, text: str, kept: bool) -> None:
+def test_limits_are_inclusive(cleaning: CleaningConfig, text: str, kept: bool) -> None:
     assert (find_reasons(as_batch([text.split("\n")]), cleaning, ("en",)) == [""]) is kept
 
 
-def test_languages_are_those_of_the_input() -> None:
+def test_language_of_the_input_is_expected() -> None:
     batch = [document for number in range(3) for document in as_batch([[PROSE["de"]]], source=number)]
     assert find_reasons(batch, EVERYTHING, ("en", "de", "none")) == ["language", "", ""]
 

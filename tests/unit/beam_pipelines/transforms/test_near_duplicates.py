@@ -58,7 +58,7 @@ def jaccard(one: Sequence[str], other: Sequence[str]) -> float:
 
 @given(st.lists(st.lists(TEXT, max_size=3), max_size=6))
 @settings(deadline=None, max_examples=100)
-def test_words_and_shingles_are_those_of_plain_python(documents: list[list[str]]) -> None:
+def test_words_and_shingles_equal_plain_python(documents: list[list[str]]) -> None:
     words, splits = hash_words(documents)
     plain = [[word for text in paragraphs for word in plain_words(text.lower())] for paragraphs in documents]
     assert np.diff(splits).tolist() == [len(own) for own in plain]
@@ -83,13 +83,13 @@ def test_words_and_shingles_are_those_of_plain_python(documents: list[list[str]]
         ("河谷很早", "河谷早很", False),
     ],
 )
-def test_case_and_punctuation_do_not_count(one: str, other: str, same: bool) -> None:
+def test_case_and_punctuation_are_ignored(one: str, other: str, same: bool) -> None:
     words, splits = hash_words([[one], [other]])
     first, second = (words[begin:end].tolist() for begin, end in itertools.pairwise(splits.tolist()))
     assert (first == second) is same
 
 
-def test_slices_and_batches_change_no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signatures_do_not_depend_on_slices_or_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [[text, text[:40]] for text in PROSE.values()]
     whole = sign_documents(documents, 3, 4, 5)
     monkeypatch.setattr(characters, "SLICE_CHARACTERS", max(map(len, PROSE.values())))
@@ -111,7 +111,7 @@ def test_rows_of_documents() -> None:
     assert len(sign_documents([], 0, 6, 7)) == 0
 
 
-def test_minimum_hashes_are_those_of_datasketch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minimum_hashes_equal_those_of_datasketch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signatures, "_SHINGLES_AT_ONCE", 30)
     rng = np.random.default_rng(0)
     counts = np.array([1, 5, 60, 100])
@@ -159,7 +159,7 @@ def test_estimates_have_the_stated_error(similarity: float) -> None:
 @pytest.mark.parametrize(
     ("threshold", "shape"), [(0.5, (34, 3)), (0.7, (23, 5)), (0.8, (17, 7)), (0.9, (10, 12)), (0.95, (7, 18))]
 )
-def test_bands_miss_little_at_the_threshold(threshold: float, shape: tuple[int, int]) -> None:
+def test_bands_find_most_duplicates_at_the_threshold(threshold: float, shape: tuple[int, int]) -> None:
     bands, rows = band_shape(threshold)
     assert (bands, rows) == shape
     assert bands * rows <= PERMUTATIONS
@@ -203,7 +203,7 @@ def clusters(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_near_duplicates_are_those_of_brute_force(seed: int) -> None:
+def test_near_duplicates_equal_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     table = clusters(rng, 120)
     wanted = brute_force(table, THRESHOLD)
@@ -216,7 +216,7 @@ def test_near_duplicates_are_those_of_brute_force(seed: int) -> None:
     assert find_near_duplicates(table[:0], THRESHOLD).tolist() == []
 
 
-def test_only_the_smallest_ids_of_a_band_are_compared_with() -> None:
+def test_only_the_smallest_ids_of_a_band_are_compared() -> None:
     rng = np.random.default_rng(0)
     table = np.zeros(REPRESENTATIVES + 3, ROW)
     table["id"] = np.arange(len(table))
@@ -263,7 +263,7 @@ def test_values_are_packed_by_key() -> None:
     assert list(pack_by(np.zeros(0, np.int64), np.zeros(0, "<i8"))) == []
 
 
-def test_every_row_is_passed_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_is_emitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam_pipelines.transforms.near_duplicates._ROWS_A_TABLE", 10)
     sign = SignDocuments(seed=0, bands=3, rows=4, partitions=5)
     sign.start_bundle()

@@ -35,7 +35,7 @@ def put(step: SpillToDisk, elements: list[tuple[int, bytes]]) -> dict[int, list[
 
 @settings(deadline=None)
 @given(CHUNKS, st.sampled_from([1, 300, 1 << 20]), st.sampled_from([1, 500, 1 << 20]))
-def test_every_chunk_comes_back_to_its_bucket(tmp_path_factory, chunks, run_bytes, waiting_bytes):
+def test_spilled_chunks_are_read_back_by_bucket(tmp_path_factory, chunks, run_bytes, waiting_bytes):
     elements = [(bucket, chunk(number, tokens)) for number, (bucket, tokens) in enumerate(chunks)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(packed_documents, "_RUN_BYTES", run_bytes)
@@ -54,7 +54,7 @@ def test_other_chunks_pass_through(tmp_path):
     assert gathered.unwanted == {7}
 
 
-def test_references_are_small_and_nothing_is_written_for_nothing(tmp_path):
+def test_references_are_small_and_empty_bundles_write_nothing(tmp_path):
     (tmp_path / "a").mkdir()
     references = put(SpillToDisk(str(tmp_path / "a")), [(0, chunk(number, 1000)) for number in range(300)])[0]
     assert sum(map(len, references)) < 300 * 2000 / 50

@@ -19,7 +19,7 @@ from beam_pipelines.transforms.rejections import (
 @pytest.mark.parametrize(
     ("fraction", "most", "allowed"), [(0.0, math.inf, 0), (0.05, 100, 5), (0.055, 100, 5), (0.5, math.inf, 50)]
 )
-def test_a_run_ends_early_once_no_further_document_can_save_it(fraction: float, most: float, allowed: int) -> None:
+def test_run_ends_early_when_the_fault_limit_is_certainly_exceeded(fraction: float, most: float, allowed: int) -> None:
     step = StopWhenCertain(FaultLimit(fraction, most))
     letter = ("empty", json.dumps({"file": "a.txt", "place": "line 9", "excerpt": "x"}))
     for _ in range(2):  # a bundle that is processed again is counted again
@@ -32,7 +32,7 @@ def test_a_run_ends_early_once_no_further_document_can_save_it(fraction: float, 
         list(step.process(letter))
 
 
-def test_the_most_documents_of_a_corpus() -> None:
+def test_upper_bound_of_the_number_of_documents() -> None:
     def most(**sizes: int) -> float:
         names = {"txt": "text", "gz": "text", "book": "books", "parquet": "parquet"}
         inputs = tuple(Input("*", names[suffix]) for suffix in sizes)

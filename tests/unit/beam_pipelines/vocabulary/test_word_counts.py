@@ -46,7 +46,7 @@ def counted(directory: str, tables: list[dict[str, int]], min_count: int, partit
 
 @given(st.dictionaries(words.map(str.encode), st.integers(1, 2**60), max_size=20))
 @settings(deadline=None, max_examples=50)
-def test_a_table_begins_with_its_most_frequent_words(counts: dict[bytes, int]) -> None:
+def test_words_are_sorted_by_frequency(counts: dict[bytes, int]) -> None:
     found, occurrences = unpack_counts(pack_counts(counts, 5))
     assert list(found.items()) == sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     assert occurrences == 5
@@ -81,13 +81,13 @@ def test_counts_without_their_summary_are_an_error() -> None:
             WordCounts(directory)
 
 
-def test_words_that_the_tokenizer_does_not_look_at_have_no_characters(tmp_path: Path) -> None:
+def test_overlong_words_have_no_characters(tmp_path: Path) -> None:
     word_counts = counted(str(tmp_path), [{"a" * 200: 2, "b" * 201: 7}], 1)
     assert word_counts.characters == {"a": 2, "##a": 398}
     assert word_counts.occurrences == 9
 
 
-def test_a_summary_comes_back() -> None:
+def test_summary_round_trip() -> None:
     summary = PartitionSummary(9, 2, 18, {"é": 4, "##中": 2}, {3: 1, 2**40: 1})
     assert PartitionSummary.from_json(summary.to_json()) == summary
 
@@ -114,7 +114,7 @@ def test_alphabet(first: dict[str, int], coverage: float, limit: int, rng: rando
     )
 
 
-def test_full_coverage_is_exact_in_a_corpus_of_any_size() -> None:
+def test_full_coverage_is_exact_for_corpora_of_any_size() -> None:
     pieces = {"a": 2**62, "b": 2**61 + 1, "c": 1}
     assert choose_alphabet(pieces, 1.0).characters == 3
     assert choose_alphabet(pieces, 0.9999).characters == 2
@@ -122,7 +122,7 @@ def test_full_coverage_is_exact_in_a_corpus_of_any_size() -> None:
 
 @given(st.dictionaries(words, st.integers(1, 40), min_size=1), st.integers(1, 200), st.integers(0, 99))
 @settings(deadline=None, max_examples=100)
-def test_a_sample_has_every_run_of_words_as_often_as_it_should(counts: dict[str, int], size: int, cut: int) -> None:
+def test_sample_has_the_expected_count_of_each_word(counts: dict[str, int], size: int, cut: int) -> None:
     total = sum(counts.values())
     size = min(size, total)
     sample = dict(systematic_sample(counts, size))
@@ -147,12 +147,12 @@ def test_a_sample_has_every_run_of_words_as_often_as_it_should(counts: dict[str,
         ([1e-9, 1.0], (1, 10_000), 10_000),
     ],
 )
-def test_weights_are_whole_multiples(weights: list[float], multiples: tuple[int, ...], unit: int) -> None:
+def test_weights_are_scaled_to_integers(weights: list[float], multiples: tuple[int, ...], unit: int) -> None:
     assert whole_weights(weights) == (multiples, unit)
 
 
 @pytest.mark.parametrize(("size", "partitions"), [(0, 16), (1 << 30, 16), (100 << 30, 400), (10 << 40, 1024)])
-def test_partitions_follow_from_the_size(size: int, partitions: int) -> None:
+def test_number_of_partitions_depends_on_the_size(size: int, partitions: int) -> None:
     assert partition_count(size) == partitions
 
 

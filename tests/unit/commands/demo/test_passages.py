@@ -38,7 +38,7 @@ def words_of(files: list[Path]) -> set[str]:
     return {" ".join(line.split()[:2]) for line in lines}
 
 
-def test_the_label_is_the_file(tmp_path: Path) -> None:
+def test_label_is_the_name_of_the_file(tmp_path: Path) -> None:
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt.bz2", 60, "fin")]
     training, held_out = split(files, tmp_path)
     assert [path.name for path in (*training, *held_out)] == ["birds.txt", "fish.txt"] * 2
@@ -51,7 +51,7 @@ def test_the_label_is_the_file(tmp_path: Path) -> None:
         assert all(("wing" in text) == (label == "birds") for text, label in side)
 
 
-def test_what_is_held_out_is_in_no_training_text(tmp_path: Path) -> None:
+def test_validation_passages_are_not_in_the_training_text(tmp_path: Path) -> None:
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt", 60, "fin")]
     common = "This paragraph is in every document of both files, which is why it is not held out."
     for path in files:
@@ -63,7 +63,7 @@ def test_what_is_held_out_is_in_no_training_text(tmp_path: Path) -> None:
     assert 10 < len(words_of(held_out)) < 40
 
 
-def test_the_side_of_a_document_does_not_depend_on_the_others(tmp_path: Path) -> None:
+def test_split_of_a_document_does_not_depend_on_others(tmp_path: Path) -> None:
     """Documents stay in their split if the set of files or a library version changes."""
     files = [corpus(tmp_path / "birds.txt", 50, "wing"), corpus(tmp_path / "fish.txt", 60, "fin")]
     before = [words_of(side) for side in split(files, tmp_path / "before")]
@@ -72,7 +72,7 @@ def test_the_side_of_a_document_does_not_depend_on_the_others(tmp_path: Path) ->
     assert all(first < second for first, second in zip(before, after, strict=True))
 
 
-def test_a_passage_that_names_its_label_or_stands_twice_is_left_out(tmp_path: Path) -> None:
+def test_passages_that_name_their_label_or_repeat_are_left_out(tmp_path: Path) -> None:
     sides = []
     for side in ("training", "held_out"):
         (tmp_path / side).mkdir()
@@ -82,13 +82,13 @@ def test_a_passage_that_names_its_label_or_stands_twice_is_left_out(tmp_path: Pa
         write_passages(*sides, tmp_path / "out")
 
 
-def test_one_file_is_cut_in_quarters(tmp_path: Path) -> None:
+def test_single_file_is_split_into_quarters(tmp_path: Path) -> None:
     write_passages(*split([corpus(tmp_path / "book.txt", 100, "leaf")], tmp_path), tmp_path / "out")
     rows = rows_of(tmp_path / "out" / "train.tsv")
     assert {label for _, label in rows} == {f"quarter_{part}" for part in range(1, 5)}
 
 
-def test_one_file_may_be_one_document(tmp_path: Path) -> None:
+def test_single_document_is_split(tmp_path: Path) -> None:
     book = corpus(tmp_path / "book.txt", 100, "leaf")
     book.write_text(book.read_text(encoding="utf-8").replace("\n\n", "\n"), encoding="utf-8")
     train, dev = write_passages(*split([book], tmp_path), tmp_path / "out")

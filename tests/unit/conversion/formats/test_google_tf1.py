@@ -52,7 +52,7 @@ def same_bits(one, other) -> bool:
 
 
 @ALL
-def test_answers_are_those_of_the_original(directory):
+def test_outputs_equal_those_of_the_original(directory):
     checkpoint = google_tf1.read(directory, Options())
     inputs = fixed_inputs(checkpoint.config)
     computed, seen = reference_outputs(checkpoint, inputs), inputs["padding_mask"] != 0
@@ -65,7 +65,7 @@ def test_answers_are_those_of_the_original(directory):
             np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_a_run_of_pretraining_is_understood():
+def test_pretraining_checkpoint_is_read():
     checkpoint = google_tf1.read(RUN, Options())
     assert checkpoint.path == RUN / "model.ckpt-3"
     assert (checkpoint.step, checkpoint.dtype, checkpoint.lowercase) == (3, "float32", True)
@@ -75,7 +75,7 @@ def test_a_run_of_pretraining_is_understood():
     assert set(checkpoint.left_out) == slots | {"global_step"}
 
 
-def test_heads_of_tasks_are_understood():
+def test_task_heads_are_read():
     classifier, spans = google_tf1.read(CASED, Options()), google_tf1.read(SQUAD, Options())
     assert (classifier.heads.task, classifier.heads.num_labels) == ("sequence_classification", 3)
     assert classifier.config.activation == "relu" and classifier.lowercase is False
@@ -93,14 +93,14 @@ def test_directories_prefixes_and_files_are_recognized(path):
     assert google_tf1.read(path, Options()).parameters() > 2000
 
 
-def test_only_what_is_a_checkpoint_is_recognized(tmp_path):
+def test_other_files_are_not_recognized(tmp_path):
     (tmp_path / "bert_model.ckpt").write_bytes(b"PK" + bytes(100))
     assert not google_tf1.recognizes(tmp_path) and not google_tf1.recognizes(tmp_path / "bert_model.ckpt")
     with pytest.raises(ConversionError, match="Received: none"):
         google_tf1.read(tmp_path, Options())
 
 
-def test_the_only_checkpoint_of_a_directory_is_read_and_of_several_none(tmp_path):
+def test_directory_is_read_only_if_it_has_one_checkpoint(tmp_path):
     rewritten(tmp_path / "one")
     for file in (tmp_path / "one").glob("bert_model.ckpt*"):
         file.rename(file.with_name(file.name.replace("bert_model.ckpt", "biobert.ckpt-7")))
@@ -113,7 +113,7 @@ def test_the_only_checkpoint_of_a_directory_is_read_and_of_several_none(tmp_path
 
 
 @ALL
-def test_through_a_preset_and_back_nothing_changes(directory, tmp_path):
+def test_round_trip_through_a_preset_changes_nothing(directory, tmp_path):
     first = convert(directory, tmp_path / "preset", "preset")
     second = convert(tmp_path / "preset", tmp_path / "back", "google_tf1", source_form="preset")
     assert first.parity.max_abs_difference < 1e-5 and not second.parity.unequal_tensors
@@ -128,7 +128,7 @@ def test_through_a_preset_and_back_nothing_changes(directory, tmp_path):
     assert len(report["left_out"]) == len(source.left_out)
 
 
-def test_what_is_written_is_for_tensorflow_1_to_read(tmp_path):
+def test_written_checkpoint_has_the_layout_of_tensorflow_1(tmp_path):
     checkpoint = google_tf1.read(RUN, Options())
     assert google_tf1.write(checkpoint, tmp_path, Options()) == []
     expected = {name: list(shape) for name, shape in expected_shapes(checkpoint.config, checkpoint.heads).items()}
@@ -161,7 +161,7 @@ def test_tensors_of_fewer_bits_are_read_exactly(dtype, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "capital", "told", "expected"),
+    ("name", "capital", "lowercase", "expected"),
     [
         ("uncased_L-12_H-768_A-12", True, None, True),
         ("wwm_uncased_L-24_H-1024_A-16", True, None, True),
@@ -175,20 +175,20 @@ def test_tensors_of_fewer_bits_are_read_exactly(dtype, tmp_path):
         ("uncased", True, False, False),
     ],
 )
-def test_casing(name, capital, told, expected, tmp_path):
+def test_casing(name, capital, lowercase, expected, tmp_path):
     source = CASED if capital else RUN
-    checkpoint = google_tf1.read(rewritten(tmp_path / name, source=source), Options(lowercase=told))
+    checkpoint = google_tf1.read(rewritten(tmp_path / name, source=source), Options(lowercase=lowercase))
     assert checkpoint.lowercase is expected
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_casing_that_the_pieces_do_not_tell_is_written(lowercase, tmp_path):
+def test_casing_is_written_if_pieces_do_not_show_it(lowercase, tmp_path):
     source = google_tf1.read(CASED if lowercase else RUN, Options(lowercase=lowercase))
     google_tf1.write(source, tmp_path, Options())
     assert google_tf1.read(tmp_path, Options()).lowercase is lowercase
 
 
-def test_pieces_fewer_than_rows_are_padded_where_told_and_written_without(tmp_path):
+def test_short_vocabulary_is_padded_on_request_and_written_unpadded(tmp_path):
     directory = rewritten(tmp_path / "padded")
     vocabulary = (directory / "vocab.txt").read_text().splitlines()
     (directory / "vocab.txt").write_text("\n".join(vocabulary[:-2]) + "\n")
@@ -200,7 +200,7 @@ def test_pieces_fewer_than_rows_are_padded_where_told_and_written_without(tmp_pa
     assert (tmp_path / "out" / "vocab.txt").read_bytes() == (directory / "vocab.txt").read_bytes()
 
 
-def test_pieces_may_be_given_and_may_be_missing(tmp_path):
+def test_vocabulary_may_be_an_option_or_missing(tmp_path):
     directory = rewritten(tmp_path / "bare")
     (directory / "vocab.txt").unlink()
     checkpoint = google_tf1.read(directory, Options())
@@ -247,12 +247,12 @@ SMALL = np.zeros(2, np.float32)
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:40],
 )
-def test_what_is_not_such_a_model_is_refused(change, message, tmp_path):
+def test_other_models_are_refused(change, message, tmp_path):
     with pytest.raises(ConversionError, match=message):
         google_tf1.read(rewritten(tmp_path / "bad", **change), Options())
 
 
-def test_pieces_of_another_number_are_refused(tmp_path):
+def test_vocabulary_of_another_size_is_refused(tmp_path):
     directory = rewritten(tmp_path / "bad")
     with (directory / "vocab.txt").open("a") as file:
         file.write("more\n")
@@ -306,7 +306,7 @@ def test_one_missing_file_of_several_is_named(tmp_path):
         ({"attention": "left_to_right"}, "`attention` must be bidirectional"),
     ],
 )
-def test_what_the_original_cannot_express_is_not_written(changes, message, tmp_path):
+def test_features_unsupported_by_the_original_are_not_written(changes, message, tmp_path):
     checkpoint = google_tf1.read(RUN, Options())
     checkpoint = replace(checkpoint, config=replace(checkpoint.config, **changes))
     with pytest.raises(ConversionError, match=message):
@@ -319,7 +319,7 @@ def test_another_number_format_is_not_written(tmp_path):
         google_tf1.write(google_tf1.read(RUN, Options()), tmp_path, Options(dtype="bfloat16"))
 
 
-def test_the_format_fixture(shared_data, tmp_path):
+def test_format_fixture(shared_data, tmp_path):
     source = shared_data / "checkpoints" / "tiny_tf1_bert"
     conversion = convert(source, tmp_path / "out", "google_tf1")
     assert same_bits(conversion.source, read_checkpoint(tmp_path / "out"))
@@ -334,14 +334,14 @@ def original() -> Path:
 
 
 @ALL
-def test_the_original_reads_what_is_written(original, directory, tmp_path):
+def test_original_reads_a_written_checkpoint(original, directory, tmp_path):
     peers = Peers({}, original)
     convert(directory, tmp_path / "preset", "preset", peers=peers)
     back = convert(tmp_path / "preset", tmp_path / "back", "google_tf1", peers=peers)
     assert "google-research/bert" in back.parity.computed_by[1] and back.parity.max_abs_difference < 1e-5
 
 
-def test_the_original_reads_heads_of_its_users_and_encoders_without_pooler(original, tmp_path):
+def test_original_reads_task_heads_and_encoders_without_pooler(original, tmp_path):
     for drop, add in (
         (["output_"], {f"cls/token/output_{name}": np.ones(shape, np.float32) * 0.1
                        for name, shape in (("weights", (4, 12)), ("bias", (4,)))}),
@@ -356,7 +356,7 @@ def test_the_original_reads_heads_of_its_users_and_encoders_without_pooler(origi
             np.testing.assert_allclose(computed[name][1:2, :7], expected[1:2, :7], atol=1e-5)
 
 
-def test_the_original_refuses_what_lacks_a_tensor(original, tmp_path):
+def test_original_refuses_a_checkpoint_with_a_missing_tensor(original, tmp_path):
     checkpoint = replace(
         google_tf1.read(CASED, Options()), path=rewritten(tmp_path / "bad", drop=[KERNEL]) / "bert_model.ckpt"
     )

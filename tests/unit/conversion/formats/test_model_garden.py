@@ -77,7 +77,7 @@ def assert_same_answers(checkpoint, recorded) -> None:
 
 
 @ALL
-def test_answers_are_those_of_the_model_garden(kind):
+def test_outputs_equal_those_of_the_model_garden(kind):
     checkpoint = model_garden.read(golden(kind), Options())
     assert checkpoint.heads.names() == KINDS[kind]
     assert (checkpoint.lowercase, checkpoint.dtype, checkpoint.config.activation) == (
@@ -86,7 +86,7 @@ def test_answers_are_those_of_the_model_garden(kind):
         assert_same_answers(checkpoint, dict(recorded))
 
 
-def test_what_training_keeps_is_left_out_and_so_is_a_pooler_that_no_head_has():
+def test_optimizer_slots_and_unused_poolers_are_left_out():
     checkpoint = model_garden.read(golden("pretrainer"), Options())
     assert checkpoint.step == 7
     slots = [name for name in checkpoint.left_out if ".OPTIMIZER_SLOT" in name]
@@ -96,7 +96,7 @@ def test_what_training_keeps_is_left_out_and_so_is_a_pooler_that_no_head_has():
 
 
 @pytest.mark.parametrize("path", ["", "bert_model.ckpt-1", "bert_model.ckpt-1.index"])
-def test_objects_are_told_from_names(path):
+def test_object_based_and_name_based_checkpoints_are_distinguished(path):
     assert recognize(golden("encoder") / path) == "model_garden"
     assert not google_tf1.recognizes(golden("encoder") / path)
     assert not model_garden.recognizes(DATA / "google_tf1_pretrained")
@@ -107,7 +107,7 @@ def test_objects_are_told_from_names(path):
 
 
 @ALL
-def test_through_the_original_and_back_nothing_changes(kind, tmp_path):
+def test_round_trip_through_the_original_changes_nothing(kind, tmp_path):
     convert(golden(kind), tmp_path / "tf1", "google_tf1", source_form="model_garden")
     convert(tmp_path / "tf1", tmp_path / "back", "model_garden", source_form="google_tf1")
     source, back = (model_garden.read(path, Options()) for path in (golden(kind), tmp_path / "back"))
@@ -119,7 +119,7 @@ def test_through_the_original_and_back_nothing_changes(kind, tmp_path):
     assert len([name for name in back.left_out if not name.startswith("global_step")]) == twin
 
 
-def test_a_run_of_the_original_goes_through(tmp_path):
+def test_round_trip_of_a_run_of_the_original(tmp_path):
     source = DATA / "google_tf1_pretrained"
     conversion = convert(source, tmp_path / "garden", "model_garden", source_form="google_tf1")
     assert conversion.parity.max_abs_difference < 1e-5 and not conversion.parity.lost
@@ -131,13 +131,13 @@ def test_a_run_of_the_original_goes_through(tmp_path):
     assert "bert/pooler/dense/kernel/adam_m" in report["left_out"]
 
 
-def test_a_preset_goes_through(tmp_path):
+def test_round_trip_of_a_preset(tmp_path):
     convert(golden("pretrainer"), tmp_path / "preset", "preset", source_form="model_garden")
     back = convert(tmp_path / "preset", tmp_path / "back", "model_garden", source_form="preset")
     assert same_bits(model_garden.read(golden("pretrainer"), Options()), back.target)
 
 
-def test_keys_are_those_of_the_releases(tmp_path):
+def test_keys_equal_those_of_the_releases(tmp_path):
     model_garden.write(model_garden.read(golden("encoder"), Options()), tmp_path, Options())
     keys = {name for name, _ in tf.train.list_variables(str(tmp_path / "bert_model.ckpt"))}
     released = {name for name, _ in tf.train.list_variables(str(golden("encoder") / "bert_model.ckpt-1"))}
@@ -187,7 +187,7 @@ def test_layouts_of_encoders(layout, tmp_path):
         ),
     ],
 )
-def test_what_is_not_such_a_model_is_refused(change, message, tmp_path):
+def test_other_models_are_refused(change, message, tmp_path):
     with pytest.raises(ConversionError, match=message):
         model_garden.read(written(tmp_path / "bad", change(encoder_objects())), Options())
 
@@ -202,7 +202,7 @@ def test_what_is_not_such_a_model_is_refused(change, message, tmp_path):
         ({"norm_first": True}, "unknown keys, .*: `norm_first`"),
     ],
 )
-def test_configurations_that_contradict_are_refused(config, message, tmp_path):
+def test_contradictory_configurations_are_refused(config, message, tmp_path):
     with pytest.raises(ConversionError, match=message):
         model_garden.read(written(tmp_path / "bad", encoder_objects(), config), Options())
 
@@ -224,7 +224,7 @@ def test_damaged_files_are_refused_and_leave_nothing(name, length, message, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad"]
 
 
-def test_pieces_of_another_number_are_refused(tmp_path):
+def test_vocabulary_of_another_size_is_refused(tmp_path):
     directory = written(tmp_path / "bad", encoder_objects())
     (directory / "vocab.txt").write_text((directory / "vocab.txt").read_text() + "more\n")
     with pytest.raises(ConversionError, match="as many word pieces as the token embedding has rows"):
@@ -240,7 +240,7 @@ def test_pieces_of_another_number_are_refused(tmp_path):
         ({"pooler": False}, "`pooler` must be True"),
     ],
 )
-def test_what_the_model_garden_cannot_express_is_not_written(changes, message, tmp_path):
+def test_features_unsupported_by_the_model_garden_are_not_written(changes, message, tmp_path):
     checkpoint = model_garden.read(golden("encoder"), Options())
     checkpoint = replace(checkpoint, config=replace(checkpoint.config, **changes))
     with pytest.raises(ConversionError, match=message):
@@ -260,7 +260,7 @@ def test_what_the_model_garden_cannot_express_is_not_written(changes, message, t
         ),
     ],
 )
-def test_heads_without_a_place_are_named(heads, lost, kept, tmp_path):
+def test_unsupported_heads_are_named(heads, lost, kept, tmp_path):
     checkpoint = model_garden.read(golden("encoder"), Options())
     more = {
         name: Tensor(name, shape, lambda shape=shape: np.ones(shape, np.float32))
@@ -280,7 +280,7 @@ def peer() -> Path:
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if name != "legacy"])
-def test_the_model_garden_reads_what_is_written(peer, kind, tmp_path):
+def test_model_garden_reads_a_written_checkpoint(peer, kind, tmp_path):
     peers = Peers({"model_garden": peer})
     convert(golden(kind), tmp_path / "tf1", "google_tf1", source_form="model_garden")
     conversion = convert(tmp_path / "tf1", tmp_path / "back", "model_garden", source_form="google_tf1", peers=peers)

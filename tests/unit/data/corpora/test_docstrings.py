@@ -69,7 +69,7 @@ def test_a_document_for_the_module_and_each_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"def broken(:\n", b"\x00", b"\xff\xfe", b""])
-def test_what_is_not_python_documents_nothing(content: bytes, tmp_path: Path) -> None:
+def test_other_files_have_no_docstrings(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "template.py"
     path.write_bytes(content)
     assert file_documents("label", path) == []

@@ -52,7 +52,7 @@ def owner(documents, tokens) -> int:
 
 @given(lengths=bucket_lengths, config=configs)
 @settings(deadline=None, max_examples=150)
-def test_every_pair_keeps_the_rules(lengths, config):
+def test_every_pair_is_valid(lengths, config):
     documents = numbered_documents(lengths)
     pairs = build_pairs(documents, config, VOCABULARY)
     assert (np.diff(pairs.row_splits) <= config.max_seq_length).all()
@@ -90,7 +90,7 @@ def test_without_truncation_no_text_is_lost_and_sentences_stay_whole(lengths, se
             assert {a[-1] + 1, b[-1] + 1} <= begins
 
 
-def test_content_and_seed_alone_decide():
+def test_pairs_depend_only_on_content_and_seed():
     vocabulary = make_vocabulary()
     documents = random_documents(vocabulary, 40)
     pairs = build_pairs(documents, CONFIG, vocabulary)
@@ -135,7 +135,7 @@ def test_one_sentence_documents_are_balanced_too():
     assert set(cuts) == set(range(1, 31))
 
 
-def test_a_lone_sentence_is_cut_between_words_only():
+def test_single_sentence_is_split_only_between_words():
     vocabulary = make_vocabulary(words=40, continuations=40)
     word, piece = vocabulary.id_of("w20"), vocabulary.id_of("##c5")
     ids = np.array([word, piece, piece, word, piece, word, piece, piece], np.int32)
@@ -171,7 +171,7 @@ def test_partners_and_their_first_sentences_are_uniform():
     assert ((start - start.mean()) ** 2 / start.mean()).sum() < 16.3
 
 
-def test_a_tenth_of_the_targets_is_short():
+def test_a_tenth_of_the_target_lengths_is_short():
     documents = numbered_documents([[1] * 1000] * 100)
     config = DataConfig(max_seq_length=103, random_next_prob=0.0)
     lengths = np.diff(build_pairs(documents, config, VOCABULARY).row_splits) - 3
@@ -189,7 +189,7 @@ def test_a_tenth_of_the_targets_is_short():
 
 
 @pytest.mark.parametrize("longest", [5, 12, 125])
-def test_truncated_lengths_are_those_of_the_loop(longest):
+def test_truncated_lengths_equal_those_of_a_loop(longest):
     grid = np.array([(a, b) for a in range(1, 2 * longest, 3) for b in range(1, 2 * longest, 2)])
     kept_a, kept_b = truncated_lengths(grid[:, 0], grid[:, 1], longest)
     for (a, b), *kept in zip(grid.tolist(), kept_a.tolist(), kept_b.tolist(), strict=True):
@@ -198,7 +198,7 @@ def test_truncated_lengths_are_those_of_the_loop(longest):
         assert kept == [a, b]
 
 
-def test_truncation_takes_from_both_ends_alike():
+def test_truncation_removes_from_both_ends_equally():
     documents = numbered_documents([[300, 10]] * 200)
     config = DataConfig(max_seq_length=113, random_next_prob=0.0, short_seq_prob=0.0)
     pairs = build_pairs(documents, config, VOCABULARY)
@@ -218,7 +218,7 @@ def by_key(pairs):
     }
 
 
-def test_every_copy_adds_examples_of_its_own():
+def test_every_copy_adds_different_examples():
     vocabulary = make_vocabulary()
     documents = random_documents(vocabulary, 30)
     one, three = (build_pairs(documents, CONFIG, vocabulary, copies) for copies in (1, 3))
@@ -241,7 +241,7 @@ def test_examples_are_laid_out_in_slices(next_sentence):
         np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in slices]), getattr(whole, name))
 
 
-def test_documents_take_part_in_as_many_passes_as_they_are_given():
+def test_documents_are_used_in_the_given_number_of_passes():
     documents = numbered_documents([[9, 8, 7]] * 400)
     copies = np.arange(400) % 3
     config = dataclasses.replace(CONFIG, next_sentence=False, short_seq_prob=0.0)
@@ -268,11 +268,11 @@ def test_document_ids_fit_into_63_bits_and_depend_on_content():
     ("number", "tokens", "lengths"),
     [(1, [5, 6], [1]), (1, [], []), (1, [5], [1, 0]), (2**63, [5], [1]), (-1, [5], [1])],
 )
-def test_documents_refuse_what_does_not_fit(number, tokens, lengths):
+def test_invalid_documents_are_refused(number, tokens, lengths):
     with pytest.raises(ValueError, match="Received"):
         TokenizedDocument(number, np.array(tokens, np.int32), np.array(lengths, np.int32))
 
 
-def test_ranges_follow_one_another():
+def test_ranges_are_concatenated():
     assert ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
     assert ranges(np.zeros(0, int), np.zeros(0, int)).tolist() == []

@@ -20,7 +20,7 @@ bucket_lengths = st.lists(st.lists(st.integers(1, 70), min_size=1, max_size=8), 
 
 @given(lengths=bucket_lengths, short=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 2**63 - 1))
 @settings(deadline=None, max_examples=100)
-def test_every_token_stands_in_one_example(lengths, short, seed):
+def test_every_token_is_in_one_example(lengths, short, seed):
     documents = numbered_documents(lengths)
     config = dataclasses.replace(CONFIG, short_seq_prob=short, seed=seed)
     singles = build_pairs(documents, config, VOCABULARY)
@@ -39,7 +39,7 @@ def test_every_token_stands_in_one_example(lengths, short, seed):
 
 @given(lengths=bucket_lengths)
 @settings(deadline=None, max_examples=60)
-def test_examples_hold_whole_sentences_and_as_many_as_fit(lengths):
+def test_examples_contain_as_many_whole_sentences_as_fit(lengths):
     documents = numbered_documents(lengths)
     singles = build_pairs(documents, dataclasses.replace(CONFIG, short_seq_prob=0.0), VOCABULARY)
     ends = {int(row[-2]) for row in rows(singles)}
@@ -57,7 +57,7 @@ def test_examples_hold_whole_sentences_and_as_many_as_fit(lengths):
         assert expected | {last} == {end for end in ends if document.token_ids[0] <= end <= last}
 
 
-def test_long_sentences_are_cut_where_words_start():
+def test_long_sentences_are_split_between_words():
     vocabulary = make_vocabulary()
     documents = [
         dataclasses.replace(document, sentence_lengths=np.array([len(document.token_ids)], np.int32))

@@ -42,7 +42,7 @@ def examples_of(some) -> list[tuple]:
     return sorted(found)
 
 
-def test_a_batch_holds_neighbours_in_length():
+def test_batches_contain_examples_of_similar_length():
     lengths = np.random.default_rng(1).integers(1, 33, 3 * GROUP)
     rows = batch_rows(lengths, seed=3, group=7)
     assert rows.shape == (GROUP, 3)
@@ -54,14 +54,14 @@ def test_a_batch_holds_neighbours_in_length():
 
 
 @pytest.mark.parametrize("longest", [8, 9, 30, 128, 512])
-def test_widths_are_few_and_hold_every_length(longest):
+def test_widths_are_few_and_cover_every_length(longest):
     widths = bin_widths(DataConfig(max_seq_length=longest, max_predictions_per_seq=5))
     assert len(set(widths)) <= BINS
     assert (widths >= np.arange(longest + 1)).all()
     assert widths[-1] == longest
 
 
-def test_slots_are_those_of_the_longest_that_fits():
+def test_mask_slots_follow_the_longest_example_of_a_bin():
     config = DataConfig(max_seq_length=128, max_predictions_per_seq=20)
     slots = bin_slots(config)
     assert slots[128] == 19
@@ -70,7 +70,7 @@ def test_slots_are_those_of_the_longest_that_fits():
 
 
 @pytest.mark.integration
-def test_a_group_holds_the_examples_of_as_many_full_batches(data):
+def test_a_group_has_the_same_examples_as_its_full_batches(data):
     full = batches(data, 2 * GROUP, by_length=False)
     bins = batches(data, 2 * GROUP)
     for group in (slice(0, GROUP), slice(GROUP, None)):
@@ -83,7 +83,7 @@ def test_a_group_holds_the_examples_of_as_many_full_batches(data):
 
 
 @pytest.mark.parametrize("start", [1, GROUP - 1, GROUP, GROUP + 5])
-def test_a_start_step_gives_what_follows(data, start):
+def test_start_step_equals_skip(data, start):
     whole, rest = batches(data, start + 4)[start:], batches(data, 4, start_step=start)
     for one, other in zip(whole, rest, strict=True):
         for expected, received in zip(one, other, strict=True):

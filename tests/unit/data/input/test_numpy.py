@@ -69,17 +69,17 @@ def assert_equal(found, expected):
                 np.testing.assert_array_equal(part[name], other[name], err_msg=name)
 
 
-def test_training_batches_are_those_of_tf_data(directory):
+def test_training_batches_equal_those_of_tf_data(directory):
     assert_same(directory, "train", epochs=4, start_step=3)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("start", [0, 5, GROUP + 3])
-def test_batches_by_length_are_those_of_tf_data(directory, start):
+def test_batches_by_length_equal_those_of_tf_data(directory, start):
     assert_same(directory, "train", batch_size=2, epochs=2, start_step=start, by_length=True)
 
 
-def test_packed_batches_are_those_of_tf_data(directory):
+def test_packed_batches_equal_those_of_tf_data(directory):
     arguments = {"batch_size": 7, "seed": 5, "epochs": 1}
     expected = packed_data(pretraining_dataset(directory, "train", **arguments), 2)
     found = packed_data(pretraining_batches(directory, "train", **arguments), 2)
@@ -87,12 +87,12 @@ def test_packed_batches_are_those_of_tf_data(directory):
     assert_equal(list(found), list(expected))
 
 
-def test_evaluation_batches_are_those_of_tf_data(directory):
+def test_evaluation_batches_equal_those_of_tf_data(directory):
     assert_same(directory, "validation", batch_size=4, training=False)
 
 
 @pytest.mark.parametrize("directory", ["piece"], indirect=True)
-def test_batches_as_long_as_an_epoch_or_longer_than_the_split(directory):
+def test_batch_size_of_an_epoch_or_more(directory):
     assert_same(directory, "train", epochs=2, batch_size=81)
     assert_same(directory, "validation", batch_size=16, training=False)
 
@@ -106,7 +106,7 @@ def test_a_window_longer_than_an_epoch(directory, monkeypatch):
 
 @pytest.mark.parametrize("directory", ["piece"], indirect=True)
 @pytest.mark.parametrize("start", [1, 11, 12, 23, 40])
-def test_start_step_is_skip(directory, start):
+def test_start_step_equals_skip(directory, start):
     everything = list(islice(pretraining_batches(directory, "train", batch_size=7, seed=5), 44))
     rest = islice(pretraining_batches(directory, "train", batch_size=7, seed=5, start_step=start), 44 - start)
     for one, other in zip(everything[start:], rest, strict=True):
@@ -116,7 +116,7 @@ def test_start_step_is_skip(directory, start):
 
 
 @pytest.mark.parametrize("directory", ["piece"], indirect=True)
-def test_a_pass_begins_anew(directory):
+def test_every_iteration_starts_again(directory):
     batches = pretraining_batches(directory, "validation", batch_size=4, seed=0, training=False)
     first, second = ([batch[0]["token_ids"] for batch in batches] for _ in range(2))
     assert len(first) == 3
@@ -148,7 +148,7 @@ def changed(tmp_path, feature, values):
         ("next_sentence_labels", [0, 1], "`next_sentence_labels` must have 1 values .* Received: 2"),
     ],
 )
-def test_a_record_that_cannot_be_is_refused(tmp_path, feature, values, message):
+def test_invalid_record_is_refused(tmp_path, feature, values, message):
     directory = changed(tmp_path, feature, values)
     with pytest.raises(ValueError, match=message):
         next(iter(pretraining_batches(directory, "train", batch_size=1, seed=0)))
@@ -174,7 +174,7 @@ def example(values):
 NUMBERS = [[0], [127, 128, 300], [2**63 - 1, -1, -(2**63)], list(range(16380, 16390))]
 
 
-def test_columns_are_those_of_the_reader_of_single_records():
+def test_columns_equal_those_of_the_record_reader():
     records = [example(values) for values in NUMBERS]
     columns = decode_examples(records, ["i", "f"])
     assert columns["i"].values.tolist() == [number for numbers in NUMBERS for number in numbers]
@@ -190,7 +190,7 @@ def test_other_encodings_are_read_too():
     assert columns["i"].counts.tolist() == [1, 2]
 
 
-def test_making_ahead_keeps_the_order_and_hands_on_errors():
+def test_prefetching_keeps_the_order_and_raises_errors():
     def items():
         yield from range(5)
         raise ValueError("boom")
@@ -202,7 +202,7 @@ def test_making_ahead_keeps_the_order_and_hands_on_errors():
     assert list(prefetched(iter("abc"), 10)) == ["a", "b", "c"]
 
 
-def test_what_is_left_early_leaves_no_thread():
+def test_closed_iterator_leaves_no_thread():
     before = threading.active_count()
     ahead = prefetched(iter(range(10**9)), 3)
     assert next(ahead) == 0
@@ -210,7 +210,7 @@ def test_what_is_left_early_leaves_no_thread():
     assert threading.active_count() == before
 
 
-def test_batches_can_be_taken_and_joined():
+def test_batches_support_take_and_concatenate():
     batches = Batches(lambda: iter(range(4)))
     assert list(batches.take(2)) == [0, 1]
     assert list(batches.take(-1)) == [0, 1, 2, 3]

@@ -15,7 +15,7 @@ def sizes_of(lengths, predictions) -> np.ndarray:
 
 
 @st.composite
-def things(draw):
+def example_sizes(draw):
     count = draw(st.integers(0, 40))
     lengths = draw(st.lists(st.integers(1, 32), min_size=count, max_size=count))
     predictions = draw(st.lists(st.integers(0, 5), min_size=count, max_size=count))
@@ -23,8 +23,8 @@ def things(draw):
 
 
 @settings(max_examples=200, deadline=None)
-@given(things())
-def test_rows_hold_what_they_can_and_no_two_could_be_one(sizes):
+@given(example_sizes())
+def test_rows_are_full_and_no_two_can_be_merged(sizes):
     row, start = first_fit_decreasing(sizes, CAPACITIES)
     totals = np.zeros((row.max(initial=-1) + 1, 3), np.int64)
     np.add.at(totals, row, sizes)
@@ -41,7 +41,7 @@ def test_rows_hold_what_they_can_and_no_two_could_be_one(sizes):
         np.testing.assert_array_equal(start[inside], expected)
 
 
-def test_the_largest_come_first_and_equals_in_their_order():
+def test_largest_examples_come_first_and_ties_keep_their_order():
     row, start = first_fit_decreasing(sizes_of([10, 30, 20, 2, 20], [1, 1, 1, 1, 1]), CAPACITIES)
     assert row.tolist() == [1, 0, 1, 0, 2]
     assert start[:, 0].tolist() == [20, 0, 0, 30, 0]
@@ -51,14 +51,14 @@ def batch_of(lengths, predictions, width=16, slots=4):
     """Returns tokens and masks that identify their origin; padding is noise, which must not leak through."""
     count = len(lengths)
     rng = np.random.default_rng(0)
-    there = np.arange(width) < np.array(lengths)[:, None]
+    mask = np.arange(width) < np.array(lengths)[:, None]
     predicted = np.arange(slots) < np.array(predictions)[:, None]
     tokens = 100 * np.arange(1, count + 1)[:, None] + np.arange(width)
     noise = rng.integers(10**6, 10**7, (count, width))
     inputs = {
-        "token_ids": np.where(there, tokens, noise).astype(np.int32),
-        "segment_ids": np.where(there, np.arange(width) >= 2, 9).astype(np.int32),
-        "padding_mask": there.astype(np.int32),
+        "token_ids": np.where(mask, tokens, noise).astype(np.int32),
+        "segment_ids": np.where(mask, np.arange(width) >= 2, 9).astype(np.int32),
+        "padding_mask": mask.astype(np.int32),
         "mask_positions": np.where(predicted, np.arange(slots), 0).astype(np.int32),
     }
     targets = {
@@ -71,7 +71,7 @@ def batch_of(lengths, predictions, width=16, slots=4):
     return inputs, targets, weights
 
 
-def test_every_example_is_there_once_and_whole():
+def test_every_example_is_packed_once_and_completely():
     lengths, predictions = [5, 16, 9, 3, 7, 2], [1, 4, 2, 1, 2, 1]
     inputs, targets, weights = pack_batch(*batch_of(lengths, predictions))
     assert inputs["token_ids"].shape == (3, 16)
@@ -93,7 +93,7 @@ def test_every_example_is_there_once_and_whole():
 
 
 @pytest.mark.parametrize("multiple", [1, 4])
-def test_nothing_else_is_there(multiple):
+def test_all_other_positions_are_padding(multiple):
     lengths, predictions = [5, 16, 9, 3, 7, 2], [1, 4, 2, 1, 2, 1]
     inputs, targets, weights = pack_batch(*batch_of(lengths, predictions), multiple)
     assert len(inputs["token_ids"]) % multiple == 0
@@ -125,7 +125,7 @@ def test_examples_without_weight_are_left_out():
     assert not packed_weights["mlm_logits"].any()
 
 
-def test_no_more_examples_a_row_than_there_is_room_for():
+def test_number_of_examples_per_row_is_limited():
     inputs, _, _ = pack_batch(*batch_of([1] * (MOST_EXAMPLES + 1), [0] * (MOST_EXAMPLES + 1)))
     assert inputs["first_positions"].shape == (2, MOST_EXAMPLES)
     assert inputs["padding_mask"].sum(axis=1).tolist() == [MOST_EXAMPLES, 1]

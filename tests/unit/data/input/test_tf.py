@@ -72,12 +72,12 @@ def expected_rows(config, part, keys) -> dict[str, np.ndarray]:
         for i, row in enumerate(rows(part)):
             dense[i, : len(row)] = row
         masked = mask_rows(dense, lengths, keys, config, VOCABULARY)
-    there = np.arange(width) < lengths[:, None]
-    second = there & (np.arange(width) >= part.segment_lengths[:, :1])
+    mask = np.arange(width) < lengths[:, None]
+    second = mask & (np.arange(width) >= part.segment_lengths[:, :1])
     return {
         "inputs/token_ids": masked.token_ids,
         "inputs/segment_ids": second.astype(np.int32),
-        "inputs/padding_mask": there.astype(np.int32),
+        "inputs/padding_mask": mask.astype(np.int32),
         "inputs/mask_positions": masked.mask_positions,
         "targets/mlm_logits": masked.mask_ids,
         "targets/nsp_logits": part.next_sentence_labels,
@@ -97,7 +97,7 @@ def expected_epoch(config, parts, seed, epoch, window) -> list[dict[str, np.ndar
     return [row for window in windows for _, row in sorted(window, key=lambda pair: int(pair[0]))]
 
 
-def test_training_stream_is_the_one_of_numpy(data, window):
+def test_training_batches_equal_a_numpy_reference(data, window):
     directory, manifest, splits = data
     stream = [row for epoch in range(3) for row in expected_epoch(manifest.config, splits["train"], 5, epoch, window)]
     found = batches(directory, epochs=3)
@@ -108,7 +108,7 @@ def test_training_stream_is_the_one_of_numpy(data, window):
 
 
 @pytest.mark.integration
-def test_start_step_is_skip(data, window):
+def test_start_step_equals_skip(data, window):
     directory = data[0]
     everything = batches(directory, count=44)
     for start in (1, 4, 11, 12, 23, 40):
@@ -118,7 +118,7 @@ def test_start_step_is_skip(data, window):
 @pytest.mark.integration
 @pytest.mark.parametrize("window", [10], indirect=True)
 @pytest.mark.parametrize("batch_size", [1, 3, 27, 81])
-def test_start_step_is_skip_for_any_batch_size(data, window, batch_size):
+def test_start_step_equals_skip_for_any_batch_size(data, window, batch_size):
     directory = data[0]
     steps = 2 * EXAMPLES // batch_size
     everything = batches(directory, batch_size=batch_size, epochs=2)
@@ -127,7 +127,7 @@ def test_start_step_is_skip_for_any_batch_size(data, window, batch_size):
         same(batches(directory, batch_size=batch_size, epochs=2, start_step=start), everything[start:])
 
 
-def test_batch_size_does_not_change_the_stream(data, window):
+def test_batch_size_does_not_change_the_order(data, window):
     directory = data[0]
     one, other = (stacked(batches(directory, batch_size=size, epochs=2)) for size in (6, 27))
     for name in one:
@@ -157,7 +157,7 @@ def test_seed_changes_order(data):
 
 
 @pytest.mark.parametrize("batch_size", [4, 11, 64])
-def test_evaluation_is_one_fixed_pass_with_weightless_rows_at_its_end(data, batch_size):
+def test_evaluation_is_one_fixed_pass_padded_with_rows_of_zero_weight(data, batch_size):
     directory, manifest, splits = data
     found = batches(directory, "validation", batch_size=batch_size, seed=1, training=False)
     same(found, batches(directory, "validation", batch_size=batch_size, seed=2, training=False))
@@ -248,7 +248,7 @@ def joined(pairs):
     ids=["too long", "segments", "ids"],
 )
 @pytest.mark.parametrize("training", [True, False])
-def test_records_that_do_not_fit_are_an_error(tmp_path, change, message, training):
+def test_records_of_another_length_are_an_error(tmp_path, change, message, training):
     rewritten(tmp_path, change)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         batches(tmp_path, batch_size=2, count=3, training=training)
@@ -268,7 +268,7 @@ def test_a_damaged_shard_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("masking", ["dynamic", "static"])
-def test_single_segments_have_no_label_to_learn(tmp_path, masking):
+def test_single_segments_have_no_next_sentence_target(tmp_path, masking):
     config = dataclasses.replace(DYNAMIC, masking=masking, next_sentence=False)
     write_directory(tmp_path, config, VOCABULARY, {"train": [40], "validation": []})
     (found,) = batches(tmp_path, batch_size=40, epochs=1)
@@ -278,7 +278,7 @@ def test_single_segments_have_no_label_to_learn(tmp_path, masking):
     assert (found["inputs/padding_mask"].sum(axis=1) > 2).all()
 
 
-def test_makers_of_data_load_neither_tensorflow_nor_beam():
+def test_data_modules_import_neither_tensorflow_nor_beam():
     program = (
         "import sys, bert_tf.data.randomness, bert_tf.data.examples.build, bert_tf.data.masking.tokens, "
         "bert_tf.data.tfrecord.shards, "

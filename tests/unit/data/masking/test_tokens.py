@@ -23,7 +23,7 @@ def pairs():
     return build_pairs(random_documents(VOCABULARY, 2000, seed=1), CONFIG, VOCABULARY)
 
 
-def test_masks_keep_the_rules(pairs):
+def test_masks_are_valid(pairs):
     masked = masking.mask_pairs(pairs, CONFIG, VOCABULARY)
     special = set(VOCABULARY.special_ids)
     everything = zip(
@@ -44,7 +44,7 @@ def test_masks_keep_the_rules(pairs):
         assert (tokens[len(original) :] == VOCABULARY.pad_id).all()
 
 
-def test_shares_are_the_papers(pairs):
+def test_mask_probabilities_are_those_of_the_paper(pairs):
     masked = masking.mask_pairs(pairs, CONFIG, VOCABULARY)
     row, slot = np.nonzero(masked.mask_weights)
     before = masked.mask_ids[row, slot]
@@ -85,7 +85,7 @@ def test_positions_are_uniform(pairs):
         {"masked_lm_prob": 0.0},
     ],
 )
-def test_tensors_give_the_same_masks(pairs, changes):
+def test_tensors_and_numpy_give_the_same_masks(pairs, changes):
     config = dataclasses.replace(CONFIG, **changes)
     part = take(pairs, 0, 300)
     lengths = np.diff(part.row_splits)
@@ -100,7 +100,7 @@ def test_tensors_give_the_same_masks(pairs, changes):
         np.testing.assert_array_equal(tensor, array)
 
 
-def test_masks_of_a_row_depend_on_its_key_alone(pairs, monkeypatch):
+def test_masks_of_a_row_depend_only_on_its_key(pairs, monkeypatch):
     everything = masking.mask_pairs(pairs, CONFIG, VOCABULARY)
     part = masking.mask_pairs(take(pairs, 50, 60), CONFIG, VOCABULARY)
     monkeypatch.setattr(masking, "_CHUNK", 7 * 64)
@@ -113,7 +113,7 @@ def test_masks_of_a_row_depend_on_its_key_alone(pairs, monkeypatch):
     assert (other.mask_positions != everything.mask_positions).any(axis=1).mean() > 0.9
 
 
-def test_masks_of_pieces_stay_as_they_are():
+def test_masks_of_pieces_are_frozen():
     """Records stay identical to those written by earlier versions."""
     tokens = (np.arange(200 * 64).reshape(200, 64) * 7919 % len(VOCABULARY)).astype(np.int32)
     lengths = np.arange(200) % 65

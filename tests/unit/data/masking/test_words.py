@@ -44,7 +44,7 @@ def mask_text(texts: list[str], config: DataConfig, seed: int = 0) -> list[list[
     st.integers(0, 2**32),
 )
 @settings(max_examples=200, deadline=None)
-def test_choice_is_that_of_one_word_after_the_other(width, slots, prob, unit, continued, special, seed):
+def test_choice_equals_a_loop_over_words(width, slots, prob, unit, continued, special, seed):
     config = DataConfig(
         max_seq_length=width,
         max_predictions_per_seq=slots if seed % 5 else width,
@@ -82,7 +82,7 @@ def test_choice_is_that_of_one_word_after_the_other(width, slots, prob, unit, co
         {"masked_lm_prob": 1.0, "max_predictions_per_seq": 64, "max_seq_length": 64},
     ],
 )
-def test_tensors_give_the_same_masks(changes):
+def test_tensors_and_numpy_give_the_same_masks(changes):
     # 61 is not a power of 2, so some values of the position's bits are not positions.
     config = dataclasses.replace(CONFIG, **{"max_seq_length": 61, **changes})
     width, rng = config.max_seq_length, np.random.default_rng(5)
@@ -109,7 +109,7 @@ def test_shapes_are_static(unit):
 
 
 @pytest.mark.parametrize("unit", ["whole_word", "span"])
-def test_no_word_is_masked_in_part(unit):
+def test_words_are_masked_as_a_whole(unit):
     config = dataclasses.replace(CONFIG, mask_unit=unit)
     pairs = build_pairs(random_documents(VOCABULARY, 300, seed=1), config, VOCABULARY)
     masked = masking.mask_pairs(pairs, config, VOCABULARY)
@@ -160,7 +160,7 @@ def test_words_of_a_row(text, count, choices):
 
 
 @pytest.mark.parametrize("max_ngram", [2, 3, 5])
-def test_span_lengths_are_in_proportion_to_their_inverse(max_ngram):
+def test_span_lengths_have_inverse_probabilities(max_ngram):
     config = DataConfig(
         max_seq_length=512,
         max_predictions_per_seq=max_ngram,
@@ -214,7 +214,7 @@ def test_a_draw_that_reaches_the_limit_takes_the_next_word(below, expected):
 
 
 @pytest.mark.parametrize("unit", ["whole_word", "span"])
-def test_positions_are_masked_evenly(unit):
+def test_positions_are_masked_uniformly(unit):
     count = 8000
     config = dataclasses.replace(CONFIG, mask_unit=unit)
     # Words of two pieces, one, two, one ...
@@ -258,7 +258,7 @@ def test_each_piece_of_a_word_is_replaced_by_itself(unit):
         assert abs(seen.mean() - share) < 4 * np.sqrt(share * (1 - share) / seen.size) + 0.1 / 500
 
 
-def test_masks_of_a_row_depend_on_its_key_alone(monkeypatch):
+def test_masks_of_a_row_depend_only_on_its_key(monkeypatch):
     config = dataclasses.replace(CONFIG, mask_unit="span")
     pairs = build_pairs(random_documents(VOCABULARY, 40, seed=2), config, VOCABULARY)
     everything = masking.mask_pairs(pairs, config, VOCABULARY)

@@ -19,7 +19,7 @@ def same(decoded: dict[str, np.ndarray], expected: dict[str, list]) -> bool:
 
 @settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=40), INTEGERS | FLOATS, max_size=5))
-def test_what_tensorflow_writes_is_read(features: dict[str, list]) -> None:
+def test_records_of_tensorflow_are_read(features: dict[str, list]) -> None:
     def feature(values: list) -> tf.train.Feature:
         if isinstance(values[0], float):
             return tf.train.Feature(float_list=tf.train.FloatList(value=values))
@@ -29,7 +29,7 @@ def test_what_tensorflow_writes_is_read(features: dict[str, list]) -> None:
     assert same(decode_example(message.SerializeToString()), features)
 
 
-def test_what_we_write_is_read() -> None:
+def test_own_records_are_read() -> None:
     columns = {
         "ids": Column(np.array([1, 300, 2**40, 0, 7]), np.array([3, 2])),
         "weights": Column(np.array([0.5, 1.0, 0.25], np.float32), np.array([1, 2])),
@@ -58,7 +58,7 @@ def test_other_encodings_of_a_list_are_read(values: bytes, expected: list[int]) 
     assert same(decode_example(message(1, message(1, entry) + unknown_field)), {"x": expected})
 
 
-def test_what_is_no_example_is_refused() -> None:
+def test_invalid_examples_are_refused() -> None:
     record = encode_examples({"ids": Column(np.arange(20), np.array([20]))})[0]
     assert list(decode_example(record)) == ["ids"]
     for damaged in (

@@ -36,7 +36,7 @@ def example(features) -> bytes:
 
 
 @pytest.mark.parametrize("chunk", [7, 8192])
-def test_dynamic_records_are_those_of_protobuf(pairs, chunk, monkeypatch):
+def test_dynamic_records_equal_those_of_protobuf(pairs, chunk, monkeypatch):
     monkeypatch.setattr(shards, "_CHUNK", chunk)
     expected = [
         example({"input_ids": row, "segment_lengths": lengths, "next_sentence_labels": [label]})
@@ -46,7 +46,7 @@ def test_dynamic_records_are_those_of_protobuf(pairs, chunk, monkeypatch):
 
 
 @pytest.mark.parametrize("chunk", [7, 8192])
-def test_static_records_are_those_of_protobuf(pairs, chunk, monkeypatch):
+def test_static_records_equal_those_of_protobuf(pairs, chunk, monkeypatch):
     monkeypatch.setattr(shards, "_CHUNK", chunk)
     masked = mask_pairs(pairs, CONFIG, VOCABULARY)
     encoded = shards.encode_static(pairs, masked, CONFIG)
@@ -94,7 +94,7 @@ def test_any_values_are_encoded_like_protobuf(batch):
 
 
 @pytest.mark.parametrize("column", [Column(np.array([1, -1]), np.array([2])), Column(np.array([1]), np.array([1, 0]))])
-def test_what_cannot_be_encoded_is_named(column):
+def test_invalid_values_are_named(column):
     with pytest.raises(ValueError, match=r"feature `ids`: .* Received"):
         encode_examples({"ids": column})
 
@@ -140,7 +140,7 @@ def test_a_failed_write_leaves_the_older_file(tmp_path):
     ],
     ids=["cut data", "cut header", "changed data", "changed length"],
 )
-def test_damage_is_named_by_file_and_record(tmp_path, damage, message):
+def test_damage_is_reported_with_file_and_record(tmp_path, damage, message):
     path = tmp_path / "shard"
     shards.write_shard(path, [b"x" * 30] * 3)
     path.write_bytes(damage(path.read_bytes()))
@@ -148,7 +148,7 @@ def test_damage_is_named_by_file_and_record(tmp_path, damage, message):
         list(shards.read_shard(path))
 
 
-def test_every_flipped_bit_is_noticed(tmp_path):
+def test_every_flipped_bit_is_detected(tmp_path):
     path = tmp_path / "shard"
     shards.write_shard(path, [b"some text", b"more"])
     data = path.read_bytes()

@@ -17,7 +17,7 @@ def strings(*values: Any) -> np.ndarray:
     return np.array([[value.encode() for value in row] if isinstance(row, list) else row for row in values], object)
 
 
-def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_golden_outputs_round_trip(tmp_path: Path) -> None:
     inputs = {"text": np.array([b"a", "é".encode(), b"\x00"], dtype=object), "ids": np.zeros((0, 4), np.int32)}
     cases = [
         Case("b", inputs, {"x": np.ones(3, np.float32)}, {"x": np.float64([0.1, INF, 0.1])}),
@@ -34,7 +34,7 @@ def test_a_recording_comes_back_as_it_was(tmp_path: Path) -> None:
             }
 
 
-def test_a_recording_without_tolerances_is_refused(tmp_path: Path) -> None:
+def test_golden_outputs_without_tolerances_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "r.npz", tolerance=1e-5)
     with pytest.raises(ValueError, match=r"r\.npz: must hold `relative_tolerance`.*Run `bert-tf export` again"):
         read_recording(tmp_path / "r.npz")
@@ -60,7 +60,7 @@ def test_a_recording_without_tolerances_is_refused(tmp_path: Path) -> None:
         (np.float32([1]), None, 0.0, "was not recorded"),
     ],
 )
-def test_outputs_are_compared(found: Any, expected: Any, tolerance: Any, fault: str) -> None:
+def test_differences_beyond_the_tolerance_are_reported(found: Any, expected: Any, tolerance: Any, fault: str) -> None:
     _, message = compare(None if found is None else np.array(found), expected, np.array(tolerance))
     assert message.startswith(fault)
     assert bool(message) == bool(fault)
@@ -76,13 +76,13 @@ def test_outputs_are_compared(found: Any, expected: Any, tolerance: Any, fault: 
         ([["a", ""], ["b", ""], ["c", ""]], [[0.0], [INF]], "shape (3, 2), expected (2, 1)"),
     ],
 )
-def test_lists_of_ties_may_be_longer(found: list[list[str]], tolerance: list[list[float]], fault: str) -> None:
+def test_tied_lists_may_be_longer(found: list[list[str]], tolerance: list[list[float]], fault: str) -> None:
     message = compare(strings(*found), strings(["a"], ["z"]), np.array(tolerance))[1]
     assert message.startswith(fault)
     assert bool(message) == bool(fault)
 
 
-def test_all_outputs_of_either_side_are_named() -> None:
+def test_missing_and_additional_outputs_are_named() -> None:
     case = Case("s", {}, {"a": np.float32([1]), "b": np.float32([1])}, {"a": np.array(0.1), "b": np.array(0.1)})
     compared = list(compare_outputs({"b": np.float32([1.05]), "c": np.float32([0])}, case))
     assert [(name, bool(fault)) for name, _, fault in compared] == [("a", True), ("b", False), ("c", True)]

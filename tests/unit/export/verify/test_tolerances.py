@@ -19,7 +19,7 @@ CONFIG = BertConfig(vocabulary_size=100, hidden_dim=384, num_layers=6, num_heads
 QUICK = settings(deadline=None, max_examples=60)
 
 
-def test_examples_of_the_module_are_true() -> None:
+def test_examples_of_the_module_run() -> None:
     assert doctest.testmod(tolerances) == doctest.TestResults(failed=0, attempted=3)
 
 
@@ -49,7 +49,7 @@ def perturbed(seed: int, error: float, size: int = 7) -> tuple[np.ndarray, np.nd
 
 @QUICK
 @given(st.integers(0, 2**32), st.floats(1e-5, 1.0))
-def test_probabilities_stay_within_their_bound(seed: int, error: float) -> None:
+def test_differences_of_probabilities_are_within_their_bound(seed: int, error: float) -> None:
     before, after = perturbed(seed, error)
     # float32 rounds each side.
     rounding = (before + after) * 2.0**-22
@@ -58,14 +58,14 @@ def test_probabilities_stay_within_their_bound(seed: int, error: float) -> None:
 
 @QUICK
 @given(st.integers(0, 2**32), st.floats(1e-5, 1.0))
-def test_the_best_class_stays_where_there_is_no_tie(seed: int, error: float) -> None:
+def test_best_class_is_stable_without_a_tie(seed: int, error: float) -> None:
     before, after = perturbed(seed, error)
     decided = ~is_tie(before, error * 1.001)
     assert (before.argmax(-1) == after.argmax(-1))[decided].all()
     assert decided.any()
 
 
-def test_a_tie_is_one() -> None:
+def test_ties_are_detected() -> None:
     assert is_tie(np.float32([[0.5, 0.5], [0.9, 0.1], [1, 0]]), 1e-3).tolist() == [True, False, False]
     assert is_tie(np.float32([[1.0]]), 1.0).tolist() == [False]
     assert is_tie(np.zeros((0, 3), np.float32), 1.0).tolist() == []
@@ -85,7 +85,7 @@ def spans(texts: list[str], probabilities: list[float], odds: float | None = Non
     return outputs if odds is None else outputs | {"null_odds": np.float32([odds])}
 
 
-def test_answers_that_are_tied_with_others_are_open() -> None:
+def test_tied_answers_have_no_tolerance() -> None:
     outputs = spans(["a cat", "dog", "the", "mat", ""], [0.6, 0.2, 0.1999, 0.0001, 0.0])
     found = open_answers(np.array([b"the a cat dog the mat"], object), outputs, 0.01, float("inf"))
     # The last candidate is tied with candidates that are not among the best.
@@ -95,7 +95,7 @@ def test_answers_that_are_tied_with_others_are_open() -> None:
     assert open_answers(np.array([b"a cat"], object), outputs, 1.0, 9.0)["answer"].tolist() == [True]
 
 
-def test_a_text_at_two_places_may_be_found_at_either() -> None:
+def test_repeated_answer_text_may_have_either_position() -> None:
     outputs = spans(["cat", "dog"], [0.7, 0.3])
     found = open_answers(np.array([b"dog cat cat"], object), outputs, 0.01, float("inf"))
     assert found["answer"].tolist() == [False] and found["start"].tolist() == [True]
@@ -114,7 +114,7 @@ def test_a_text_at_two_places_may_be_found_at_either() -> None:
         (["cat", "dog", "mat", ""], 3.0, [0.5, 0.3, 0.15, 0.05], False, False),
     ],
 )
-def test_no_answer_is_a_candidate(
+def test_tie_with_no_answer_is_detected(
     texts: list[str], odds: float, probabilities: list[float], is_open: bool, probabilities_are_open: bool
 ) -> None:
     outputs = spans(texts, probabilities, odds)

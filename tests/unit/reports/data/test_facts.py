@@ -46,7 +46,7 @@ def report(data) -> DataReport:
 # Sample examples.
 
 
-def test_examples_are_those_of_the_records(data, report: DataReport) -> None:
+def test_examples_equal_the_records(data, report: DataReport) -> None:
     _, manifest, splits = data
     by_shard = {
         shard.name: pairs
@@ -94,7 +94,7 @@ def test_masks_follow_the_configuration(data, report: DataReport) -> None:
     assert abs(masks.masked - 0.8 * masks.predicted) < 5 * math.sqrt(0.16 * masks.predicted)
 
 
-def test_masks_of_static_records_are_theirs(tmp_path) -> None:
+def test_masks_of_static_records_are_shown(tmp_path) -> None:
     manifest, splits = write_sample(tmp_path, STATIC)
     for example in describe_data(tmp_path).examples:
         part = next(
@@ -110,7 +110,7 @@ def test_masks_of_static_records_are_theirs(tmp_path) -> None:
         assert positions == masked.mask_positions[example.record][masked.mask_weights[example.record] > 0].tolist()
 
 
-def test_few_examples_are_all_shown(tmp_path) -> None:
+def test_small_data_shows_all_examples(tmp_path) -> None:
     write_directory(tmp_path, CONFIG, VOCABULARY, {"train": [3, 0, 2], "validation": []})
     examples = describe_data(tmp_path).examples
     assert [(example.shard[:11], example.record) for example in examples if example.shard.startswith("train-00002")]
@@ -119,7 +119,7 @@ def test_few_examples_are_all_shown(tmp_path) -> None:
     ]  # fmt: skip
 
 
-def test_a_record_that_is_none_of_ours_is_refused(tmp_path) -> None:
+def test_record_of_another_schema_is_refused(tmp_path) -> None:
     write_directory(tmp_path, CONFIG, VOCABULARY, SIZES)
     manifest_of(tmp_path, config=STATIC)
     with pytest.raises(ValueError, match=r"train-00000-of-00002.tfrecord: record 0: .* lacks the feature `input_mask`"):
@@ -143,7 +143,7 @@ def test_only_the_first_records_are_read(tmp_path) -> None:
 # Facts.
 
 
-def test_figures_are_those_of_the_manifest(data, report: DataReport) -> None:
+def test_statistics_equal_those_of_the_manifest(data, report: DataReport) -> None:
     summary, manifest = report.summary(), data[1]
     assert summary["examples"] == {"train": 150, "validation": 10} and report.total_examples == 160
     assert summary["sources"][0]["left_out"] == {"empty": 200}
@@ -153,7 +153,7 @@ def test_figures_are_those_of_the_manifest(data, report: DataReport) -> None:
     assert report.documents_read == 1_200
 
 
-def test_lengths_are_those_of_the_pairs(data, report: DataReport) -> None:
+def test_lengths_equal_those_of_the_pairs(data, report: DataReport) -> None:
     lengths = np.concatenate([np.diff(pairs.row_splits) for parts in data[2].values() for pairs in parts])
     expected = [int(np.quantile(lengths, part, method="inverted_cdf")) for part in (0.5, 0.95, 1.0)]
     assert list(dataclasses.astuple(report.example_lengths)) == expected
@@ -176,7 +176,7 @@ def changed(report: DataReport, **changes) -> DataReport:
 
 
 @given(st.lists(st.integers(0, 9), min_size=33, max_size=33).filter(any))
-def test_quantiles_are_those_of_the_single_lengths(plain: DataReport, counts: list[int]) -> None:
+def test_quantiles_equal_those_of_all_lengths(plain: DataReport, counts: list[int]) -> None:
     report = changed(plain, histograms={"example_lengths": counts})
     lengths = np.repeat(np.arange(33), counts)
     expected = [int(np.quantile(lengths, part, method="inverted_cdf")) for part in (0.5, 0.95, 1.0)]
@@ -195,7 +195,7 @@ def test_label_balance_is_measured_in_standard_deviations(plain: DataReport, tot
 
 
 @pytest.mark.parametrize(("p", "random", "warned"), [(0.0, 0, False), (0.0, 1, True), (1.0, 9, False), (1.0, 8, True)])
-def test_a_certain_label_has_no_tolerance(plain: DataReport, p: float, random: int, warned: bool) -> None:
+def test_constant_label_has_no_tolerance(plain: DataReport, p: float, random: int, warned: bool) -> None:
     config = dataclasses.replace(CONFIG, random_next_prob=p)
     report = changed(plain, config=config, label_histogram={"next": 9 - random, "random": random})
     assert any("of the pairs are random" in warning for warning in report.warnings) == warned
@@ -223,7 +223,7 @@ def counts(**changes: int) -> dict:
         ({"sources": (dataclasses.replace(SOURCE, documents=0),)}, "all 1,200 documents were left out."),
     ],
 )  # fmt: skip
-def test_warnings_begin_where_they_should(plain: DataReport, changes: dict, warning: str) -> None:
+def test_warnings_appear_at_their_thresholds(plain: DataReport, changes: dict, warning: str) -> None:
     assert plain.warnings == ()
     report = changed(plain, **changes)
     assert len(report.warnings) == bool(warning)
@@ -243,7 +243,7 @@ def test_warnings_begin_where_they_should(plain: DataReport, changes: dict, warn
         (7_417, 0, 0.0, None),
     ],
 )
-def test_few_held_out_examples_are_a_warning(
+def test_few_validation_examples_are_a_warning(
     plain: DataReport, train: int, held_out: int, fraction: float, advice: str | None
 ) -> None:
     shards = {

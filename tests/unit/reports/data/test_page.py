@@ -76,7 +76,7 @@ def hostile(report: DataReport) -> DataReport:
     return describe(dataclasses.replace(report.manifest, **changes), examples)
 
 
-def test_text_of_the_corpus_is_never_markup(report: DataReport) -> None:
+def test_text_of_the_corpus_is_escaped(report: DataReport) -> None:
     dangerous = hostile(report)
     text = page(dangerous)
     parsed = Page(text)
@@ -90,7 +90,7 @@ def test_text_of_the_corpus_is_never_markup(report: DataReport) -> None:
     assert shown.count("&amp;") == 5
 
 
-def test_the_page_needs_nothing_else(report: DataReport, parsed: Page) -> None:
+def test_page_is_self_contained(report: DataReport, parsed: Page) -> None:
     assert {path[-1] for path, _, _ in parsed.elements}.isdisjoint({"script", "link", "iframe", "img", "object"})
     used = {name for _, attributes, _ in parsed.elements for name in attributes}
     assert not [name for name in used if name in ("src", "href") or name.startswith("on")]
@@ -100,7 +100,7 @@ def test_the_page_needs_nothing_else(report: DataReport, parsed: Page) -> None:
     assert "http" not in re.sub(r"<article.*</article>", "", page(report), flags=re.S)
 
 
-def test_every_chart_can_be_read_aloud(report: DataReport, parsed: Page) -> None:
+def test_every_chart_has_a_text_alternative(report: DataReport, parsed: Page) -> None:
     charts = parsed.find("svg")
     assert len(charts) == (4 if report.balance else 3)
     for attributes, _ in charts:
@@ -111,7 +111,7 @@ def test_every_chart_can_be_read_aloud(report: DataReport, parsed: Page) -> None
     assert [attributes["scope"] for attributes, _ in parsed.find("th")].count("col") == len(parsed.find("th"))
 
 
-def test_the_histogram_shows_every_example(report: DataReport, parsed: Page) -> None:
+def test_histogram_counts_every_example(report: DataReport, parsed: Page) -> None:
     bars = ["".join(text) for path, _, text in parsed.elements if path[-3:] == ("svg", "rect", "title")]
     counted = [re.fullmatch(r"([\d,]+) to ([\d,]+) tokens: ([\d,]+) \(.*\)", bar) for bar in bars]
     values = [tuple(int(group.replace(",", "")) for group in match.groups()) for match in counted if match]
@@ -152,14 +152,14 @@ def test_the_page_shows_the_examples(report: DataReport, parsed: Page) -> None:
     assert len(parsed.find("bdi")) == (3 if report.balance else 2) * 20
 
 
-def test_the_page_is_a_function_of_the_data(tmp_path) -> None:
+def test_page_depends_only_on_the_data(tmp_path) -> None:
     (tmp_path / "one").mkdir()
     write_sample(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     assert page(describe_data(tmp_path / "one")) == page(describe_data(tmp_path / "two"))
 
 
-def test_no_page_of_damaged_data(tmp_path) -> None:
+def test_damaged_data_has_no_page(tmp_path) -> None:
     write_sample(tmp_path)
     shard = next(tmp_path.glob("train-00001*"))
     shard.write_bytes(shard.read_bytes()[:-1])
@@ -167,7 +167,7 @@ def test_no_page_of_damaged_data(tmp_path) -> None:
         describe_data(tmp_path)
 
 
-def test_a_manifest_without_figures_has_a_page(report: DataReport) -> None:
+def test_manifest_without_statistics_has_a_page(report: DataReport) -> None:
     bare = dataclasses.replace(
         report.manifest, sources=(), histograms={}, label_histogram={}, rejected={}, counts={"examples": 160}
     )
@@ -195,11 +195,11 @@ def words(*tokens: Token) -> str:
         ((), ""),
     ],
 )
-def test_tokens_in_words(tokens: tuple[Token, ...], text: str) -> None:
+def test_tokens_are_joined_to_words(tokens: tuple[Token, ...], text: str) -> None:
     assert words(*tokens) == text
 
 
-def test_the_text_says_what_the_page_says(report: DataReport) -> None:
+def test_text_summary_has_the_statistics_of_the_page(report: DataReport) -> None:
     text = in_words(report)
     assert text.startswith("160 examples of up to 32 tokens\n")
     figures = dict(re.findall(r"^([\w\[\] ]+?)  +([\d,.%]+)  ", text.partition("\n\nSources")[0], flags=re.M))
@@ -215,7 +215,7 @@ def test_the_text_says_what_the_page_says(report: DataReport) -> None:
     assert ("\n\nLabels\n" in text) == bool(report.balance)
 
 
-def test_the_text_holds_every_token(report: DataReport) -> None:
+def test_text_of_an_example_contains_every_token(report: DataReport) -> None:
     text = in_words(report).partition("20 examples")[2]
     blocks = re.split(r"\n\n  \d+\. ", text.partition("\n\nConfiguration")[0])[1:]
     assert len(blocks) == 20

@@ -51,7 +51,7 @@ def labels_of(count: int, rows: int = 400) -> ScoredLabels:
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
-def test_the_matrix_holds_the_counts(tmp_path: Path, count: int) -> None:
+def test_confusion_matrix_contains_the_counts(tmp_path: Path, count: int) -> None:
     scored = labels_of(count)
     page = page_of(tmp_path, scored)
     cells = page.texts("b", within="matrix")
@@ -64,14 +64,14 @@ def test_the_matrix_holds_the_counts(tmp_path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [40, 90])
-def test_a_matrix_of_many_labels_holds_every_row(tmp_path: Path, count: int) -> None:
+def test_confusion_matrix_of_many_labels_counts_every_row(tmp_path: Path, count: int) -> None:
     page = page_of(tmp_path, labels_of(count))
     cells = [text for _, text in page.all("rect", "cell")]
     assert sum(int(text.rpartition(": ")[2].split()[0].replace(",", "")) for text in cells) == 400
     assert ("all others" in page.texts("text", "name")) == (count > 60)
 
 
-def test_the_hundred_worst_errors_are_the_surest(tmp_path: Path) -> None:
+def test_most_confident_errors_are_shown(tmp_path: Path) -> None:
     scored = labels_of(3)
     page = page_of(tmp_path, scored)
     wrong = [row for row in scored.rows if scored.labels[int(np.argmax(row.probabilities))] != row.gold]
@@ -85,14 +85,14 @@ def test_the_hundred_worst_errors_are_the_surest(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_figures_and_remark(tmp_path: Path) -> None:
+def test_metrics_and_remark_are_shown(tmp_path: Path) -> None:
     page = page_of(tmp_path, labels_of(2), "SST-2", "collapsed: all of them")
     assert page.texts("dd", "big") == ["0.5000", "80.25", "not defined"]
     assert page.texts("div", "warn") == ["collapsed: all of them"]
     assert page.texts("h1") == ["SST-2"] and page.texts("title")[0] == "Predictions: SST-2"
 
 
-def test_nothing_wrong_is_said(tmp_path: Path) -> None:
+def test_page_states_that_all_predictions_are_correct(tmp_path: Path) -> None:
     rows = [ScoredLabel("1", (("text", "a"),), "a", (0.9, 0.1)), ScoredLabel("2", (("text", "b"),), "b", (0.1, 0.9))]
     assert "All 2 predictions are correct." in page_of(tmp_path, ScoredLabels(("a", "b"), rows)).texts("p", "note")
 
@@ -124,7 +124,7 @@ def hostile_scored() -> dict[str, Scored]:
 
 
 @pytest.mark.parametrize("kind", ["labels", "numbers", "questions", "entities"])
-def test_any_text_is_shown_and_cut(tmp_path: Path, kind: str) -> None:
+def test_any_text_is_escaped_and_truncated(tmp_path: Path, kind: str) -> None:
     page = page_of(tmp_path, hostile_scored()[kind], HOSTILE, f"{HOSTILE}: {HOSTILE}")
     assert "<script>alert(1)</script>␀␇" in "".join(page.texts("h1"))
     assert not set("".join(page.texts("body"))) & {chr(code) for code in range(32)} - {"\n", "\t"}
@@ -176,7 +176,7 @@ def test_answers_are_marked_in_their_contexts(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_entities_are_told_apart_by_form(tmp_path: Path) -> None:
+def test_entity_outcomes_are_distinguished_by_shape(tmp_path: Path) -> None:
     text = "Ada met Bob Ray in Rome near Kew Gardens today"
     gold = (Span(0, 3, "PER"), Span(8, 15, "PER"), Span(19, 23, "LOC"), Span(29, 40, "LOC"))
     found = (Span(0, 3, "PER"), Span(8, 11, "PER"), Span(19, 23, "ORG"), Span(41, 46, "ORG"))
@@ -194,7 +194,7 @@ def test_entities_are_told_apart_by_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["page.css", "tasks.css", "attention.css", "attention.js", "sort.js"])
-def test_assets_are_written_as_they_stand(name: str) -> None:
+def test_assets_are_included_unchanged(name: str) -> None:
     assert pages.asset(name) == (Path(pages.__file__).parent / "assets" / name).read_text()
 
 

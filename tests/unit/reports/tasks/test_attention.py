@@ -35,7 +35,7 @@ def data_of(page: Page) -> dict:
     return json.loads(text)
 
 
-def test_bytes_give_shares_back() -> None:
+def test_quantized_weights_are_close_to_the_original() -> None:
     shares = np.linspace(0, 1, 5001)
     np.testing.assert_allclose((quantized(shares) / 255) ** 2, shares, atol=0.004)
     assert quantized(np.array([-1e-9, 0.0, 1.0, 1 + 1e-6])).tolist() == [0, 0, 255, 255]
@@ -54,7 +54,7 @@ def test_refusals(preset: Path, length: int | None, texts: list[str], message: s
         attention_view(preset, texts, length)
 
 
-def test_a_page_of_base_is_small() -> None:
+def test_page_of_base_is_small() -> None:
     weights = np.full((12, 12, 64, 64), 1 / 64, np.float32)
     page = attention_page(AttentionView(("[CLS]", *["\u2028\x00<"] * 63), (0,) * 64, weights, 0), "base")
     assert len(page.encode()) < 2_000_000

@@ -47,7 +47,7 @@ def test_confusions_and_scores_are_counts(labels: int) -> None:
 
 
 @pytest.mark.parametrize(("labels", "bins"), [(2, 10), (5, 10), (5, 15)])
-def test_calibration_error_is_that_of_the_paper(labels: int, bins: int) -> None:
+def test_calibration_error_equals_that_of_the_paper(labels: int, bins: int) -> None:
     scored = random_answers(labels, 400, seed=3)
     calibration = LabelMetrics(scored).calibration(bins)
     error = 0.0
@@ -62,7 +62,7 @@ def test_calibration_error_is_that_of_the_paper(labels: int, bins: int) -> None:
     assert calibration.overconfidence == pytest.approx(mean)
 
 
-def test_a_label_never_learnt_and_numbers_that_are_none() -> None:
+def test_unknown_labels_and_invalid_numbers() -> None:
     rows = [ScoredLabel("1", (), "new", (0.25, 0.75)), ScoredLabel("2", (), "b", (float("nan"), float("nan")))]
     metrics = LabelMetrics(ScoredLabels(("a", "b"), rows))
     assert metrics.labels == ("a", "b", "new")

@@ -12,7 +12,7 @@ ANY = st.text(alphabet=st.characters(), max_size=60)
 
 
 @given(ANY)
-def test_shown_text_keeps_offsets_and_can_be_written(text: str) -> None:
+def test_shown_text_keeps_offsets_and_is_valid_unicode(text: str) -> None:
     assert len(shown(text)) == len(text)
     shown(text).encode()
     assert all(character >= " " or character in "\t\n" for character in shown(text))
@@ -33,7 +33,7 @@ def test_cuts(text: str, most: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "expected"), [("", NOTHING), ("\u202e ", "U+202E U+0020"), ("neutral", "neutral")])
-def test_every_name_can_be_seen(name: str, expected: str) -> None:
+def test_names_are_printable(name: str, expected: str) -> None:
     assert named(name, 40) == expected
 
 
@@ -56,7 +56,7 @@ def test_windows_keep_the_ends_of_spans_and_stay_small(data, text: str) -> None:
         assert all(is_shown(*span, found) for span in spans)
 
 
-def test_a_short_text_is_shown_whole_and_a_long_one_from_its_beginning() -> None:
+def test_short_text_is_shown_completely_and_long_text_from_its_beginning() -> None:
     assert windows("ab " * 100, [(3, 5)]) == [Window(0, 300)]
     assert windows("ab " * 1000, []) == [Window(0, 700 - 700 % 3)]
     (window,) = windows("ab " * 1000, [(1500, 1502)])
@@ -65,14 +65,14 @@ def test_a_short_text_is_shown_whole_and_a_long_one_from_its_beginning() -> None
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 20))
-def test_the_worst_are_the_worst(values: list[int], count: int) -> None:
+def test_worst_rows_are_selected(values: list[int], count: int) -> None:
     rows = list(enumerate(values))
     chosen = worst(rows, lambda row: row[1], count)
     assert [value for _, value in chosen] == sorted(values, reverse=True)[:count]
     assert len(set(chosen)) == len(chosen)
 
 
-def test_of_rows_as_bad_some_come_from_all_over() -> None:
+def test_ties_are_sampled_evenly() -> None:
     rows = [(number, 1) for number in range(100)] + [(100, 5), (101, 0)]
     assert [number for number, _ in worst(rows, lambda row: row[1], 5)] == [100, 12, 37, 62, 87]
     assert spread([1, 2], 3) == [1, 2]

@@ -44,7 +44,7 @@ def test_kinds(gold: list, predicted: list, kinds: list[str]) -> None:
     assert [one.kind for one in found] == kinds
 
 
-def apart(draw_labels: str):
+def disjoint_spans(draw_labels: str):
     """Returns spans that do not overlap, like those of one side."""
     places = st.lists(st.integers(0, 59), unique=True, max_size=12).map(sorted)
     pairs = places.map(lambda p: list(itertools.pairwise(p))[::2])
@@ -53,7 +53,7 @@ def apart(draw_labels: str):
     )
 
 
-@given(apart("AB"), apart("AB"))
+@given(disjoint_spans("AB"), disjoint_spans("AB"))
 def test_every_span_is_in_one_outcome(gold: tuple, predicted: tuple) -> None:
     found = outcomes(row(gold, predicted))
     assert sorted(map(repr, (one.gold for one in found if one.gold))) == sorted(map(repr, gold))
@@ -66,7 +66,7 @@ def test_every_span_is_in_one_outcome(gold: tuple, predicted: tuple) -> None:
             assert (one.kind == TYPE) == (one.gold.label != one.predicted.label)
 
 
-@given(st.lists(st.tuples(apart("ABC"), apart("ABC")), max_size=4))
+@given(st.lists(st.tuples(disjoint_spans("ABC"), disjoint_spans("ABC")), max_size=4))
 def test_scores_by_type_are_counts(pairs: list) -> None:
     rows = [row(gold, predicted) for gold, predicted in pairs]
     counts: Counter = Counter()

@@ -15,7 +15,7 @@ def records(count=5):
     return [*train, {"split": "validation", "step": count, "loss": 2.5, "mlm_accuracy": 0.25, "mlm_perplexity": 12.18}]
 
 
-def test_a_page_needs_nothing_else():
+def test_page_is_self_contained():
     text = page(records(), SETTINGS, 10)
     assert text.startswith("<!DOCTYPE html>")
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=", text)
@@ -25,7 +25,7 @@ def test_a_page_needs_nothing_else():
     assert re.search(r"<dt>training\.batch_size</dt><dd[^>]*>8</dd>", text)
 
 
-def test_what_is_not_there_is_not_drawn():
+def test_empty_history_has_no_charts():
     assert "<svg" not in page([], SETTINGS, 10)
 
 
@@ -33,7 +33,7 @@ def test_text_is_escaped():
     assert "<b>" not in page(records(), {"data": "<b>"}, 10)
 
 
-def test_points_are_in_proportion():
+def test_points_are_drawn_to_scale():
     chart = line_chart(
         "Loss", "step", [Series("train", [(0, 0.0), (5, 10.0), (10, 5.0)]), Series("validation", [])], "{:g}"
     )

@@ -50,7 +50,9 @@ def test_rows_are_read(suffix: str, content: bytes, tmp_path: Path) -> None:
         st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=3, max_size=3), min_size=1
     )
 )
-def test_csv_and_json_give_back_any_text(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+def test_any_text_round_trips_through_csv_and_json(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]
+) -> None:
     folder = tmp_path_factory.mktemp("rows")
     kept = [tuple(row) for row in rows if all(cell.strip() for cell in row)]
     names = ("a", "b", "c")
@@ -61,20 +63,20 @@ def test_csv_and_json_give_back_any_text(tmp_path_factory: pytest.TempPathFactor
         assert cells(write(folder, suffix, content.encode()), *names, input_errors=InputErrors(skip=True)) == kept
 
 
-def test_tabs_and_lines_within_quotes_are_text_and_rows_are_named_by_their_first_line(tmp_path: Path) -> None:
+def test_quoted_tabs_and_newlines_are_text_and_rows_are_named_by_their_first_line(tmp_path: Path) -> None:
     path = write(tmp_path, ".csv", b'text,label\n"one\n\ttwo, three",x\n\nlast,\n')
     input_errors = InputErrors(skip=True)
     assert list(read_rows(path, ["text", "label"], input_errors)) == [(f"{path}: line 2", ("one\n\ttwo, three", "x"))]
     assert [problem.place for problem in input_errors.problems] == [f"{path}: line 4", f"{path}: line 5"]
 
 
-def test_a_hundred_thousand_words_are_a_text(tmp_path: Path) -> None:
+def test_text_of_a_hundred_thousand_words_is_read(tmp_path: Path) -> None:
     text = "word " * 100_000
     for suffix, content in ((".csv", f'text\n"{text}"\n'), (".tsv", f"text\n{text}\n")):
         assert cells(write(tmp_path, suffix, content.encode()), "text") == [(text,)]
 
 
-def test_values_of_json_that_are_no_strings(tmp_path: Path) -> None:
+def test_json_values_other_than_strings(tmp_path: Path) -> None:
     content = b'{"text": "a", "label": 1}\n{"text": "a", "label": true}\n{"text": "a", "label": 1.5}\n'
     assert [row[1] for row in cells(write(tmp_path, ".jsonl", content), "text", "label")] == ["1", "true", "1.5"]
 
@@ -120,7 +122,7 @@ def test_bad_files_are_named(suffix: str, content: bytes, message: str, tmp_path
         (".jsonl", b'{"text": "a", "label": "x"}\n{\n{"text": "b"}\n{"text": "c", "label": "y"}\n'),
     ],
 )
-def test_faulty_rows_are_left_out_and_listed(suffix: str, content: bytes, tmp_path: Path) -> None:
+def test_invalid_rows_are_skipped_and_listed(suffix: str, content: bytes, tmp_path: Path) -> None:
     input_errors = InputErrors(skip=True)
     assert cells(write(tmp_path, suffix, content), "text", "label", input_errors=input_errors) == [
         ("a", "x"),

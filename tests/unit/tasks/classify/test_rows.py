@@ -59,7 +59,7 @@ def original_row(texts: list[list[str]], length: int) -> list[str]:
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 2).flatmap(lambda n: st.lists(st.lists(LETTERS, min_size=n, max_size=n), min_size=1, max_size=4)),
        st.integers(5, 24))  # fmt: skip
-def test_rows_are_the_originals(texts: list[list[list[str]]], length: int) -> None:
+def test_rows_equal_those_of_the_original(texts: list[list[list[str]]], length: int) -> None:
     rows = text_rows([example(*pair) for pair in texts], TOKENIZER, length)
     expected = [original_row(pair, length) for pair in texts]
     assert tokens_of(rows) == expected
@@ -72,7 +72,7 @@ def test_rows_are_the_originals(texts: list[list[list[str]]], length: int) -> No
         assert inputs[PADDING_MASK][row].sum() == len(tokens)
 
 
-def test_many_rows_are_packed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packing_in_parts_gives_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [example("abcdefghij"[: 1 + number % 10], "xyz") for number in range(23)]
     whole = text_rows(examples, TOKENIZER, 9)
     monkeypatch.setattr(rows_module, "_PART", 5)
@@ -113,7 +113,7 @@ def test_windows_of_texts() -> None:
     assert tokens_of(rows) == [["[CLS]", *text, "[SEP]"] for text in expected]
 
 
-def test_windows_of_pairs_have_the_shorter_text_each() -> None:
+def test_every_window_of_a_pair_contains_the_shorter_text() -> None:
     rows = text_rows([example("abcdefghi", "xy"), example("a", "uvwxyz")], TOKENIZER, 9, windows=True)
     assert tokens_of(rows) == [
         *(["[CLS]", *text, "[SEP]", "x", "y", "[SEP]"] for text in ("abcd", "cdef", "fghi")),
@@ -136,7 +136,7 @@ def test_every_window_has_the_target_and_weight_of_its_text() -> None:
     assert Labels(windows=True).encode(examples, TOKENIZER, 8, labelled=False).targets == {}
 
 
-def test_the_answer_is_the_mean_of_the_windows_probabilities() -> None:
+def test_prediction_is_the_mean_probability_of_the_windows() -> None:
     examples = [example("abcdefghij"), example("a")]
     task = Labels(labels=("x", "y"), windows=True)
     rows = task.encode(examples, TOKENIZER, 8, labelled=False)
@@ -149,7 +149,7 @@ def test_the_answer_is_the_mean_of_the_windows_probabilities() -> None:
     assert numbers == [NumberAnswer(2.5), NumberAnswer(7.0)]
 
 
-def test_labels_are_those_of_training_sorted() -> None:
+def test_labels_are_the_sorted_training_labels() -> None:
     examples = [example("a", label=label) for label in "cab"]
     assert Labels().fit_labels(examples).labels == ("a", "b", "c")
     assert Labels(labels=("z", "a")).fit_labels(examples).labels == ("z", "a")
@@ -163,13 +163,13 @@ def test_labels_are_those_of_training_sorted() -> None:
         (Numbers(), ["1.5", "1.50"], "f.tsv: at least two different numbers are needed. Received: 1.5"),
     ],
 )
-def test_training_examples_that_are_of_no_use(task, labels: list[str], message: str) -> None:
+def test_useless_training_examples_are_refused(task, labels: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         task.validate_examples([example("a", label=label) for label in labels], "f.tsv")
     task.validate_examples([example("a", label=label) for label in "12"], "f.tsv")
 
 
-def test_descriptions_give_back_the_task() -> None:
+def test_description_round_trip() -> None:
     task = Labels(("a", "b"), "mean", True, labels=("x", "y"))
     description = task.description()
     assert description["text_columns"] == 2 and description["labels"] == ("x", "y")
@@ -177,7 +177,7 @@ def test_descriptions_give_back_the_task() -> None:
     assert (task.needs_pooler, Labels().needs_pooler) == (False, True)
 
 
-def test_answers_stand_beside_what_is_right() -> None:
+def test_score_details_contain_predictions_and_labels() -> None:
     scored = Labels(("a",), labels=("x", "y")).score_details([example("q", label="y")], [LabelAnswer("x", (0.7, 0.3))])
     (row,) = scored.rows
     assert (row.place, row.texts, row.gold, row.probabilities) == ("f: line 2", (("a", "q"),), "y", (0.7, 0.3))

@@ -42,7 +42,7 @@ def test_rows_are_examples(tmp_path: Path) -> None:
     assert next(iter(task.read(path, InputErrors(), labelled=False))).label is None
 
 
-def test_a_label_that_training_never_had(tmp_path: Path) -> None:
+def test_label_that_is_not_in_training_data(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.tsv", "label\ttext", "a\tx", "y\tx", "b\tx")
     task = ClassifyTask(labels=("a", "b"))
     with pytest.raises(ValueError, match=r"dev.tsv: line 3: label 'y' never occurs in training; known: a, b"):
@@ -54,7 +54,7 @@ def test_a_label_that_training_never_had(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "weights"),
+    ("class_weights", "weights"),
     [
         ((), ()),
         (("balanced",), (4 / (2 * 3), 4 / (2 * 1))),
@@ -62,9 +62,9 @@ def test_a_label_that_training_never_had(tmp_path: Path) -> None:
         (("b=5", "a=0.5"), (0.5, 5.0)),
     ],
 )
-def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> None:
+def test_class_weights(class_weights: tuple[str, ...], weights: tuple[float, ...]) -> None:
     examples = examples_of("a", "a", "b", "a")
-    task = ClassifyTask(class_weights=given).fit_labels(examples)
+    task = ClassifyTask(class_weights=class_weights).fit_labels(examples)
     assert task.labels == ("a", "b") and task.label_weights == pytest.approx(weights)
     targets, found = task.targets(examples)
     assert targets.tolist() == [0, 0, 1, 0]
@@ -75,7 +75,7 @@ def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("class_weights", "message"),
     [
         (("c=2",), "label 'c' never occurs in training; known: a, b"),
         (("b",), "must be balanced, none, or label=weight, above 0. Received: 'b'"),
@@ -84,9 +84,9 @@ def test_class_weights(given: tuple[str, ...], weights: tuple[float, ...]) -> No
         (("balanced", "b=2"), "Received: 'balanced'"),
     ],
 )
-def test_class_weights_that_are_none(given: tuple[str, ...], message: str) -> None:
+def test_invalid_class_weights_are_refused(class_weights: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ClassifyTask(class_weights=given).fit_labels(examples_of("a", "b"))
+        ClassifyTask(class_weights=class_weights).fit_labels(examples_of("a", "b"))
 
 
 def test_metrics_of_labels() -> None:
@@ -114,13 +114,13 @@ def test_predicted_labels_are_json_lines(tmp_path: Path) -> None:
         (RegressionTask(), ['{"number": 1}', '{"number": "x"}'], "line 2: `number` must be a number. Received: 'x'"),
     ],
 )
-def test_predictions_that_are_none(task, lines: list[str], message: str, tmp_path: Path) -> None:
+def test_invalid_predictions_are_refused(task, lines: list[str], message: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "p.jsonl", *lines)
     with pytest.raises(ValueError, match=message):
         task.read_answers(path, examples_of("x", "y"))
 
 
-def test_numbers_are_learned_with_mean_0_and_deviation_1(tmp_path: Path) -> None:
+def test_regression_targets_are_standardized(tmp_path: Path) -> None:
     examples = examples_of("1000", "1200", "1400")
     task = RegressionTask().fit_labels(examples)
     targets, _ = task.targets(examples)
@@ -140,7 +140,7 @@ def test_mean_squared_error() -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "nan", "inf", "1,5"])
-def test_what_is_no_number_is_named(number: str, tmp_path: Path) -> None:
+def test_invalid_number_is_named(number: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "dev.tsv", "label\ttext", "1.5\tx", f"{number}\tx")
     with pytest.raises(ValueError, match="dev.tsv: line 3: `label` must be a number. Received: "):
         list(RegressionTask().read(path, InputErrors()))
@@ -157,11 +157,11 @@ def test_what_is_no_number_is_named(number: str, tmp_path: Path) -> None:
         (["--regression", "--windows", "--label_column", "n"], RegressionTask(windows=True, label_column="n")),
     ],
 )
-def test_flags_make_the_task(argv: list[str], task: ClassifyTask | RegressionTask) -> None:
+def test_flags_configure_the_task(argv: list[str], task: ClassifyTask | RegressionTask) -> None:
     assert CLASSIFY.make_task(parsed(*argv)) == task
 
 
-def test_scoring_has_no_flags_of_learning() -> None:
+def test_scoring_has_no_training_flags() -> None:
     assert CLASSIFY.make_task(parsed("--regression", learns=False)) == RegressionTask()
     assert entry.POOLINGS == POOLINGS
 
@@ -173,12 +173,12 @@ def test_scoring_has_no_flags_of_learning() -> None:
         (["--text_columns", "a", "b", "c"], "`--text_columns` takes one or two names"),
     ],
 )
-def test_flags_that_do_not_go_together(argv: list[str], message: str) -> None:
+def test_incompatible_flags_are_refused(argv: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CLASSIFY.make_task(parsed(*argv))
 
 
-def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
+def test_files_are_found_in_the_folder_or_named_by_flags(tmp_path: Path) -> None:
     for name in ("train.csv", "dev.jsonl", "train.txt"):
         (tmp_path / name).touch()
     files = CLASSIFY.make_files(parsed("--data", str(tmp_path)))
@@ -197,7 +197,7 @@ def test_files_are_found_by_name_or_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "received"), [(["dev.tsv"], "none"), (["train.csv", "train.tsv"], "train.tsv, train.csv")]
 )
-def test_a_folder_holds_one_file_of_each_name(names: list[str], received: str, tmp_path: Path) -> None:
+def test_folder_with_two_files_of_one_name_is_refused(names: list[str], received: str, tmp_path: Path) -> None:
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(

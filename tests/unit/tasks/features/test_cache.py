@@ -67,7 +67,7 @@ def counting(extraction, monkeypatch, most=None):
     return calls, cache.Extraction(build, extraction.widths, extraction.by_token, extraction.encoder, extraction.config)
 
 
-def test_a_row_has_what_it_has_alone(backbone, rows, expected, tmp_path):
+def test_features_do_not_depend_on_other_rows(backbone, rows, expected, tmp_path):
     folder = extract(token_extraction(backbone, ["layer_1", "layer_4"]), rows, tmp_path / "features")
     assert len(folder) == len(rows)
     np.testing.assert_array_equal(folder.token_ids, rows.token_ids)
@@ -98,7 +98,7 @@ def test_nothing_is_computed_twice(backbone, rows, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_broken_off_it_goes_on(backbone, rows, expected, tmp_path, monkeypatch, most):
+def test_interrupted_extraction_resumes(backbone, rows, expected, tmp_path, monkeypatch, most):
     calls, extraction = counting(token_extraction(backbone, ["layer_1", "layer_4"]), monkeypatch, most)
     with pytest.raises(KeyboardInterrupt):
         extract(extraction, rows, tmp_path)
@@ -114,7 +114,7 @@ def test_broken_off_it_goes_on(backbone, rows, expected, tmp_path, monkeypatch, 
     assert not (tmp_path / ".partial").exists()
 
 
-def test_killed_between_notes_it_computes_the_last_batches_again(backbone, rows, expected, tmp_path, monkeypatch):
+def test_killed_extraction_repeats_batches_after_the_last_record(backbone, rows, expected, tmp_path, monkeypatch):
     calls, extraction = counting(token_extraction(backbone, ["layer_4"]), monkeypatch, 3)
     with pytest.raises(KeyboardInterrupt):
         extract(extraction, rows, tmp_path)
@@ -126,7 +126,7 @@ def test_killed_between_notes_it_computes_the_last_batches_again(backbone, rows,
     np.testing.assert_allclose(folder["layer_4"], expected["layer_4"], atol=2e-3, rtol=2e-3)
 
 
-def test_what_was_broken_off_for_another_encoder_is_not_gone_on_with(backbone, rows, tmp_path, monkeypatch):
+def test_interrupted_extraction_of_another_encoder_is_refused(backbone, rows, tmp_path, monkeypatch):
     _, extraction = counting(token_extraction(backbone, ["layer_4"]), monkeypatch, 2)
     with pytest.raises(KeyboardInterrupt):
         extract(extraction, rows, tmp_path)
@@ -144,13 +144,13 @@ def test_features_of_another_encoder_or_text_are_refused(backbone, rows, tmp_pat
             extract(token_extraction(encoder, ["layer_1"]), texts, tmp_path)
 
 
-def test_a_folder_of_something_else_is_refused(backbone, rows, tmp_path):
+def test_folder_with_other_files_is_refused(backbone, rows, tmp_path):
     (tmp_path / "thesis.txt").write_text("ten years")
     with pytest.raises(ConfigError, match=r"must be new, empty or hold features.*thesis\.txt"):
         extract(token_extraction(backbone, ["layer_1"]), rows, tmp_path)
 
 
-def test_a_full_disk_is_seen_before_anything_is_computed(backbone, rows, tmp_path, monkeypatch):
+def test_full_disk_is_detected_before_computing(backbone, rows, tmp_path, monkeypatch):
     calls, extraction = counting(token_extraction(backbone, ["layer_1"]), monkeypatch)
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage)
@@ -171,7 +171,7 @@ def test_a_damaged_array_is_named(backbone, rows, tmp_path, damage):
         folder["layer_1"]
 
 
-def test_what_float16_does_not_hold_is_refused(rows, tmp_path):
+def test_values_out_of_range_of_float16_are_refused(rows, tmp_path):
     encoder = BertBackbone(CONFIG)
     # The scale of the last layer's outputs.
     gamma = next(w for w in encoder.weights if w.path == "layer_4/feedforward_layer_norm/gamma")
@@ -180,7 +180,7 @@ def test_what_float16_does_not_hold_is_refused(rows, tmp_path):
         extract(token_extraction(encoder, ["layer_4"]), rows, tmp_path)
 
 
-def test_the_fingerprint_is_of_weights_and_not_of_the_pooler(backbone):
+def test_fingerprint_covers_weights_except_the_pooler(backbone):
     from dataclasses import replace
 
     other = BertBackbone(replace(CONFIG, pooler=False, dropout=0.0))

@@ -9,7 +9,7 @@ from bert_tf.tasks.input_errors import InputErrors
 
 
 @given(length=st.integers(0, 200), most=st.integers(2, 40))
-def test_every_piece_is_kept_once_and_with_context(length, most):
+def test_windows_keep_every_piece_once_with_context(length, most):
     kept = []
     for window in windows(length, most):
         begin, end = (window.first - 1 + place for place in window.keep)
@@ -22,7 +22,7 @@ def test_every_piece_is_kept_once_and_with_context(length, most):
     assert kept == list(range(length))
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path):
+def test_invalid_utf8_is_named(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes(b"good\nb\xffd\n")
     lines = read_lines(path, InputErrors())

@@ -54,13 +54,13 @@ def test_collapse(scored: Scored, remark: str) -> None:
     assert bool(found) == bool(remark)
 
 
-def test_a_fault_is_refused() -> None:
+def test_invalid_row_is_refused() -> None:
     input_errors = InputErrors()
     with pytest.raises(ValueError, match=r"^f\.tsv: line 3: must be so\. Received: x$"):
         input_errors.add("f.tsv: line 3", "must be so. Received: x")
 
 
-def test_faults_are_listed_where_they_are_skipped(tmp_path: Path) -> None:
+def test_skipped_rows_are_listed(tmp_path: Path) -> None:
     input_errors = InputErrors(skip=True)
     input_errors.add("f.tsv: line 3", "must be so. Received: ä")
     input_errors.add("f.tsv: line 5", "is empty.")

@@ -37,7 +37,7 @@ MNLI = ("contradiction", "entailment", "neutral")
         (Squad2Task(), {"task": "question_answering"}, (), {"null_threshold": 0.0}),
     ],
 )
-def test_a_head_becomes_its_task(task: Task, head: dict, labels: tuple[str, ...], expected: dict) -> None:
+def test_head_is_converted_to_its_task(task: Task, head: dict, labels: tuple[str, ...], expected: dict) -> None:
     description = task_json_for_head(task, head, CONFIG, labels)
     assert expected.items() <= description.items()
     found, length = task_of(description)
@@ -46,15 +46,15 @@ def test_a_head_becomes_its_task(task: Task, head: dict, labels: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "names", "expected"),
+    ("stated", "names", "expected"),
     [
         (("0", "1"), ("LABEL_1", "LABEL_0"), ("1", "0")),
         (("entailment", "not_entailment"), ("Not-Entailment", "Entailment"), ("not_entailment", "entailment")),
         ((), ("x", "LABEL_1"), ("x", "LABEL_1")),
     ],
 )
-def test_names_of_classes(wanted: tuple[str, ...], names: tuple[str, ...], expected: tuple[str, ...]) -> None:
-    assert class_names(wanted, names) == expected
+def test_names_of_classes(stated: tuple[str, ...], names: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    assert class_names(stated, names) == expected
 
 
 @pytest.mark.parametrize(

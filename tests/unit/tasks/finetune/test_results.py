@@ -33,7 +33,7 @@ def rows() -> list[RunRow]:
     return [replace(row, is_best=row.value("accuracy") == 0.72) for row in reversed(found)]
 
 
-def test_restarts_of_a_setting_are_one() -> None:
+def test_restarts_of_a_setting_are_aggregated() -> None:
     good, bad = settings_of(rows(), "accuracy")
     assert good.settings == {"training.learning_rate": 3e-5} and sorted(good.values) == [0.68, 0.7, 0.72]
     assert (good.mean, good.deviation) == pytest.approx((0.7, 0.02))
@@ -41,7 +41,7 @@ def test_restarts_of_a_setting_are_one() -> None:
     assert (bad.mean_uncollapsed, bad.collapsed, bad.failed, len(bad.rows)) == (0.66, 1, 1, 3)
 
 
-def test_json_markdown_and_page_say_the_same(tmp_path: Path) -> None:
+def test_json_markdown_and_page_agree(tmp_path: Path) -> None:
     assert write_results(tmp_path, "RTE | grid", rows(), "accuracy") == tmp_path / RESULTS_PAGE
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([RESULTS_JSON, RESULTS_MARKDOWN, RESULTS_PAGE])
     summary = json.loads((tmp_path / RESULTS_JSON).read_text())
@@ -74,6 +74,6 @@ def test_a_single_run(tmp_path: Path, row: RunRow) -> None:
     Page((tmp_path / RESULTS_PAGE).read_text(encoding="utf-8")).refuse_foreign()
 
 
-def test_no_run_yet(tmp_path: Path) -> None:
+def test_results_without_runs(tmp_path: Path) -> None:
     write_results(tmp_path, "grid", [], "accuracy")
     assert "0 runs" in Page((tmp_path / RESULTS_PAGE).read_text()).texts("p", "lead")[0]

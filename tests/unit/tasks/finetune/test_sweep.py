@@ -21,7 +21,7 @@ from bert_tf.training.loop.checkpoints import TrainingError
 CONFIG = TrainingConfig(batch_size=8, learning_rate=1e-4, epochs=5, seed=7)
 
 
-def test_the_grid_is_the_papers() -> None:
+def test_grid_is_that_of_the_paper() -> None:
     """ArXiv 1810.04805, A.3: batch size 16, 32; rate 5e-5, 3e-5, 2e-5; 2, 3, 4 epochs."""
     configs = [trial.config for trial in trials(CONFIG, paper_grid=True, restarts=1)]
     settings = {(config.batch_size, config.learning_rate, config.epochs) for config in configs}
@@ -30,28 +30,30 @@ def test_the_grid_is_the_papers() -> None:
     assert {config.seed for config in configs} == {7}
 
 
-def test_restarts_differ_in_their_seeds_alone() -> None:
-    made = trials(CONFIG, paper_grid=False, restarts=3)
-    assert [trial.config.seed for trial in made] == [7, 8, 9]
-    assert {trial.name.rpartition("_seed_")[0] for trial in made} == {"batch_size_8_learning_rate_0.0001_epochs_5"}
-    assert len({trial.name for trial in made}) == 3
+def test_restarts_differ_only_in_their_seeds() -> None:
+    sweep_trials = trials(CONFIG, paper_grid=False, restarts=3)
+    assert [trial.config.seed for trial in sweep_trials] == [7, 8, 9]
+    assert {trial.name.rpartition("_seed_")[0] for trial in sweep_trials} == {
+        "batch_size_8_learning_rate_0.0001_epochs_5"
+    }
+    assert len({trial.name for trial in sweep_trials}) == 3
     assert len({trial.name for trial in trials(CONFIG, paper_grid=True, restarts=2)}) == 36
 
 
-def test_no_runs_are_refused() -> None:
+def test_empty_sweep_is_refused() -> None:
     with pytest.raises(ValueError, match=r"`restarts` must be at least 1. Received: 0"):
         trials(CONFIG, paper_grid=False, restarts=0)
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def started_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the names of the executed runs; their accuracy is that of `FIGURES` by seed, and None fails."""
     names: list[str] = []
 
     def run(task, sources, start, config, output: Path, input_errors: InputErrors) -> Finetuned:
         names.append(output.name)
-        if config.seed in BROKEN_OFF:
-            BROKEN_OFF.remove(config.seed)
+        if config.seed in INTERRUPTED_SEEDS:
+            INTERRUPTED_SEEDS.remove(config.seed)
             raise KeyboardInterrupt
         figure = FIGURES[config.seed]
         if figure is None:
@@ -66,7 +68,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 FIGURES = {7: 0.5, 8: None, 9: 0.8, 10: 0.8}
-BROKEN_OFF: set[int] = set()
+INTERRUPTED_SEEDS: set[int] = set()
 
 
 def four(home: Path, start: FinetuneInit = FinetuneInit(Path("p"))) -> tuple:  # noqa: B008 it is frozen
@@ -78,42 +80,44 @@ def four(home: Path, start: FinetuneInit = FinetuneInit(Path("p"))) -> tuple:  #
     return finetune_trials(ClassifyTask(), files, start, runs, home / "out", InputErrors())
 
 
-def test_the_best_is_kept_and_failures_do_not_end_the_rest(made: list[str], tmp_path: Path) -> None:
+def test_best_run_is_kept_and_failures_do_not_stop_the_sweep(started_runs: list[str], tmp_path: Path) -> None:
     best, result, outcomes = four(tmp_path)
-    assert made == [outcome.trial.name for outcome in outcomes]
+    assert started_runs == [outcome.trial.name for outcome in outcomes]
     assert (best.config.seed, result.metrics) == (9, {"accuracy": 0.8})
     assert (tmp_path / "out/preset/config.json").read_text("utf-8") == "9"
     assert [outcome.failure for outcome in outcomes] == ["", "the loss is nan", "", ""]
     assert not list(tmp_path.rglob("checkpoints"))
-    told = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
-    assert [run["is_best"] for run in told["runs"]] == [False, False, True, False]
+    summary = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
+    assert [run["is_best"] for run in summary["runs"]] == [False, False, True, False]
 
 
 @pytest.mark.integration
-def test_what_came_to_its_end_is_not_made_again(made: list[str], tmp_path: Path) -> None:
-    BROKEN_OFF.add(9)
+def test_finished_runs_are_not_repeated(started_runs: list[str], tmp_path: Path) -> None:
+    INTERRUPTED_SEEDS.add(9)
     with pytest.raises(KeyboardInterrupt):
         four(tmp_path)
     best, result, _ = four(tmp_path)
-    seeds = [int(name.rsplit("_", 1)[1]) for name in made]
+    seeds = [int(name.rsplit("_", 1)[1]) for name in started_runs]
     assert seeds == [7, 8, 9, 8, 9, 10]
-    assert (best.config.seed, result.step, result.preset.parent.name) == (9, 3, made[2])
+    assert (best.config.seed, result.step, result.preset.parent.name) == (9, 3, started_runs[2])
 
 
-def test_how_runs_start_is_told_apart(made: list[str], tmp_path: Path) -> None:
+def test_sweep_with_another_initialisation_is_refused(started_runs: list[str], tmp_path: Path) -> None:
     four(tmp_path)
     with pytest.raises(ConfigError, match="holds a run with other settings or files"):
         four(tmp_path, FinetuneInit(Path("p"), features=Features("last")))
 
 
-def test_other_files_are_another_run(made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_with_other_files_is_refused(
+    started_runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     four(tmp_path)
     monkeypatch.setattr(Path, "write_text", lambda path, text, encoding: path.write_bytes(b"another"))
     with pytest.raises(ConfigError, match="holds a run with other settings or files"):
         four(tmp_path)
 
 
-def test_nothing_but_failures_is_an_error(made: list[str], tmp_path: Path) -> None:
+def test_sweep_with_only_failures_is_an_error(started_runs: list[str], tmp_path: Path) -> None:
     runs = [trial for trial in trials(CONFIG, paper_grid=False, restarts=4) if FIGURES[trial.config.seed] is None]
     files = TaskFiles(Path("train"), Path("dev"))
     with pytest.raises(TrainingError, match="none of 1 runs finished.* the loss is nan"):

@@ -90,7 +90,7 @@ def test_labelled_files(task: str, ends: dict[str, str], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("task", [task for task in GLUE if task != "ax"])
-def test_test_files_carry_no_labels(task: str, tmp_path: Path) -> None:
+def test_test_files_have_no_labels(task: str, tmp_path: Path) -> None:
     header, row, (_, texts, _) = LABELLED[task]
     columns = dict(zip(header or task_class(task).layout.headerless, row, strict=True))
     key, label = task_class(task).layout.key, task_class(task).layout.label
@@ -102,7 +102,7 @@ def test_test_files_carry_no_labels(task: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("task", "folder", "parts"), [(task, *given) for task, given in REAL.items()])
-def test_real_files_are_read_whole(task: str, folder: str, parts: dict[str, int], shared_data: Path) -> None:
+def test_real_files_are_read_completely(task: str, folder: str, parts: dict[str, int], shared_data: Path) -> None:
     for part, count in parts.items():
         examples = read(task, shared_data / "finetune/glue" / folder / f"{part}.tsv", labelled=part in ("train", "dev"))
         assert len(examples) == count
@@ -110,7 +110,7 @@ def test_real_files_are_read_whole(task: str, folder: str, parts: dict[str, int]
         assert all(text.strip() for example in examples for text in example.texts)
 
 
-def test_rows_without_index_are_counted_whatever_is_left_out(tmp_path: Path) -> None:
+def test_rows_without_index_are_numbered_including_skipped_ones(tmp_path: Path) -> None:
     lines = [["a", "1"], ["b"], [" ", "1"], ["c", "2"], ["d", "0"]]
     path = write(tmp_path / "dev.tsv", ["sentence", "label"], *lines)
     input_errors = InputErrors(skip=True)
@@ -195,7 +195,7 @@ def test_correlations() -> None:
     assert StsbTask().score(examples_of(*gold), [NumberAnswer(2.0)] * 4) == dict.fromkeys(found, 0.0)
 
 
-def test_numbers_are_given_as_the_leaderboard_gets_them(tmp_path: Path) -> None:
+def test_scores_are_clipped_and_rounded_for_the_leaderboard(tmp_path: Path) -> None:
     examples = examples_of("0", "1", "5")
     rows = EncodedRows(np.zeros(6, np.int32), np.arange(0, 7, 2), np.full(3, 2), 0, examples=np.arange(3))
     answers = StsbTask().answers(examples, rows, {SINGLE_OUTPUT: np.float32([[-0.2], [1.23456], [5.3]])})
@@ -225,14 +225,14 @@ def test_labels_are_written_by_index_and_read_in_any_order(tmp_path: Path) -> No
         (["index\tprediction", "0\tentailment"], r"p.tsv: no prediction for index 1 \(f: line 3\)"),
     ],
 )
-def test_predictions_that_are_none(lines: list[str], message: str, tmp_path: Path) -> None:
+def test_invalid_predictions_are_refused(lines: list[str], message: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "p.tsv", *lines)
     with pytest.raises(ValueError, match=message):
         task_class("rte")().read_answers(path, examples_of("entailment", "entailment"))
 
 
 @pytest.mark.parametrize("task", [*GLUE, "classify", "regression"])
-def test_presets_say_which_task_they_are_of(task: str) -> None:
+def test_presets_store_their_task(task: str) -> None:
     made = task_class(task)()
     assert made.name == task and task in TASKS
     assert task_of({"task": task, "max_sequence_length": 64, **made.description()}) == (made, 64)
@@ -249,7 +249,7 @@ def test_labels_are_in_the_originals_order() -> None:
 
 
 @pytest.fixture
-def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def prediction_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Returns a directory of predictions for test sets of three rows."""
     small = {name: replace(test_set, rows=3) for name, test_set in submission.TEST_SETS.items()}
     monkeypatch.setattr(submission, "TEST_SETS", small)
@@ -261,16 +261,24 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_submission_has_the_leaderboards_files(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["submission", "--predictions", str(sets / "predictions"), "--output", str(sets / "glue.zip")]
+def test_submission_has_the_files_of_the_leaderboard(
+    prediction_files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [
+        "submission",
+        "--predictions",
+        str(prediction_files / "predictions"),
+        "--output",
+        str(prediction_files / "glue.zip"),
+    ]
     assert main(argv) == 0
-    first = (sets / "glue.zip").read_bytes()
-    with zipfile.ZipFile(sets / "glue.zip") as archive:
+    first = (prediction_files / "glue.zip").read_bytes()
+    with zipfile.ZipFile(prediction_files / "glue.zip") as archive:
         names = "AX CoLA MNLI-m MNLI-mm MRPC QNLI QQP RTE SST-2 STS-B WNLI"
         assert sorted(archive.namelist()) == [f"{name}.tsv" for name in names.split()]
         for name in archive.namelist():
-            assert archive.read(name) == (sets / "predictions" / name).read_bytes()
-    assert main(argv) == 0 and (sets / "glue.zip").read_bytes() == first
+            assert archive.read(name) == (prediction_files / "predictions" / name).read_bytes()
+    assert main(argv) == 0 and (prediction_files / "glue.zip").read_bytes() == first
 
 
 @pytest.mark.parametrize(
@@ -284,14 +292,16 @@ def test_a_submission_has_the_leaderboards_files(sets: Path, capsys: pytest.Capt
         ("STS-B.tsv", ["0\t5.2"], "STS-B.tsv: line 2: must be a number from 0 to 5. Received: '5.2'"),
     ],
 )
-def test_a_submission_that_would_be_refused(sets: Path, name: str, lines: list[str] | None, message: str) -> None:
-    path = sets / "predictions" / name
+def test_invalid_submission_is_refused(
+    prediction_files: Path, name: str, lines: list[str] | None, message: str
+) -> None:
+    path = prediction_files / "predictions" / name
     path.unlink()
     if lines is not None:
         write_lines(path, "index\tprediction", *lines)
     with pytest.raises(ValueError, match=message):
-        submission.bundle(sets / "predictions", sets / "glue.zip")
-    assert [entry.name for entry in sets.iterdir()] == ["predictions"]
+        submission.bundle(prediction_files / "predictions", prediction_files / "glue.zip")
+    assert [entry.name for entry in prediction_files.iterdir()] == ["predictions"]
 
 
 def test_test_sets_are_as_long_as_the_real_files() -> None:
@@ -317,7 +327,7 @@ def test_score_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
         ("mnli", ["train.tsv", "dev_matched.tsv"], "dev_mismatched.tsv' does not exist"),
     ],
 )
-def test_files_that_fine_tuning_needs(
+def test_missing_files_for_fine_tuning_are_named(
     task: str, files: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in files:

@@ -73,11 +73,11 @@ CONLL_READ = [("EU rejects", "I-ORG O"), ("Peter Blackburn", "I-PER I-PER"), ("B
          "tag before", "last token", "odd spaces", "empty words", "ids with tab", "ids", "hash", "remark", "empty",
          "blank"],
 )  # fmt: skip
-def test_what_is_read(tmp_path, content, columns, expected):
+def test_words_and_tags_are_read(tmp_path, content, columns, expected):
     assert words_and_tags(read(write(tmp_path, content), columns)) == expected
 
 
-def test_places_and_documents(tmp_path):
+def test_positions_and_documents(tmp_path):
     path = write(tmp_path, CONLL)
     sentences = read(path)
     assert [sentence.line for sentence in sentences] == [3, 6, 12]
@@ -107,12 +107,12 @@ def test_files_without_tags(tmp_path, content):
         (b"EU O\nna\xefve O\n", FIRST_AND_LAST, "line 2: not UTF-8"),
     ],
 )
-def test_faults(tmp_path, content, columns, message):
+def test_invalid_files_are_refused(tmp_path, content, columns, message):
     with pytest.raises(ValueError, match=f"eng.train: {message}"):
         read(write(tmp_path, content), columns)
 
 
-def test_faulty_sentences_are_skipped_and_counted(tmp_path):
+def test_invalid_sentences_are_skipped_and_counted(tmp_path):
     path = write(tmp_path, b"EU O\n\na\nb X\n\n-DOCSTART- O\n\nc\n\nIke B-P\n")
     input_errors = InputErrors(skip=True)
     sentences = list(read_columns(path, *FIRST_AND_LAST, input_errors, True))
@@ -149,7 +149,7 @@ TAGS = [("I-PER", "O"), ("O", "I-LOC"), ("O",)]
     ],
     ids=["conll", "tag first", "spaces"],
 )  # fmt: skip
-def test_predictions_keep_the_file(tmp_path, content, columns, expected):
+def test_predictions_keep_the_layout_of_the_file(tmp_path, content, columns, expected):
     path, output = write(tmp_path, content), tmp_path / "out"
     task = NerTask(*columns, scheme="IOB1")
     sentences = list(task.read(path, InputErrors()))
@@ -187,7 +187,7 @@ def test_predictions_of_other_programs(tmp_path, content):
         (b"", "must continue with 'a'"),
     ],
 )
-def test_faulty_predictions(tmp_path, content, message):
+def test_invalid_predictions_are_refused(tmp_path, content, message):
     sentences = read(write(tmp_path, b"a O\nb O\n"))
     (tmp_path / "theirs").write_bytes(content)
     with pytest.raises(ValueError, match=f"theirs: {message}"):
@@ -202,7 +202,7 @@ def test_faulty_predictions(tmp_path, content, message):
         pytest.param("wnut17/wnut17train.conll", 3_394, 62_730, marks=pytest.mark.slow),
     ],
 )
-def test_real_files_are_read_whole(shared_data, tmp_path, name, sentences, words):
+def test_real_files_are_read_completely(shared_data, tmp_path, name, sentences, words):
     path = shared_data / "finetune/ner" / name
     task = NerTask()
     found = list(task.read(path, InputErrors()))

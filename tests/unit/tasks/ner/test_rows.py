@@ -89,7 +89,7 @@ def test_rows_with_their_document(tokenizer, length, expected):
 
 @pytest.mark.parametrize("longest", [1, 4])
 @pytest.mark.parametrize("part", [slice(0, 2), slice(2, 5), slice(4, 9), slice(8, 9), slice(0, 1)])
-def test_a_part_of_a_document_gives_the_rows_of_the_whole(tokenizer, part, longest):
+def test_part_of_a_document_gives_the_same_rows_as_the_document(tokenizer, part, longest):
     random = np.random.default_rng(3)
     sizes = [random.integers(1, longest, random.integers(1, 6), endpoint=True) for _ in range(9)]
     texts = [" ".join("a" * int(size) for size in of_one) for of_one in sizes]
@@ -100,7 +100,7 @@ def test_a_part_of_a_document_gives_the_rows_of_the_whole(tokenizer, part, longe
     assert shown(tokenizer, word_rows(document[part], tokenizer, 14)) == [row for row, of in pairs if of in wanted]
 
 
-def test_a_row_without_room(tokenizer):
+def test_too_short_max_sequence_length_is_refused(tokenizer):
     with pytest.raises(ValueError, match="`max_sequence_length` must be at least 3 for words. Received: 2"):
         word_rows(sentences_of("a"), tokenizer, 2)
 
@@ -149,7 +149,7 @@ def edge(window: Window, word: int, offsets: np.ndarray, first: int, last: int) 
     return float(min(left, right))
 
 
-def test_targets_stand_at_the_words_in_batches(tokenizer):
+def test_targets_are_at_the_first_pieces_of_words(tokenizer):
     sentences = sentences_of("ab c", "d", "a b c d e f g h")
     rows = word_rows(sentences, tokenizer, 6, np.arange(1, 12, dtype=np.int32))
     assert rows.examples.tolist() == [0, 1, 2, 2, 2]
@@ -163,7 +163,7 @@ def test_targets_stand_at_the_words_in_batches(tokenizer):
     assert sorted(targets.numpy()[weights.numpy() > 0]) == list(range(1, 12))
 
 
-def test_outputs_come_back_by_token(tokenizer):
+def test_outputs_are_returned_by_token(tokenizer):
     rows = word_rows(sentences_of("a", "ab c d e f g h", "b c", "abc d e"), tokenizer, 7)
     config = BertConfig(vocabulary_size=len(VOCABULARY), hidden_dim=4, num_layers=1, num_heads=1, intermediate_dim=4)
     outputs = outputs_of(lambda inputs: inputs[TOKEN_IDS][..., None] * [1.0, 2.0], rows, config, by_token=True)

@@ -31,7 +31,7 @@ def sentences(tags: tuple[str, ...]) -> st.SearchStrategy:
 
 @UNHURRIED
 @given(sentences(IOB))
-def test_figures_are_those_of_conlleval(both):
+def test_metrics_equal_those_of_conlleval(both):
     gold, predicted = both
     lines = []
     for one, other in zip(gold, predicted, strict=True):
@@ -40,7 +40,7 @@ def test_figures_are_those_of_conlleval(both):
     assert {name: scores[name] for name in ("precision", "recall", "f1")} == pytest.approx(figures(lines), abs=1e-15)
 
 
-def test_figures_and_entities_are_those_of_seqeval():
+def test_metrics_and_entities_equal_those_of_seqeval():
     cases = json.loads(SEQEVAL.read_text("utf-8"))
     assert len(cases) == 150
     for case in cases:
@@ -66,7 +66,7 @@ def test_entities(tags, expected):
 
 @UNHURRIED
 @given(st.lists(st.sampled_from(ALL)), st.sampled_from(["IOB1", "IOB2", "IOBES"]))
-def test_every_scheme_says_the_same(tags, scheme):
+def test_every_scheme_encodes_the_same_entities(tags, scheme):
     found = entities(tags)
     written = tags_of(found, len(tags), scheme)
     assert entities(written) == found
@@ -104,5 +104,5 @@ def test_contradictions(tags, message):
 
 
 @pytest.mark.parametrize("text", ["B", "I-", "B-", "b-PER", "o", "", "PER", "BI-PER", "L-PER", "OO"])
-def test_what_is_no_tag(text):
+def test_invalid_tags_are_refused(text):
     assert not is_tag(text)

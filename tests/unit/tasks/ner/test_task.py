@@ -38,7 +38,7 @@ def read(path: Path, task: NerTask) -> list[Sentence]:
     return list(task.read(path, InputErrors()))
 
 
-def test_scheme_and_labels_are_learnt(tmp_path, capsys):
+def test_scheme_and_labels_are_inferred_from_training_data(tmp_path, capsys):
     path = write(tmp_path, "train", IOB1)
     sentences = read(path, NerTask())
     task = NerTask().fit_labels(sentences)
@@ -56,13 +56,13 @@ def test_scheme_and_labels_are_learnt(tmp_path, capsys):
         (b"a O\nb I-A\nc O\n\nd B-A\n", "train: line 2: all tags must be of one scheme.* at .*train: line 5"),
     ],
 )
-def test_useless_training_files(tmp_path, content, message):
+def test_useless_training_files_are_refused(tmp_path, content, message):
     path = write(tmp_path, "train", content)
     with pytest.raises(ValueError, match=message):
         NerTask().validate_examples(read(path, NerTask()), path)
 
 
-def test_a_stated_scheme_is_not_questioned(tmp_path):
+def test_stated_scheme_is_not_inferred(tmp_path):
     path = write(tmp_path, "train", b"a O\nb I-A\nc O\n\nd B-A\n")
     task = NerTask(scheme="IOB2")
     task.validate_examples(read(path, task), path)
@@ -70,7 +70,7 @@ def test_a_stated_scheme_is_not_questioned(tmp_path):
         NerTask(scheme="BIO")
 
 
-def test_a_type_that_training_lacks(tmp_path):
+def test_entity_type_that_is_not_in_training_data(tmp_path):
     task = NerTask(scheme="IOB2", labels=LABELS)
     path = write(tmp_path, "dev", b"a B-PER\nb B-ORG\n\nc I-LOC\n")
     with pytest.raises(ValueError, match="dev: line 2: type 'ORG' never occurs in training; known: LOC, PER"):
@@ -83,7 +83,7 @@ def test_a_type_that_training_lacks(tmp_path):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), length=st.integers(3, 12), scheme=st.sampled_from(["IOB1", "IOB2", "IOBES"]))
-def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
+def test_correct_classes_give_the_original_tags(tokenizer, data, length, scheme):
     """Covers every scheme and any split into sentences."""
     word = st.text(LETTERS, min_size=0, max_size=6)
     pairs = st.lists(st.tuples(word, st.sampled_from(LABELS)), min_size=1, max_size=10)
@@ -102,7 +102,7 @@ def test_the_right_classes_give_the_right_tags(tokenizer, data, length, scheme):
     assert not unlabelled.targets
 
 
-def test_the_model_learns_iob2(tmp_path, tokenizer):
+def test_targets_are_in_iob2(tmp_path, tokenizer):
     """In IOB1, B-PER would only mark names that are adjacent to another."""
     sentences = read(write(tmp_path, "train", IOB1), NerTask())
     rows = NerTask().fit_labels(sentences).encode(sentences, tokenizer, 16)

@@ -39,7 +39,7 @@ def all_spans(asked, windows: Windows, number: int, outputs, longest: int) -> di
     st.integers(0, 99),
     st.booleans(),
 )
-def test_the_n_best_are_those_of_all_spans(contexts, stride, longest, n_best, seed, ties) -> None:
+def test_n_best_answers_equal_a_search_over_all_spans(contexts, stride, longest, n_best, seed, ties) -> None:
     task = Squad2Task(stride, max_query_length=2, max_answer_length=longest, n_best=n_best)
     examples = [example("a b", context, name=str(n)) for n, context in enumerate(contexts)]
     windows = task.encode(examples, TOKENIZER, 9, labelled=False)
@@ -65,7 +65,7 @@ def test_the_n_best_are_those_of_all_spans(contexts, stride, longest, n_best, se
             assert candidate.start == -1 or context.startswith(candidate.text, candidate.start)
 
 
-def test_long_contexts_go_through_memory_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_contexts_are_processed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [example("a", " ".join("abcde" * 40))]
     task = Squad1Task(doc_stride=5, max_answer_length=4)
     windows = task.encode(asked, TOKENIZER, 80, labelled=False)
@@ -85,7 +85,7 @@ def test_a_context_without_tokens_has_no_answer(task) -> None:
     assert answer.text == "" and [c.text for c in answer.candidates] == [""] * task.may_be_impossible
 
 
-def test_an_answer_is_the_text_as_it_stands() -> None:
+def test_answer_is_the_unnormalized_text() -> None:
     asked = [example("a", "B, Be\u0301 — E\u0301b\u0301\u0323! c")]
     windows = Squad1Task().encode(asked, TOKENIZER, 80, labelled=False)
     values = np.zeros(len(windows.token_ids), np.float32)

@@ -21,7 +21,7 @@ def read(path: Path, task=None, labelled: bool = True) -> list:
     return list((task or Squad1Task()).read(path, InputErrors(), labelled))
 
 
-def test_offsets_are_code_points_and_white_space_is_loose(tmp_path: Path) -> None:
+def test_offsets_are_code_points_and_white_space_may_differ(tmp_path: Path) -> None:
     good = question("a", CONTEXT, "Rhein", "liegt")
     loose = question("b", CONTEXT, answers=[{"text": "am Rhein", "answer_start": CONTEXT.index("am") - 1}])
     path = write_file(tmp_path / "f.json", (CONTEXT, [good, loose]))
@@ -52,7 +52,7 @@ def test_offsets_are_code_points_and_white_space_is_loose(tmp_path: Path) -> Non
         ({"is_impossible": "no"}, "`is_impossible` must be true or false. Received: 'no'"),
     ],
 )
-def test_a_faulty_question_is_named_and_may_be_skipped(tmp_path: Path, fields: dict, message: str) -> None:
+def test_invalid_question_is_named_and_may_be_skipped(tmp_path: Path, fields: dict, message: str) -> None:
     questions = [question(name, CONTEXT, "Rhein") for name in "abc"]
     questions[1] |= fields
     path = write_file(tmp_path / "f.json", (CONTEXT, questions))
@@ -91,7 +91,7 @@ def test_a_file_of_another_layout(tmp_path: Path, content: str, message: str) ->
     assert str(refused.value).startswith(str(path)) and message in str(refused.value)
 
 
-def test_questions_without_answer_are_squad2s(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unanswerable_questions_require_squad2(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plausible = {"plausible_answers": [{"text": "x", "answer_start": 0}]}
     there, none = question("a", CONTEXT, "Rhein"), question("b", CONTEXT, is_impossible=True, **plausible)
     path = write_file(tmp_path / "f.json", (CONTEXT, [there, none]))
@@ -130,7 +130,7 @@ def test_normalization(text: str, expected: str) -> None:
         (points_v2, ["x x y"], "x x z", 0.0, 2 / 3),
     ],
 )
-def test_points(points, golds: list[str], text: str, exact: float, f1: float) -> None:
+def test_exact_match_and_f1(points, golds: list[str], text: str, exact: float, f1: float) -> None:
     assert (points(golds, text).exact, points(golds, text).f1) == (exact, pytest.approx(f1))
 
 
@@ -184,7 +184,7 @@ def test_files_of_answers(tmp_path: Path) -> None:
         ('{"z": "x"}', "has no prediction for any of the 1 questions"),
     ],
 )
-def test_predictions_that_are_none(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_predictions_are_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "p.json"
     path.write_text(content)
     with pytest.raises(ValueError) as refused:
@@ -199,7 +199,7 @@ def test_scored_spans() -> None:
     assert (first.heading, first.right, second.predicted, second.right) == ("who", 1.0, (), 1.0)
 
 
-def test_missing_predictions_score_nothing(tmp_path: Path, capsys, caplog) -> None:
+def test_missing_predictions_score_zero(tmp_path: Path, capsys, caplog) -> None:
     data = write_file(
         tmp_path / "d.json",
         (
@@ -225,7 +225,7 @@ def test_missing_predictions_score_nothing(tmp_path: Path, capsys, caplog) -> No
     assert "o.json: id c: the null odds must be a number. Received: None" in capsys.readouterr().err
 
 
-def test_a_file_that_is_read_twice_has_each_fault_once(tmp_path: Path) -> None:
+def test_file_that_is_read_twice_lists_each_error_once(tmp_path: Path) -> None:
     path = write_file(tmp_path / "f.json", (CONTEXT, [question("a", CONTEXT, "Bonn"), question("b", CONTEXT, "Bonn")]))
     input_errors = InputErrors(skip=True)
     assert [list(Squad1Task().read(path, input_errors)) for _ in range(2)] == [[], []]

@@ -18,7 +18,7 @@ from bert_tf.text.vocabulary import load_vocabulary
     "name",
     ["v2.0/BERT_single", "v2.0/BiDAF", "v2.0/nlnet", "v1.1/BERT_ens", "v1.1/Match", "v1.1/SLQA", "v1.1/r_net"],
 )
-def test_metrics_are_those_of_the_official_script(shared_data: Path, name: str) -> None:
+def test_metrics_equal_those_of_the_official_script(shared_data: Path, name: str) -> None:
     folder = shared_data / "finetune/squad/official_predictions"
     references = json.loads((folder / "reference_scores.json").read_text())
     pair, reference = next((key.split(" | "), value) for key, value in references.items() if f"| {name}" in key)

@@ -43,7 +43,7 @@ def plain_best(windows: list[tuple[int, int]], token: int) -> int:
     st.integers(1, 20),
     st.integers(1, 6),
 )
-def test_windows_are_those_of_the_plain_walk(questions, length, stride, most_query) -> None:
+def test_windows_equal_those_of_a_plain_loop(questions, length, stride, most_query) -> None:
     examples = [
         example(" ".join(LETTERS[:asked]), " ".join(LETTERS[n % 26] for n in range(size)) or "\u200b")
         for asked, size in questions
@@ -73,7 +73,7 @@ def test_windows_are_those_of_the_plain_walk(questions, length, stride, most_que
 
 @settings(max_examples=60, deadline=None)
 @given(st.text("ab ,\u0301é中\u00a0\U0001f600", min_size=1, max_size=40), st.data())
-def test_targets_are_the_fewest_tokens_over_the_answer(context, data) -> None:
+def test_targets_are_the_shortest_span_that_covers_the_answer(context, data) -> None:
     begin = data.draw(st.integers(0, len(context) - 1))
     end = data.draw(st.integers(begin + 1, len(context)))
     asked = example("a", context)
@@ -94,7 +94,7 @@ def test_targets_are_the_fewest_tokens_over_the_answer(context, data) -> None:
     [("a", "a"), ("a b c d e f g h", "a"), ("a b c d e f g h", "h"), ("a b c d e f g h", "c d"), ("ab cd", "b")],
     ids=["one token", "very beginning", "very end", "in two windows", "part of a word"],
 )
-def test_a_window_with_the_answer_points_at_it(context: str, answer: str) -> None:
+def test_targets_of_a_window_with_the_answer(context: str, answer: str) -> None:
     asked = example("q", context, answer)
     windows = Squad1Task(doc_stride=2, max_query_length=3).encode([asked], TOKENIZER, 8)
     pointed = 0
@@ -107,14 +107,14 @@ def test_a_window_with_the_answer_points_at_it(context: str, answer: str) -> Non
     assert pointed >= 1
 
 
-def test_an_answer_longer_than_a_window_is_nowhere() -> None:
+def test_answer_longer_than_a_window_has_no_target() -> None:
     windows = Squad1Task(doc_stride=2, max_query_length=3).encode(
         [example("q", "a b c d e f g", "b c d e f")], TOKENIZER, 8
     )
     assert not windows.targets["start_logits"].any() and len(windows) == 3
 
 
-def test_a_question_without_answer_points_at_cls() -> None:
+def test_unanswerable_question_targets_cls() -> None:
     windows = Squad2Task().encode([example("q", "a b c"), example("q", "a b c", "b")], TOKENIZER, 100)
     assert windows.targets["end_logits"].tolist() == [0, 4] and not windows.weights
 
@@ -127,12 +127,12 @@ def test_contexts_are_tokenized_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert texts == ["a b", "c"]
 
 
-def test_rows_without_room_for_a_context_are_refused() -> None:
+def test_max_sequence_length_without_room_for_a_context_is_refused() -> None:
     with pytest.raises(ValueError, match="must exceed `max_query_length` by at least 4. Received: 67 and 64"):
         Squad1Task().encode([example("q", "a")], TOKENIZER, 67)
 
 
-def test_windows_without_overlap_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_windows_without_overlap_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     task = Squad1Task(max_query_length=3)
     task.encode([example("q", "a b c", "a")], TOKENIZER, 8)
     assert caplog.text == ""

@@ -50,7 +50,7 @@ def test_rows_are_read(tmp_path, mark, end):
     ]
 
 
-def test_columns_go_by_their_names(tmp_path):
+def test_columns_are_found_by_name(tmp_path):
     path = write(tmp_path, "two.csv", "label,ending1,sent2,ending0,sent1\n1,x,b,y,a\n")
     examples = read(path)
     assert examples == [ChoiceExample(f"{path}: line 2", 0, "a", "b", ("y", "x"), 1)]
@@ -81,18 +81,18 @@ def test_the_official_test_file_has_no_label(tmp_path):
         (HEADER + row(0) + row(1, sent1='"a') + row(2), "line 3: quotes must enclose whole cells and be closed"),
     ],
 )
-def test_faults(tmp_path, text, message):
+def test_invalid_files_are_refused(tmp_path, text, message):
     with pytest.raises(ValueError, match=f"dev.csv: {message}"):
         read(write(tmp_path, "dev.csv", text))
 
 
-def test_bytes_that_are_no_text(tmp_path):
+def test_invalid_utf8_is_refused(tmp_path):
     (tmp_path / "dev.csv").write_bytes(HEADER.encode() + b"na\xefve\n")
     with pytest.raises(ValueError, match="dev.csv: not UTF-8"):
         read(tmp_path / "dev.csv")
 
 
-def test_faulty_rows_are_skipped_and_counted(tmp_path):
+def test_invalid_rows_are_skipped_and_counted(tmp_path):
     rows = [row(0, 7), row(1), row(2, sent1='"a" b'), row(3)]
     input_errors = InputErrors(skip=True)
     examples = list(SwagTask().read(write(tmp_path, "dev.csv", HEADER + "".join(rows)), input_errors))
@@ -105,7 +105,7 @@ def test_long_texts_are_read(tmp_path):
     assert read(write(tmp_path, "dev.csv", HEADER + row(0, sent1=text)))[0].context == text
 
 
-def test_other_files_must_have_the_endings_of_training(tmp_path):
+def test_files_must_have_as_many_endings_as_training_data(tmp_path):
     two = write(tmp_path, "two.csv", "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n")
     four = read(write(tmp_path, "four.csv", HEADER + row(0)))
     with pytest.raises(
@@ -132,7 +132,7 @@ EXAMPLES = [
 ]
 
 
-def test_four_pairs_a_row(tokenizer):
+def test_four_pairs_per_row(tokenizer):
     rows = SwagTask(4).encode(EXAMPLES, tokenizer, 10)
     assert (len(rows), rows.choices, rows.lengths.tolist()) == (3, 4, [8, 5, 10])
     inputs, targets, weights = rows.batch(np.array([2, 0]))
@@ -158,7 +158,7 @@ def test_four_pairs_a_row(tokenizer):
     assert not SwagTask(4).encode(EXAMPLES, tokenizer, 10, labelled=False).targets
 
 
-def test_outputs_come_back_by_ending(tokenizer):
+def test_outputs_are_returned_by_ending(tokenizer):
     rows = SwagTask(4).encode(EXAMPLES * 5, tokenizer, 10)
     config = BertConfig(vocabulary_size=len(VOCABULARY), hidden_dim=4, num_layers=1, num_heads=1, intermediate_dim=4)
     outputs = outputs_of(lambda inputs: inputs[PADDING_MASK].sum(axis=-1), rows, config, by_token=False)
@@ -213,13 +213,13 @@ def test_predictions_of_other_programs(tmp_path, text):
         ("pred\n1\n1\n1\n1\n", "line 5: must be the one prediction"),
     ],
 )
-def test_faulty_predictions(tmp_path, text, message):
+def test_invalid_predictions_are_refused(tmp_path, text, message):
     with pytest.raises(ValueError, match=f"theirs.csv: {message}"):
         SwagTask().read_answers(write(tmp_path, "theirs.csv", text), EXAMPLES)
 
 
 @pytest.mark.parametrize(("name", "count"), [("codah_train", 1_665), ("codah_val", 556), ("cosmosqa_valid", 2_985)])
-def test_real_files_are_read_whole(shared_data, name, count):
+def test_real_files_are_read_completely(shared_data, name, count):
     path = shared_data / "finetune/multiple_choice/derived_swag_csv" / f"{name}.csv"
     examples = read(path)
     assert [example.number for example in examples] == list(range(count))

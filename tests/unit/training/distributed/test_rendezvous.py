@@ -12,7 +12,7 @@ from bert_tf.training.loop.checkpoints import TrainingError
 from tests.support.training.workers import free_ports
 
 
-def test_workers_that_answer_are_met():
+def test_rendezvous_ends_when_all_workers_answer():
     ports = free_ports(2)
     cluster = Cluster(tuple(f"localhost:{port}" for port in ports), 0)
     with socket.create_server(("localhost", ports[1])), rendezvous(cluster, 10):
@@ -20,7 +20,7 @@ def test_workers_that_answer_are_met():
         socket.create_server(("localhost", ports[0])).close()
 
 
-def test_signals_are_pythons_again():
+def test_rendezvous_restores_signal_handlers():
     ports = free_ports(1)
     former = signal.getsignal(signal.SIGTERM)
     with rendezvous(Cluster((f"localhost:{ports[0]}",), 0), 10):
@@ -28,7 +28,7 @@ def test_signals_are_pythons_again():
     assert signal.getsignal(signal.SIGTERM) is former
 
 
-def test_a_worker_that_never_comes_is_named(capsys):
+def test_missing_worker_is_named(capsys):
     ports = free_ports(3)
     cluster = Cluster(tuple(f"localhost:{port}" for port in ports), 1)
     with (

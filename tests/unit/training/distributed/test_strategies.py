@@ -21,7 +21,7 @@ from tests.support.training.workers import in_subprocess
 @pytest.mark.parametrize(
     ("precision", "compute"), [("float32", "float32"), ("bfloat16", "bfloat16"), ("float16", "float16")]
 )
-def test_precision_holds_inside_only(precision, compute):
+def test_precision_applies_inside_the_scope_only(precision, compute):
     before = keras.config.dtype_policy().name
     with precision_scope(TrainingConfig(precision=precision)):
         layer = keras.layers.Dense(2)
@@ -37,7 +37,7 @@ def test_precision_is_restored_after_an_error():
     assert keras.config.dtype_policy().name == before
 
 
-def test_no_strategy_is_tensorflows_default():
+def test_strategy_none_is_the_default_of_tensorflow():
     with strategy_scope(TrainingConfig()) as strategy:
         assert strategy.num_replicas_in_sync == 1
 
@@ -57,7 +57,7 @@ def test_splitting_the_cpu_too_late_is_refused():
         raise RuntimeError("not reached")
 
 
-def test_sums_and_gradients_of_one_replica_stay():
+def test_sums_and_gradients_of_one_replica_are_unchanged():
     tensor = tf.constant([1.0])
     assert TensorFlowTrainingModel.over_replicas(None, [tensor])[0] is tensor
     assert dense(tensor) is tensor

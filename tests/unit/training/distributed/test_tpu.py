@@ -24,14 +24,14 @@ ROWS = 8
         ("localhost:{port}", {}, "no TPU answers at localhost:{port}."),
     ],
 )
-def test_a_tpu_that_is_not_there_is_told(name, environment, message):
+def test_missing_tpu_is_reported(name, environment, message):
     port = free_ports(1)[0]
     environment = {key: value.format(port=port) for key, value in environment.items()}
     with pytest.raises(ConfigError, match=message.format(port=port)):
         tpu_strategy(TrainingConfig(strategy="tpu", tpu_name=name.format(port=port)), environment)
 
 
-def test_a_name_that_tensorflow_does_not_find_is_told(monkeypatch):
+def test_unknown_tpu_name_is_reported(monkeypatch):
     def resolver(name):
         raise ValueError(f"nothing is called {name}")
 

@@ -16,7 +16,7 @@ def config(workers=("a:1", "b:2"), **task):
     return json.dumps({"cluster": {"worker": list(workers)}, "task": TASK | task})
 
 
-def test_the_cluster_is_read_from_the_environment():
+def test_cluster_is_read_from_tf_config():
     cluster = Cluster.from_environment({"TF_CONFIG": config()})
     assert cluster == Cluster(("a:1", "b:2"), 1)
 
@@ -34,6 +34,6 @@ def test_the_cluster_is_read_from_the_environment():
         (json.dumps({"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": TASK}), "all of them workers"),
     ],
 )
-def test_another_environment_is_refused(text, message):
+def test_invalid_tf_config_is_refused(text, message):
     with pytest.raises(ConfigError, match=message):
         Cluster.from_environment({"TF_CONFIG": text})

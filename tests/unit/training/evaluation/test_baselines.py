@@ -53,13 +53,13 @@ def test_chance_is_the_best_constant_guess(size):
     assert chance_figures(iter(batches)) == pytest.approx(oracle(batches))
 
 
-def test_chance_takes_targets_of_any_shape():
+def test_chance_accepts_targets_of_any_shape():
     inputs, targets, weights = batch(3, 8)
     reshaped = [{name: value.reshape(2, -1) for name, value in part.items()} for part in (targets, weights)]
     assert chance_figures([(inputs, *reshaped)]) == chance_figures([(inputs, targets, weights)])
 
 
-def test_of_what_weighs_nothing_there_is_no_chance():
+def test_targets_without_weight_have_no_chance_baseline():
     inputs, targets, weights = batch(3, 8)
     weights[NSP_LOGITS][:] = 0
     figures = chance_figures([(inputs, targets, weights)])
@@ -81,7 +81,7 @@ def test_of_what_weighs_nothing_there_is_no_chance():
         (48, 1024, 16, 3.23),
     ],
 )
-def test_published_is_the_nearest_size(layers, hidden, heads, perplexity):
+def test_published_metrics_are_those_of_the_nearest_size(layers, hidden, heads, perplexity):
     figures, source = published_figures(BertConfig(100, hidden, layers, heads, 4 * hidden), "piece")
     assert figures["mlm_perplexity"] == perplexity
     assert figures["mlm_loss"] == pytest.approx(math.log(perplexity))
@@ -89,7 +89,7 @@ def test_published_is_the_nearest_size(layers, hidden, heads, perplexity):
     assert "Table 6" in source
 
 
-def test_where_nothing_was_published_nothing_is_said():
+def test_unpublished_configurations_have_no_published_metrics():
     model = BertConfig.from_name_or_path("base", vocabulary_size=100)
     assert published_figures(replace(model, attention="left_to_right"), "piece") == ({}, "")
     figures, source = published_figures(model, "whole_word")
@@ -111,12 +111,12 @@ def test_where_nothing_was_published_nothing_is_said():
         ({"nsp_accuracy": 0.999, "mlm_perplexity": 5.8}, True, ["masked pieces: a perplexity of 5.80 is below"]),
     ],
 )
-def test_what_is_out_of_the_ordinary_is_said(figures, warmed_up, said):
+def test_unusual_metrics_are_reported(figures, warmed_up, said):
     remarks = remarks_on(FINE | figures, CHANCE, PUBLISHED, warmed_up)
     assert [remark[: len(words)] for remark, words in zip(remarks, said, strict=True)] == said
 
 
-def test_nothing_is_said_where_nothing_is_known():
+def test_no_remarks_without_baselines():
     assert remarks_on({"loss": 1.0}, {}, {}, True) == ()
     assert remarks_on(FINE | {"nsp_accuracy": 1.0, "mlm_perplexity": 1.0}, {}, {}, True) == ()
 
@@ -133,7 +133,7 @@ def train(output, config, at_step=None):
     return fit(run, config, output)
 
 
-def test_the_page_shows_what_to_expect():
+def test_page_shows_baselines():
     expected = Baseline(CHANCE, PUBLISHED, "a paper", ("something is odd",))
     records = [{"split": "train", "step": step, "mlm_accuracy": 0.1 * step, "learning_rate": 0.1} for step in (1, 2, 3)]
     text = page(records, {}, 10, Evaluation(FINE, expected))
@@ -146,7 +146,7 @@ def test_the_page_shows_what_to_expect():
     assert "<h2>Baselines" not in page(records, {}, 10, Evaluation(FINE))
 
 
-def test_a_level_is_in_proportion():
+def test_reference_line_is_drawn_to_scale():
     curve = Series("train", [(0, 0.0), (10, 4.0)])
     chart = line_chart("Loss", "step", [curve], "{:g}", [Level("chance", 2.0), Level("published", 8.0)])
     heights = [float(line.get("y1")) for line in chart.iter("line") if "level" in line.get("class")]
@@ -158,7 +158,7 @@ def test_a_level_is_in_proportion():
 
 
 @pytest.mark.parametrize(("end", "is_below"), [(5.2, True), (9.0, False), (1.0, False)])
-def test_the_words_to_a_level_leave_the_end_of_a_curve_free(end, is_below):
+def test_label_of_a_reference_line_avoids_the_end_of_a_curve(end, is_below):
     curve = Series("train", [(0, 0.0), (5, 10.0), (10, end)])
     chart = line_chart("Loss", "step", [curve], "{:g}", [Level("chance", 5.0)])
     line = next(line for line in chart.iter("line") if "level" in line.get("class"))

@@ -16,7 +16,7 @@ PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))
 IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}
 
 
-def one(text, segments, masks, weights=None):
+def example_of(text, segments, masks, weights=None):
     """Returns a batch of one example; `masks` are (position, piece), the last one with weight 0."""
     ids = [IDS[piece] for piece in text.split()]
     return (
@@ -31,7 +31,7 @@ def one(text, segments, masks, weights=None):
     )
 
 
-def saying(*answers):
+def model_predicting(*answers):
     """Returns a model that predicts these pieces with these probabilities, one prediction per mask."""
     table = np.full((1, len(answers) + 1, len(PIECES)), -np.inf)
     for number, answer in enumerate(answers):
@@ -42,7 +42,7 @@ def saying(*answers):
 
 
 TEXT = "[CLS] the [MASK] the sat [SEP] a|b [MASK] [SEP]"
-EXAMPLE = one(TEXT, "000000111", [(7, "<b>"), (3, "##s"), (2, "cat")])
+EXAMPLE = example_of(TEXT, "000000111", [(7, "<b>"), (3, "##s"), (2, "cat")])
 ANSWERS = (
     {"the": 0.5, "sat": 0.3, "<b>": 0.2},
     {"##s": 0.75, "the": 0.25},
@@ -52,11 +52,11 @@ ANSWERS = (
 
 @pytest.fixture
 def filled():
-    (example,) = fill_masks(saying(*ANSWERS), EXAMPLE, PIECES)
+    (example,) = fill_masks(model_predicting(*ANSWERS), EXAMPLE, PIECES)
     return example
 
 
-def test_masks_are_read_from_left_to_right_with_the_likeliest_pieces(filled):
+def test_masks_are_listed_in_order_with_the_most_probable_pieces(filled):
     assert [token.piece for token in filled.tokens] == TEXT.split()
     assert [token.segment for token in filled.tokens] == [0, 0, 0, 0, 0, 0, 1, 1, 1]
     assert [filling.position for filling in filled.fillings] == [2, 3, 7]
@@ -68,7 +68,7 @@ def test_masks_are_read_from_left_to_right_with_the_likeliest_pieces(filled):
     assert [share for _, share in filled.fillings[2].guesses] == pytest.approx([0.5, 0.3, 0.2])
 
 
-def test_the_text_is_a_table_that_tensorboard_shows(filled):
+def test_text_is_a_table_that_tensorboard_renders(filled):
     html = markdown_to_safe_html(in_markdown(filled))
     text = re.sub(r"<[^>]*>", "", html[: html.index("<table")]).strip()
     assert text == "[CLS] the [MASK] (1) the (2) sat [SEP] a|b [MASK] (3) [SEP]"
@@ -79,7 +79,7 @@ def test_the_text_is_a_table_that_tensorboard_shows(filled):
     assert cells[3] == ["3 ✗", "&lt;b&gt;", "20.0%", "the 50.0%", "sat 30.0%", "&lt;b&gt; 20.0%"]
 
 
-def test_the_page_tells_right_from_wrong(filled):
+def test_page_marks_correct_and_wrong_predictions(filled):
     text = page([], {}, 10, Evaluation({}, filled=(filled,)))
     assert "9 tokens, 2 of 3 masks correct" in text
     shown = re.findall(r'<ruby class="(\w+)" title="[^"]+"><span class="now">(.*?)</span>.*?<rt>(.*?)</rt>', text)

@@ -19,25 +19,25 @@ def products(config, length, predictions):
 
 
 @pytest.mark.parametrize(("size", "pooler"), [("tiny", True), ("tiny", False), ("base", True), ("large", True)])
-def test_operations_are_those_of_the_products(size, pooler):
+def test_flops_count_matrix_products(size, pooler):
     config = BertConfig.from_size(size, pooler=pooler)
     expected = sum(2 * int(np.prod(shape, dtype=np.int64)) for shape in products(config, 128, 20))
     assert forward_flops(config, 128, 20) == expected
     assert step_flops(config, 32, 128, 20) == 3 * 32 * expected
 
 
-def test_base_is_near_six_operations_a_parameter_and_token():
+def test_base_needs_about_six_operations_per_parameter_and_token():
     encoder = 85_000_000  # without embeddings
     per_token = step_flops(BertConfig.from_size("base"), 1, 128, 20) / 128
     assert per_token == pytest.approx(6 * encoder, rel=0.1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_the_peak_is_more_than_nothing_and_less_than_the_impossible(dtype):
+def test_measured_peak_is_plausible(dtype):
     assert 1e8 < measured_peak(dtype) < 1e15
 
 
-def test_devices_can_do_what_they_were_seen_to_do():
+def test_peak_is_measured_again_if_the_throughput_exceeds_it():
     timings = iter([10.0, 12.0, 30.0])
     peak = DevicePeak(0.0, lambda: next(timings))
     assert peak.share(5.0, 1.0) == 0.5
@@ -47,6 +47,6 @@ def test_devices_can_do_what_they_were_seen_to_do():
     assert peak.share(24.0, 1.0) == 24.0 / 30.0
 
 
-def test_a_stated_peak_is_believed():
+def test_stated_peak_is_not_measured():
     peak = DevicePeak(10.0, lambda: pytest.fail("nothing is timed where the peak is stated"))
     assert peak.share(20.0, 1.0) == 2.0

@@ -27,7 +27,7 @@ def write(output, start_step, steps, losses, split="train"):
     log.close()
 
 
-def test_figures_are_curves(tmp_path):
+def test_metrics_are_written_as_curves(tmp_path):
     before = time.time()
     log = RunLog(tmp_path, 0, 10)
     log.write("train", 1, {"loss": 2.5, "learning_rate": 1e-4, "eta_seconds": 3.0})
@@ -41,14 +41,14 @@ def test_figures_are_curves(tmp_path):
     log.close()
 
 
-def test_steps_run_again_are_seen_once(tmp_path):
+def test_repeated_steps_appear_once(tmp_path):
     write(tmp_path, 0, [2, 4, 6, 8], [8.0, 7.0, 6.0, 5.0])
     write(tmp_path, 4, [6, 8, 10], [3.0, 2.0, 1.0])
     assert curve(tmp_path / "tensorboard/train", "loss") == [(2, 8.0), (4, 7.0), (6, 3.0), (8, 2.0), (10, 1.0)]
     assert [record["loss"] for record in read_history(tmp_path / "history.jsonl")] == [8.0, 7.0, 3.0, 2.0, 1.0]
 
 
-def test_superseded_points_vanish_before_there_are_new_ones(tmp_path):
+def test_superseded_points_are_removed_before_new_ones_are_written(tmp_path):
     write(tmp_path, 0, [3, 6], [8.0, 7.0], split="validation")
     RunLog(tmp_path, 5, 10).close()
     assert curve(tmp_path / "tensorboard/validation", "loss") == [(3, 8.0)]
@@ -62,7 +62,7 @@ def test_files_of_one_second_are_read_in_order(tmp_path):
     assert curve(tmp_path, "loss") == [(number + 1, number) for number in range(12)]
 
 
-def test_text_can_be_read_back(tmp_path):
+def test_text_round_trip(tmp_path):
     file = EventFile(tmp_path, 0)
     file.text("notes", "| a |\n|---|", 7)
     file.close()
@@ -80,7 +80,7 @@ def plugin_content(directory, kind):
     return getattr(HParamsPluginData.FromString(content), f"session_{kind}_info")
 
 
-def test_settings_are_hyper_parameters(tmp_path):
+def test_settings_are_written_as_hparams(tmp_path):
     settings = {"training": {"batch_size": 8, "bias_correction": True, "optimizer": "lamb"}, "data": ["a", "b"]}
     before = time.time()
     for start_step in (0, 4):
@@ -98,7 +98,7 @@ def test_settings_are_hyper_parameters(tmp_path):
     assert before <= start.start_time_secs <= time.time()
 
 
-def test_the_end_of_a_run_is_told_once(tmp_path):
+def test_end_of_a_run_is_logged_once(tmp_path):
     log = RunLog(tmp_path, 0, 10, settings={"a": 1})
     assert (
         "_hparams_/session_end_info"
@@ -116,7 +116,7 @@ def test_the_end_of_a_run_is_told_once(tmp_path):
     assert sorted((tmp_path / "tensorboard/validation").iterdir()) == files
 
 
-def test_one_that_does_not_write_leaves_no_file(tmp_path):
+def test_log_that_does_not_write_creates_no_file(tmp_path):
     log = RunLog(tmp_path, 0, 10, writes=False)
     log.write("train", 1, {"loss": 1.0})
     log.close()
@@ -124,7 +124,7 @@ def test_one_that_does_not_write_leaves_no_file(tmp_path):
     assert log.find("train", 1) == {"loss": 1.0}
 
 
-def test_no_tensorflow_is_needed(tmp_path):
+def test_run_log_does_not_import_tensorflow(tmp_path):
     code = """
 import pathlib, sys
 sys.modules["tensorflow"] = None

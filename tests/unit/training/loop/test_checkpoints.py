@@ -29,7 +29,7 @@ def save(directory: Path, step: int, **settings) -> Path:
     return make_store(directory, float(step), **settings)[0].save(step, {"loss": step / 2})
 
 
-def test_restore_gives_back_what_was_saved(tmp_path):
+def test_restore_returns_the_saved_state(tmp_path):
     save(tmp_path, 7)
     store, variables = make_store(tmp_path)
     assert store.restore() == (7, {"loss": 3.5})
@@ -37,11 +37,11 @@ def test_restore_gives_back_what_was_saved(tmp_path):
     assert int(variables[1]) == 7
 
 
-def test_nothing_to_restore(tmp_path):
+def test_restore_without_checkpoints(tmp_path):
     assert make_store(tmp_path / "missing")[0].restore() == (0, {})
 
 
-def test_only_the_newest_stay(tmp_path):
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
     for step in (1, 2, 10, 100_000_000, 11):
         save(tmp_path, step, keep=2)
     assert make_store(tmp_path)[0].steps() == [11, 100_000_000]
@@ -57,28 +57,28 @@ def flip_a_bit(path):
     (path / "model.npz").write_bytes(content)
 
 
-def lose_the_state(path):
+def delete_state(path):
     (path / "state.json").unlink()
 
 
-def cut_the_state(path):
+def truncate_state(path):
     os.truncate(path / "state.json", 50)
 
 
-def empty_the_state(path):
+def clear_state(path):
     (path / "state.json").write_text("[]")
 
 
-def lose_the_arrays(path):
+def delete_arrays(path):
     (path / "model.npz").unlink()
 
 
-def empty_the_folder(path):
+def clear_folder(path):
     shutil.rmtree(path)
     path.mkdir()
 
 
-DAMAGES = [truncate, flip_a_bit, lose_the_state, cut_the_state, empty_the_state, lose_the_arrays, empty_the_folder]
+DAMAGES = [truncate, flip_a_bit, delete_state, truncate_state, clear_state, delete_arrays, clear_folder]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -97,7 +97,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, caplog, damage
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("oldest", [0, 1])
-def test_a_run_is_not_begun_again_unasked(tmp_path, damage, oldest):
+def test_run_with_damaged_checkpoints_is_not_restarted(tmp_path, damage, oldest):
     """If all checkpoints, or all but that of step 0, are damaged, the run is refused and the files are unchanged."""
     paths = [save(tmp_path, step) for step in (oldest, 2, 3)]
     for path in paths[1:] if oldest == 0 else paths:
@@ -108,7 +108,7 @@ def test_a_run_is_not_begun_again_unasked(tmp_path, damage, oldest):
     assert sorted(tmp_path.iterdir()) == paths
 
 
-def test_a_run_is_not_begun_again_beside_what_was_set_aside(tmp_path):
+def test_run_is_not_restarted_next_to_a_damaged_checkpoint(tmp_path):
     save(tmp_path, 1)
     truncate(save(tmp_path, 2))
     make_store(tmp_path)[0].restore()
@@ -117,7 +117,7 @@ def test_a_run_is_not_begun_again_beside_what_was_set_aside(tmp_path):
         make_store(tmp_path)[0].restore()
 
 
-def test_an_older_checkpoint_is_out_of_the_way_before_it_is_removed(tmp_path, monkeypatch):
+def test_older_checkpoint_is_renamed_before_it_is_removed(tmp_path, monkeypatch):
     """A partly removed checkpoint would be reported as damaged."""
     save(tmp_path, 1)
     real = shutil.rmtree
@@ -159,7 +159,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, run, field):
     assert path.is_dir()
 
 
-def test_bookkeeping_may_change(tmp_path):
+def test_logging_intervals_may_change_on_resume(tmp_path):
     save(tmp_path, 1)
     run = {**RUN, "training": {"seed": 1, "log_every": 99, "evaluate_every": 5}}
     assert make_store(tmp_path, run=run)[0].restore()[0] == 1
@@ -179,7 +179,7 @@ def test_another_format_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
+def test_nonfinite_weights_are_not_saved(tmp_path, value):
     save(tmp_path, 1)
     store, variables = make_store(tmp_path)
     variables[0].assign(np.full((2, 3), value))

@@ -9,7 +9,7 @@ from bert_tf.training.loop.profiler import StepProfile
 
 
 @pytest.mark.parametrize("text", ["5", "0:3", "4:3", "3:", ":3", "a:b", "1:2:3", "-1:3", " 1:2"])
-def test_what_are_no_steps_is_refused(text):
+def test_invalid_step_ranges_are_refused(text):
     with pytest.raises(ConfigError, match=r"training\.profile_steps.*first:last.*Received: "):
         TrainingConfig(profile_steps=text)
 

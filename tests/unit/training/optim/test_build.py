@@ -40,7 +40,7 @@ def test_biases_and_layer_norms_are_not_decayed():
         ("model/layer_norm/gamma", False),
     ],
 )
-def test_is_decayed_goes_by_the_last_name(path, expected):
+def test_is_decayed_uses_the_last_part_of_the_name(path, expected):
     variable = keras.Variable(0.0)
     variable._path = path
     assert is_decayed(variable) is expected
@@ -76,7 +76,7 @@ def slices(rows, indices, size):
     return tf.IndexedSlices(tf.constant(rows, tf.float32), tf.constant(indices), tf.constant([size, 2]))
 
 
-def test_the_norm_counts_a_repeated_row_as_its_sum():
+def test_norm_sums_repeated_rows_of_a_sparse_gradient():
     config = TrainingConfig(learning_rate=0.1, warmup_steps=0, clip_norm=1.0, adam_epsilon=1.0)
     steps = []
     dense = np.array([[6.0, 0.0], [0.0, 8.0]], np.float32)
@@ -93,7 +93,7 @@ def test_the_norm_counts_a_repeated_row_as_its_sum():
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_float16_skips_a_step_that_overflowed(sparse):
+def test_float16_skips_an_overflowing_step(sparse):
     config = TrainingConfig(learning_rate=0.1, precision="float16")
     table = keras.Variable(np.ones((2, 2), np.float32), name="embeddings")
     optimizer = make_optimizer(config, 10, [table])

@@ -75,7 +75,7 @@ def test_steps_equal_the_formula(optimizer, bias_correction, schedule, layer_dec
         np.testing.assert_allclose(variable.numpy(), value, rtol=3e-4, atol=3e-5)
 
 
-def test_the_fused_update_is_the_one_of_single_operations(monkeypatch):
+def test_fused_update_equals_separate_operations(monkeypatch):
     results = []
     for backend in ("tensorflow", "another"):
         variables, gradients = setting()
@@ -89,14 +89,14 @@ def test_the_fused_update_is_the_one_of_single_operations(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
 
 
-def test_rates_fall_from_the_top_to_the_embeddings():
+def test_layer_decay_lowers_learning_rates_towards_the_embeddings():
     variables, _ = setting()
     assert layer_rates(variables, 0.5) == [0.125, 0.25, 0.5, 1.0]
     with pytest.raises(ValueError, match="`rate_scales` must have 4 .*Received: 1"):
         AdamW(learning_rate=0.1, rate_scales=[1.0]).build(variables)
 
 
-def test_a_weight_of_zero_takes_a_plain_step_in_lamb():
+def test_lamb_takes_a_plain_step_for_a_zero_weight():
     variables, gradients = setting()
     variables[3].assign(np.zeros((4, 2), np.float32))
     made = make_optimizer(replace(CONFIG, optimizer="lamb", warmup_steps=0), STEPS, variables)

@@ -26,7 +26,7 @@ def test_linear_equals_the_oracle(peak, warmup, total, share):
     assert rate == pytest.approx(oracle_rate(peak, warmup, total, done), rel=1e-4, abs=peak * 1e-6)
 
 
-def test_linear_at_its_corners():
+def test_linear_at_its_boundaries():
     schedule = LinearWarmupDecay(1.0, 4, 10)
     rates = [float(schedule(step)) for step in range(12)]
     np.testing.assert_allclose(rates, [0.2, 0.4, 0.6, 0.8, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0, 0], rtol=1e-6)
@@ -52,6 +52,6 @@ def test_a_schedule_survives_serialization(kind):
 
 @pytest.mark.parametrize("kind", SCHEDULES.values())
 @pytest.mark.parametrize(("warmup", "total"), [(-1, 10), (0, 0)])
-def test_impossible_steps_are_refused(kind, warmup, total):
+def test_invalid_numbers_of_steps_are_refused(kind, warmup, total):
     with pytest.raises(ValueError, match="Received"):
         kind(1.0, warmup, total)

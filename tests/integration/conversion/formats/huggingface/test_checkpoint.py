@@ -82,7 +82,9 @@ def opened_by_transformers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_transformers_opens_what_was_written(kind: str, opened_by_transformers: tuple[Path, dict[str, Any]]) -> None:
+def test_transformers_loads_a_written_checkpoint(
+    kind: str, opened_by_transformers: tuple[Path, dict[str, Any]]
+) -> None:
     folder, found = opened_by_transformers
     with np.load(folder / kind / "inputs.npz") as inputs, np.load(folder / kind / "answers.npz") as answered:
         assert_as_recorded(dict(answered), outputs_of(kind), inputs["padding_mask"] != 0)

@@ -21,7 +21,7 @@ def assert_bit_equal(one: Checkpoint, other: Checkpoint) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_converts_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_converts_in_both_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = DATA / "keras_hub_masked_lm"
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     assert main(["convert", "--source", "keras_hub", str(source), "--target", "preset", str(ours)]) == 0

@@ -62,7 +62,7 @@ def real_pages(folder: Path, source: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("source", [*DUMPS, "pages"])
-def test_no_markup_is_left(shared_data: Path, source: str) -> None:
+def test_all_markup_is_removed(shared_data: Path, source: str) -> None:
     characters = kept = 0
     for title, wikitext in real_pages(shared_data, source):
         characters += len(wikitext)
@@ -75,23 +75,21 @@ def test_no_markup_is_left(shared_data: Path, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "every", "wanted"),
+    ("source", "every", "expected"),
     # Rare differences: unclosed HTML tables, comments that fill a line, links to categories.
     [("dbpedia_minidump_[!e]*", 1, 0.99), ("enwiki-latest*", 9, 0.99), ("ltgwiki*", 9, 0.98), ("pages", 9, 0.99)],
 )
-def test_passages_are_those_of_a_parser_of_the_whole_page(
-    shared_data: Path, source: str, every: int, wanted: float
-) -> None:
+def test_passages_equal_those_of_a_full_parser(shared_data: Path, source: str, every: int, expected: float) -> None:
     same = total = 0
     for title, wikitext in real_pages(shared_data, source)[::every]:
         found, reference = passages(wikitext, names_of(title)), reference_passages(wikitext, names_of(title))
         same += len(set(found) & set(reference))
         total += len(set(found) | set(reference))
     assert total > 60
-    assert same / total >= wanted
+    assert same / total >= expected
 
 
-def test_passages_begin_as_those_of_wikiextractor_do(shared_data: Path) -> None:
+def test_passages_begin_like_those_of_wikiextractor(shared_data: Path) -> None:
     """The first sentences of articles of one dump, if both have them (other versions of the same articles)."""
     extracted = (shared_data / "raw/wikiextractor/enwiki2018_wiki_00").read_text(encoding="utf-8")
     articles = dict(re.findall(r'<doc [^>]*title="([^"]*)">\n.*\n\n(.*)', extracted))

@@ -65,14 +65,14 @@ def test_pages_become_documents(tmp_path: Path) -> None:
         (page(1, "Text.", "Star Trek: A", ""), ""),
     ],
 )
-def test_pages_that_are_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_redirects_and_other_namespaces_are_left_out(tmp_path: Path, content: bytes, reason: str) -> None:
     found = read(write_dump(tmp_path / PLAIN, dump([content, page(2, "Next.")])))
     assert reasons(found) == [reason, ""]
     assert found[0].place.startswith("page 1 (")
     assert len(found[0].paragraphs) == 1
 
 
-def test_the_last_of_several_revisions_counts(tmp_path: Path) -> None:
+def test_last_revision_is_used(tmp_path: Path) -> None:
     first, second = page(1, "Old."), page(1, "New.")
     revision = second[second.index(b"<revision>") : second.index(b"</revision>")] + b"</revision>"
     both = first.replace(b"</revision>", b"</revision>" + revision)
@@ -80,19 +80,19 @@ def test_the_last_of_several_revisions_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.xml.bz2", "a.xml.gz", "enwiki-20240101-pages-articles1.xml-p1p41242", "dump"])
-def test_every_packing_gives_the_same_documents(tmp_path: Path, name: str) -> None:
+def test_every_compression_gives_the_same_documents(tmp_path: Path, name: str) -> None:
     content = dump(articles(30))
-    wanted = read(write_dump(tmp_path / PLAIN, content))
-    assert len(wanted) == 29
+    expected = read(write_dump(tmp_path / PLAIN, content))
+    assert len(expected) == 29
     path = write_dump(tmp_path / name, content)
-    assert read(path) == wanted
+    assert read(path) == expected
     assert parts_of(path) == [Part(str(path), size=path.stat().st_size)]
 
 
 @pytest.mark.parametrize("part_bytes", [200, 1000, 3000])
 @pytest.mark.parametrize("pages_a_stream", [1, 3, 100])
 @pytest.mark.parametrize("name", [MULTISTREAM, "a-multistream.xml.bz2"])
-def test_multistream_and_plain_parts_give_what_serial_reading_does(
+def test_parts_give_the_same_documents_as_serial_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int, pages_a_stream: int, name: str
 ) -> None:
     pages = articles(40)
@@ -127,16 +127,16 @@ def test_real_dumps_give_the_same_in_parts(shared_data: Path, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("pattern", "wanted"),
+    ("pattern", "expected"),
     [
         ("enwiki*", {"": 97, "redirect": 99, "disambiguation": 8, "namespace": 1, "no_passages": 1}),
         ("ltgwiki*", {"": 868, "redirect": 147, "disambiguation": 7, "namespace": 954, "no_passages": 28}),
         ("dbpedia*", {"": 34, "redirect": 2, "disambiguation": 1, "namespace": 1}),
     ],
 )
-def test_real_dumps(shared_data: Path, pattern: str, wanted: dict[str, int]) -> None:
+def test_real_dumps(shared_data: Path, pattern: str, expected: dict[str, int]) -> None:
     found = [document for path in sorted(shared_data.glob(f"raw/dumps/{pattern}")) for document in read(path)]
-    assert Counter(reasons(found)) == wanted
+    assert Counter(reasons(found)) == expected
     assert all(document.place.startswith("page ") for document in found)
 
 
@@ -173,7 +173,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_page_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_damaged_page_does_not_affect_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     damaged, reason = DAMAGED[kind]
     pages = [page(1, "One."), damaged, page(3, "Three.")]
     path = write_dump(tmp_path / PLAIN, dump(pages))
@@ -203,7 +203,7 @@ def test_a_page_of_thirty_megabytes(tmp_path: Path) -> None:
     assert read(path, limit=20_000_000)[1].paragraphs == ("A short passage.",)
 
 
-def test_a_page_of_any_length_takes_bounded_memory() -> None:
+def test_memory_of_a_page_is_limited() -> None:
     chunk = b"x" * (1 << 20)
     start = HEAD + page(1, "One.") + b"  <page><title>T</title><id>2</id>"
     end = b"</page>" + page(3, "Three.") + END
@@ -217,7 +217,7 @@ def test_a_page_of_any_length_takes_bounded_memory() -> None:
     assert peak < 24 << 20
 
 
-def test_a_part_without_a_page_reads_no_further_than_its_end() -> None:
+def test_part_without_a_page_stops_at_its_end() -> None:
     """A long page spans many parts; otherwise each of their readers would read to its end."""
     chunks = itertools.repeat(b"x" * 1000, 300)
     extent = Extent(first=5_000, end=9_000, has_head=False)
@@ -235,7 +235,7 @@ def test_truncated_dumps(tmp_path: Path, name: str, kept: float) -> None:
     assert "byte" in str(caught.value) or "Received" in str(caught.value)
 
 
-def test_a_dump_that_ends_within_a_page_says_where(tmp_path: Path) -> None:
+def test_truncated_dump_reports_its_position(tmp_path: Path) -> None:
     content = dump([page(1, "One."), page(2, "Two. " * 100)])
     path = write_dump(tmp_path / PLAIN, content[:-300])
     with pytest.raises(InputError, match=rf"ends within page 2 \(Title 2\), at byte {len(content) - 300}: .*truncated"):
@@ -250,7 +250,7 @@ def test_a_dump_that_ends_within_a_page_says_where(tmp_path: Path) -> None:
         read(path)
 
 
-def test_damage_is_told_where_it_begins(tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_position(tmp_path: Path) -> None:
     content = dump(articles(300))
     half = len(content) // 2
     path = tmp_path / "a.xml.bz2"
@@ -260,7 +260,7 @@ def test_damage_is_told_where_it_begins(tmp_path: Path) -> None:
     assert half <= int(re.findall(r"after (\d+) bytes", str(caught.value))[0]) < len(content)
 
 
-def test_dumps_one_after_the_other(tmp_path: Path) -> None:
+def test_concatenated_dumps(tmp_path: Path) -> None:
     content = dump([page(1, "One.")]) + b'<?xml version="1.0"?>\n' + dump([page(2, "Two.")])
     assert [found.paragraphs for found in read(write_dump(tmp_path / PLAIN, content))] == [("One.",), ("Two.",)]
 
@@ -275,13 +275,13 @@ def test_dumps_one_after_the_other(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["a.xml", "a.xml.bz2", "a.xml.gz"])
-def test_what_is_no_dump(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = write_dump(tmp_path / name, content)
     with pytest.raises(InputError, match=message):
         read(path)
 
 
-def test_a_file_that_disappears(tmp_path: Path) -> None:
+def test_deleted_file_is_an_error(tmp_path: Path) -> None:
     path = write_dump(tmp_path / PLAIN, dump(articles(3)))
     parts = parts_of(path)
     path.unlink()
@@ -289,7 +289,7 @@ def test_a_file_that_disappears(tmp_path: Path) -> None:
         read(path, parts)
 
 
-def test_a_file_that_shrinks(tmp_path: Path) -> None:
+def test_shrunken_file_is_an_error(tmp_path: Path) -> None:
     path = write_dump(tmp_path / PLAIN, dump(articles(30)))
     size = path.stat().st_size
     path.write_bytes(dump(articles(3)))
@@ -304,7 +304,7 @@ def altered_index(path: Path, old: bytes, new: bytes) -> None:
 
 
 @pytest.mark.parametrize("part_bytes", [1, 8 << 20])
-def test_an_index_of_another_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
+def test_index_of_another_dump_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
     monkeypatch.setattr(dump_files, "STREAM_PART_BYTES", part_bytes)
     path = tmp_path / MULTISTREAM
     index = write_multistream(path, articles(30), 10)
@@ -324,7 +324,7 @@ def test_an_index_of_another_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("content", [b"12:3:A\nno index\n", b"x:1:A\n", b"12\n", b"", b"-1:2:A"])
-def test_an_index_that_is_none(tmp_path: Path, content: bytes) -> None:
+def test_invalid_index_is_refused(tmp_path: Path, content: bytes) -> None:
     index = write_multistream(tmp_path / MULTISTREAM, articles(3), 1)
     index.write_bytes(bz2.compress(content))
     with pytest.raises(InputError, match=rf"{index}: (line \d is not offset:page id:title|lists no stream)"):
@@ -351,7 +351,7 @@ def test_damaged_multistreams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, p
             read(path, [part._replace(end=min(part.end, len(content))) for part in parts_of(path)])
 
 
-def test_streams_that_begin_within_a_page_cost_that_page(tmp_path: Path) -> None:
+def test_stream_that_begins_within_a_page_loses_only_that_page(tmp_path: Path) -> None:
     path = tmp_path / MULTISTREAM
     content = dump([page(1, "One."), page(2, "Two."), page(3, "Three.")])
     cut = content.index(b"Two")
@@ -362,13 +362,13 @@ def test_streams_that_begin_within_a_page_cost_that_page(tmp_path: Path) -> None
     assert reasons(read(path, [Part(str(path))])) == ["", "", ""]
 
 
-def test_an_index_among_the_files_has_no_documents(tmp_path: Path) -> None:
+def test_index_files_have_no_documents(tmp_path: Path) -> None:
     index = write_multistream(tmp_path / MULTISTREAM, articles(3), 1)
     assert parts_of(index) == [Part(str(index), size=index.stat().st_size)]
     assert read(index) == []
 
 
-def test_every_part_knows_the_names_of_its_wiki(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_has_the_namespaces_of_its_wiki(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are only in the head of the file, which most parts do not contain."""
     monkeypatch.setattr(lines, "PART_BYTES", 300)
     monkeypatch.setattr(dump_files, "STREAM_PART_BYTES", 1)
@@ -381,7 +381,7 @@ def test_every_part_knows_the_names_of_its_wiki(tmp_path: Path, monkeypatch: pyt
         assert [found.paragraphs for found in read(path)] == [(f"Text {number}.",) for number in range(1, 9)]
 
 
-def test_documents_that_are_too_long(tmp_path: Path) -> None:
+def test_too_long_documents_are_rejected(tmp_path: Path) -> None:
     path = write_dump(tmp_path / PLAIN, dump([page(1, "é" * 60), page(2, "e" * 60)]))
     assert reasons(read(path, limit=100)) == [OVER_LONG, ""]
 
@@ -400,6 +400,6 @@ def test_pages_are_found_across_chunks() -> None:
         )
 
 
-def test_the_format_travels_to_workers() -> None:
+def test_format_can_be_pickled() -> None:
     format = pickle.loads(pickle.dumps(Wikipedia(ReadSettings(max_document_bytes=5))))
     assert format.settings.max_document_bytes == 5

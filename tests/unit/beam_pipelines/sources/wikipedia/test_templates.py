@@ -20,7 +20,7 @@ def cleaned(wikitext: str, language: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         ("LANG|fr| mot ", "mot"), ("lang | fr | 2 = x", "x"), ("transl|ar|ALA|al-Jabr", "al-Jabr"),
         ("lang-grc-gre|λόγος|lógos", "λόγος"), ("convert|1,300|mi|km|0", "1,300 mi"),
@@ -34,12 +34,12 @@ def cleaned(wikitext: str, language: str = "") -> str:
         ("#if:a|b", HOLE), ("sfn|Smith|2000", HOLE),
     ],
 )  # fmt: skip
-def test_templates_of_all_wikis(content: str, wanted: str) -> None:
-    assert {template_text(content, tables_of(language)) for language in ("", *LANGUAGES)} == {wanted}
+def test_templates_of_all_wikis(content: str, expected: str) -> None:
+    assert {template_text(content, tables_of(language)) for language in ("", *LANGUAGES)} == {expected}
 
 
 @pytest.mark.parametrize(
-    ("language", "content", "wanted"),
+    ("language", "content", "expected"),
     [
         ("en", "as of|2005|06|lc=y", "as of June 2005"), ("en", "As of|1999", "As of 1999"),
         ("en", "as of|2011|alt=in 2011", "in 2011"), ("en", "USS|Hornet|CV-12|6", "USS Hornet"),
@@ -65,17 +65,17 @@ def test_templates_of_all_wikis(content: str, wanted: str) -> None:
         ("it", "Exp|6", "<sup>6</sup>"), ("it", "Cita libro|titolo", HOLE), ("nl", "citaat|woord", "woord"),
     ],
 )  # fmt: skip
-def test_templates_of_one_language(language: str, content: str, wanted: str) -> None:
-    assert template_text(content, tables_of(language)) == wanted
+def test_templates_of_one_language(language: str, content: str, expected: str) -> None:
+    assert template_text(content, tables_of(language)) == expected
 
 
 @pytest.mark.parametrize("language", ["", *(language for language in LANGUAGES if language != "fr")])
-def test_only_french_has_centuries_by_one_letter(language: str) -> None:
+def test_one_letter_century_template_is_french_only(language: str) -> None:
     assert "siècle" not in cleaned("Au {{s|XIX}} mot.\n{{S|calciatori italiani}}", language)
     assert cleaned("Au {{s|XIX}} mot.", "fr") == "Au XIXe siècle mot."
 
 
-def test_languages_with_subtags_have_the_tables_of_their_first_part() -> None:
+def test_language_subtags_use_the_table_of_the_language() -> None:
     assert tables_of("fr-CA").templates == tables_of("fr").templates
     assert tables_of("xx").templates == tables_of("").templates
 
@@ -116,7 +116,7 @@ PROULX = """{{Bio
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         (ROSSI + "Visse a Pisa.",
          "Mario Rossi (Roma, 1º gennaio 1900 – Milano, 2 maggio 1980) è stato uno scrittore, politico e regista "
@@ -130,17 +130,17 @@ PROULX = """{{Bio
         ("{{Bio|Sesso=F}}Testo.", "Testo."),
     ],
 )  # fmt: skip
-def test_italian_biographies_begin_with_their_sentence(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext, "it") == wanted
+def test_italian_biographies_begin_with_their_sentence(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext, "it") == expected
 
 
-def test_italian_words_that_are_wrapped_stay() -> None:
+def test_wrapped_italian_words_are_kept() -> None:
     page = "Un {{chiarire|fatto}} e {{cn|una frase}} a {{M|1|M|Hz}}, 10{{Exp|6}} t di {{CO2}}; {{maiuscoletto|xiv}}"
     assert cleaned(page + " e {{TA|a b}}.", "it") == "Un fatto e una frase a 1 MHz, 10^6 t di CO2; xiv e a b."
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("Una {{ignoto|parola rara}} qui.", "Una parola rara qui."),
         ("Una {{ignoto|parola|nota}} qui.", "Una parola qui."),
@@ -164,12 +164,12 @@ def test_italian_words_that_are_wrapped_stay() -> None:
         ("Testo.\n{{ignoto|Una parola}}", "Testo."), ("{{Infobox|\n| a = b {{c|parola}} d\n}}\nTesto.", "Testo."),
     ],
 )  # fmt: skip
-def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("attribute", "database", "language", "wanted"),
+    ("attribute", "database", "language", "expected"),
     [
         (' xml:lang="fr"', "itwiki", "it", "Au XIXe siècle mot."),
         ("", "frwiki", "it", "Au XIXe siècle mot."),
@@ -179,10 +179,10 @@ def test_unknown_templates_keep_the_words_of_a_sentence(wikitext: str, wanted: s
         ("", "", "", "Au mot."),
     ],
 )
-def test_templates_are_those_of_the_wiki_that_the_head_names(
-    tmp_path: Path, attribute: str, database: str, language: str, wanted: str
+def test_head_of_the_dump_selects_the_templates(
+    tmp_path: Path, attribute: str, database: str, language: str, expected: str
 ) -> None:
     head = HEAD.decode().replace(' xml:lang="ltg"', attribute).replace("ltgwiki", database).encode()
     path = write_dump(tmp_path / "wiki.xml", head + page(1, "Au {{s|XIX}} mot.") + END)
     found = list(reader_of("wikipedia", language or "none", ReadSettings()).read(Part(str(path))))
-    assert found[0].paragraphs == (wanted,)
+    assert found[0].paragraphs == (expected,)

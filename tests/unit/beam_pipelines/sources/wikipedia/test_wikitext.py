@@ -22,7 +22,7 @@ def cleaned(wikitext: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("A '''bold''' and ''italic'' [[word]].", "A bold and italic word."),
         ("A [[target|label]], [[bus]]es, [[:fr:Mot|le mot]], [[#Part|part]].", "A label, buses, le mot, part."),
@@ -76,12 +76,12 @@ def cleaned(wikitext: str) -> str:
         (f"A {HOLE}b.", "A b."),
     ],
 )
-def test_constructs(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_constructs(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("{{Infobox\n| a = b\nText.\n\n== H ==\nMore {{x}} text.", "Text.\nMore text."),
         ("{{Infobox\n| a\n== H ==\nText.\n}}\nMore.", "Text.\nMore."),
@@ -99,12 +99,12 @@ def test_constructs(wikitext: str, wanted: str) -> None:
         ("{{cite|a</ref name=x> b}}Text.<ref>{{cite|</ref name='y'> z}}</ref> More.", "Text. More."),
     ],
 )
-def test_what_is_never_closed_takes_no_more_than_its_line(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_unclosed_markup_affects_only_its_line(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
-    ("wikitext", "wanted"),
+    ("wikitext", "expected"),
     [
         ("{|\n| cell\n! head\nText.\n== H ==\nMore.\n|}", "More."),
         ("One.\n{| class=x\n|-\n| cell\nmore\n\nof it\n! head\n| last\nof all\n\nTwo.", "One.\nTwo."),
@@ -114,8 +114,8 @@ def test_what_is_never_closed_takes_no_more_than_its_line(wikitext: str, wanted:
         ("One.\n<table><tr><td>cell\nmore\n\n<td>two\nlines</td></tr>\n\nTwo.", "One.\nTwo."),
     ],
 )
-def test_tables_that_are_not_closed_show_no_cells(wikitext: str, wanted: str) -> None:
-    assert cleaned(wikitext) == wanted
+def test_cells_of_unclosed_tables_are_removed(wikitext: str, expected: str) -> None:
+    assert cleaned(wikitext) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_disambiguations(title: str, wikitext: str) -> None:
      ("A", "{{other uses|Food (disambiguation)}}"), ("A", "{{وضح|3=برلين (توضيح)}}"),
      ("A", "{{Begriffsklärungshinweis}}")],
 )  # fmt: skip
-def test_articles_that_point_to_a_disambiguation_are_none(title: str, wikitext: str) -> None:
+def test_links_to_a_disambiguation_do_not_make_one(title: str, wikitext: str) -> None:
     assert not is_disambiguation(title, wikitext)
 
 
-def test_the_names_of_a_wiki() -> None:
+def test_namespaces_of_a_wiki() -> None:
     assert cleaned("[[Klasė:a|x]] Text.") == "x Text."
     names = NAMES.with_local([(6, "Byla"), (14, "Klasė"), (1, "Aptarimas"), (0, " ")])
     assert passages("[[Klasė:a|x]][[Byla:b|thumb|c]] Text [[klasė:z]]s.", names) == ["Text s."]
@@ -169,7 +169,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_pages_end(piece: str) -> None:
+def test_hostile_pages_are_parsed_in_bounded_time(piece: str) -> None:
     """With tens of thousands of opened or closed constructs, more than linear time would take minutes."""
     closing = piece.translate(str.maketrans("{[(<", "}])>"))[::-1]
     count = 30_000
@@ -178,7 +178,7 @@ def test_hostile_pages_end(piece: str) -> None:
         assert is_disambiguation("a", page) is is_redirect(page) is False
 
 
-def test_deep_nesting_is_looked_into_so_far() -> None:
+def test_nesting_depth_is_limited() -> None:
     nested = "{{lang|a|" * 30 + "x" + "}}" * 30
     assert cleaned(f"A {nested}.") == "A x."
     assert cleaned("A {{lang|a|" * 500 + "x" + "}}" * 500) == "A"
@@ -194,7 +194,7 @@ TOKENS = [
 
 @given(st.lists(st.sampled_from(TOKENS), max_size=50).map("".join))
 @settings(deadline=None, max_examples=400)
-def test_no_mixture_of_marks_leaves_marks(wikitext: str) -> None:
+def test_any_mixture_of_markup_is_removed(wikitext: str) -> None:
     for passage in passages(wikitext, NAMES):
         assert passage == passage.strip()
         assert not LEFTOVERS.search(passage), wikitext
@@ -202,9 +202,9 @@ def test_no_mixture_of_marks_leaves_marks(wikitext: str) -> None:
 
 @given(st.lists(st.text("abcdefg é中.,0-9", min_size=1, max_size=80).map(str.strip), min_size=1, max_size=5))
 @settings(deadline=None, max_examples=100)
-def test_plain_text_stays_as_it_is(lines: list[str]) -> None:
-    wanted = passages("\n\n".join(lines), NAMES)
-    assert passages("\n\n".join(wanted), NAMES) == wanted
+def test_plain_text_is_not_changed(lines: list[str]) -> None:
+    expected = passages("\n\n".join(lines), NAMES)
+    assert passages("\n\n".join(expected), NAMES) == expected
     letters = "".join(lines).replace(" ", "")
-    kept = "".join(wanted).replace(" ", "")
+    kept = "".join(expected).replace(" ", "")
     assert [c for c in kept if c.isalpha()] == [c for c in letters if c.isalpha()]

@@ -64,7 +64,7 @@ def outputs_of(kind: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_those_of_transformers(kind: str) -> None:
+def test_outputs_equal_those_of_transformers(kind: str) -> None:
     checkpoint = opened(recorded(kind))
     assert checkpoint.form == "huggingface"
     assert checkpoint.heads.names() == HEADS[kind]
@@ -96,7 +96,7 @@ def test_to_a_preset_and_back(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pretraining", "token_classification"])
-def test_the_written_tokenizer_gives_our_ids(kind: str, tmp_path: Path) -> None:
+def test_written_tokenizer_gives_the_same_ids(kind: str, tmp_path: Path) -> None:
     source = opened(recorded(kind))
     form.write(source, tmp_path, Options())
     theirs = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -171,8 +171,8 @@ def test_activations_by_name(written: str, read: str, tmp_path: Path) -> None:
     checkpoint = opened(directory)
     assert checkpoint.config.activation == read
     form.write(checkpoint, tmp_path, Options())
-    said = json.loads((tmp_path / "config.json").read_text())["hidden_act"]
-    assert said == ("gelu" if written is ... else written)
+    hidden_act = json.loads((tmp_path / "config.json").read_text())["hidden_act"]
+    assert hidden_act == ("gelu" if written is ... else written)
 
 
 def test_a_config_of_2019_takes_the_defaults_of_transformers(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_shards_of_torch_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.array(name), expected.array(name), name)
 
 
-def test_heads_of_pretraining_beside_a_task_are_lost(tmp_path: Path) -> None:
+def test_pretraining_heads_are_lost_if_there_is_a_task_head(tmp_path: Path) -> None:
     source = opened(recorded("sequence_classification"))
     both = dataclasses.replace(source, heads=dataclasses.replace(source.heads, masked_lm=True, next_sentence=True))
     assert form.write(both, tmp_path, Options()) == ["masked_lm", "next_sentence"]
@@ -235,7 +235,7 @@ def test_mixed_number_formats_are_kept_whole(tmp_path: Path) -> None:
     assert opened(directory).dtype == "float32"
 
 
-def test_pad_vocab_size_multiple_of_says_what_rows_are_padding(tmp_path: Path) -> None:
+def test_pad_vocab_size_multiple_of_marks_padding_rows(tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     lines = (directory / "vocab.txt").read_text().splitlines(keepends=True)
     (directory / "vocab.txt").write_text("".join(lines[:57]))
@@ -252,7 +252,7 @@ def test_pad_vocab_size_multiple_of_says_what_rows_are_padding(tmp_path: Path) -
 
 
 @pytest.mark.skipif(PYTHON is None, reason="BERT_TF_PEER_HUGGINGFACE names no interpreter with transformers")
-def test_the_program_of_the_form_answers() -> None:
+def test_transformers_computes_the_reference_outputs() -> None:
     source = opened(recorded("pretraining"))
     inputs = fixed_inputs(source.config)
     answered = answers(source, inputs, Peers({"huggingface": Path(str(PYTHON))}))

@@ -96,7 +96,7 @@ def test_classes_and_labels(kind: str, fields: dict[str, Any], reason: str, tmp_
 
 
 @pytest.mark.parametrize("kind", [TOKENS, "backbone"])
-def test_the_problem_type_is_about_classifiers_of_texts(kind: str, tmp_path: Path) -> None:
+def test_problem_type_is_ignored_for_other_heads(kind: str, tmp_path: Path) -> None:
     directory = copied(kind, tmp_path)
     change_json(directory / "config.json", **MULTI_LABEL)
     assert opened(directory).info["huggingface"]["config"]["problem_type"] == MULTI_LABEL["problem_type"]
@@ -170,13 +170,13 @@ def _moved(header: dict[str, Any]) -> dict[str, Any]:
     return header
 
 
-def _beyond(header: dict[str, Any]) -> dict[str, Any]:
+def shift_offsets(header: dict[str, Any]) -> dict[str, Any]:
     entry = header["cls.seq_relationship.weight"]
     entry["data_offsets"] = [start + 10**6 for start in entry["data_offsets"]]
     return header
 
 
-@pytest.mark.parametrize("change", [_moved, _beyond])
+@pytest.mark.parametrize("change", [_moved, shift_offsets])
 def test_offsets_of_safetensors(change: Any, tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     _header(directory / "model.safetensors", change)
@@ -242,7 +242,7 @@ def test_a_tensor_in_two_shards(tmp_path: Path) -> None:
     refused(directory, "must be in one file. Received: also in model-00001-of-00004.safetensors")
 
 
-def test_left_to_right_attention_has_no_form_there(tmp_path: Path) -> None:
+def test_left_to_right_attention_is_refused(tmp_path: Path) -> None:
     import dataclasses
 
     source = opened(copied("pretraining", tmp_path))
@@ -251,7 +251,7 @@ def test_left_to_right_attention_has_no_form_there(tmp_path: Path) -> None:
         checkpoint.write(turned, tmp_path, Options())
 
 
-def test_nothing_is_left_where_a_conversion_fails(tmp_path: Path) -> None:
+def test_failed_conversion_leaves_no_files(tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     path = directory / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-5])

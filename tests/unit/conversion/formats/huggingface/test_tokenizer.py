@@ -35,7 +35,9 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
         ({"tokenizer_config": {"added_tokens_decoder": {"4": {"content": "<x>"}}}}, r"id 4 must be of '\[MASK\]'"),
     ],
 )
-def test_settings_that_are_not_berts(files: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_tokenizer_settings_other_than_those_of_bert_are_refused(
+    files: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     directory = copied("pretraining", tmp_path)
     for name, fields in files.items():
         change_json(directory / f"{name}.json", **fields)
@@ -57,7 +59,9 @@ def test_settings_that_are_not_berts(files: dict[str, Any], reason: str, tmp_pat
         ("post_processor", {"type": "RobertaProcessing"}, "`post_processor` must be TemplateProcessing"),
     ],
 )
-def test_chains_that_are_not_berts(part: str, fields: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_tokenizer_pipelines_other_than_that_of_bert_are_refused(
+    part: str, fields: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     directory = copied("question_answering", tmp_path)
     whole = json.loads((directory / "tokenizer.json").read_text())
     whole[part] |= fields
@@ -66,7 +70,7 @@ def test_chains_that_are_not_berts(part: str, fields: dict[str, Any], reason: st
         opened(directory)
 
 
-def test_two_vocabularies_that_differ(tmp_path: Path) -> None:
+def test_two_different_vocabularies_are_refused(tmp_path: Path) -> None:
     directory = copied("question_answering", tmp_path)
     tokens = list(load_vocabulary(recorded("pretraining") / "vocab.txt").tokens)
     tokens[7], tokens[8] = tokens[8], tokens[7]
@@ -83,14 +87,14 @@ def test_a_vocabulary_from_tokenizer_json() -> None:
     assert checkpoint.lowercase is True
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_casing_of_tokenizer_json(given: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_casing_of_tokenizer_json(lowercase: bool, tmp_path: Path) -> None:
     directory = copied("question_answering", tmp_path)
     (directory / "tokenizer_config.json").unlink()
     whole = json.loads((directory / "tokenizer.json").read_text())
-    whole["normalizer"]["lowercase"] = given
+    whole["normalizer"]["lowercase"] = lowercase
     (directory / "tokenizer.json").write_text(json.dumps(whole))
-    assert opened(directory).lowercase is given
+    assert opened(directory).lowercase is lowercase
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_casing_of_tokenizer_json(given: bool, tmp_path: Path) -> None:
         ("bert-base-cased", Options(lowercase=True), True),
     ],
 )
-def test_casing_where_no_file_tells(name: str, options: Options, expected: bool, tmp_path: Path) -> None:
+def test_casing_without_a_tokenizer_file(name: str, options: Options, expected: bool, tmp_path: Path) -> None:
     assert opened(copied("backbone", tmp_path, name), options).lowercase is expected
 
 
@@ -112,7 +116,7 @@ def test_casing_by_the_vocabulary(tmp_path: Path) -> None:
     assert opened(directory).lowercase is False
 
 
-def test_tokens_added_to_the_word_pieces_go_both_ways(tmp_path: Path) -> None:
+def test_added_tokens_are_read_and_written(tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     lines = (directory / "vocab.txt").read_text().splitlines(keepends=True)
     (directory / "vocab.txt").write_text("".join(lines[:58]))
@@ -126,7 +130,7 @@ def test_tokens_added_to_the_word_pieces_go_both_ways(tmp_path: Path) -> None:
     assert [token["content"] for token in whole["added_tokens"]] == [*SPECIAL, "<one>", "<two>"]
 
 
-def test_a_vocabulary_that_is_given(tmp_path: Path) -> None:
+def test_vocabulary_option_replaces_that_of_the_checkpoint(tmp_path: Path) -> None:
     directory = copied("pretraining", tmp_path)
     (directory / "vocab.txt").rename(tmp_path / "mine.txt")
     assert opened(directory).vocabulary is None

@@ -91,7 +91,7 @@ def test_parameters_and_views_in_old_files(tmp_path: Path) -> None:
         ("transformers.training_args", "TrainingArguments"),
     ],
 )
-def test_code_is_refused_by_name_and_not_run(tmp_path: Path, form: str, module: str, name: str) -> None:
+def test_code_is_named_refused_and_not_executed(tmp_path: Path, form: str, module: str, name: str) -> None:
     trace = tmp_path / "trace"
     content = {"x": Call(module, name, f"touch {trace}")}
     path = written(tmp_path / "w.bin", form, content, {})
@@ -100,7 +100,7 @@ def test_code_is_refused_by_name_and_not_run(tmp_path: Path, form: str, module: 
     assert not trace.exists()
 
 
-def test_attributes_cannot_be_set_on_what_stands_for_torch(tmp_path: Path) -> None:
+def test_attributes_of_stand_ins_for_torch_cannot_be_set(tmp_path: Path) -> None:
     attack = b"".join(
         [b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n", pickle.EMPTY_DICT, b"X\x08\x00\x00\x00__call__K\x01s",
          pickle.BUILD, pickle.STOP]
@@ -128,7 +128,9 @@ def test_attributes_cannot_be_set_on_what_stands_for_torch(tmp_path: Path) -> No
     ],
 )
 @pytest.mark.parametrize("form", ["zip", "legacy"])
-def test_what_is_no_dictionary_of_tensors_is_refused(tmp_path: Path, form: str, content: Any, reason: str) -> None:
+def test_objects_other_than_dictionaries_of_tensors_are_refused(
+    tmp_path: Path, form: str, content: Any, reason: str
+) -> None:
     arrays = {"a": NUMBERS} if "Storage" in repr(pickled(content)) else {}
     with pytest.raises(ConversionError, match=reason):
         read_torch_file(written(tmp_path / "w.bin", form, content, arrays))
@@ -136,7 +138,7 @@ def test_what_is_no_dictionary_of_tensors_is_refused(tmp_path: Path, form: str, 
 
 @pytest.mark.parametrize("kind", ["masked_lm", "backbone"])
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
-def test_cut_off_files_are_refused(tmp_path: Path, kind: str, kept: float) -> None:
+def test_truncated_files_are_refused(tmp_path: Path, kind: str, kept: float) -> None:
     content = (recorded(kind) / "pytorch_model.bin").read_bytes()
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(content[: int(len(content) * kept)])
@@ -144,7 +146,7 @@ def test_cut_off_files_are_refused(tmp_path: Path, kind: str, kept: float) -> No
         read_torch_file(path)
 
 
-def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
+def test_flipped_bits_are_detected(tmp_path: Path) -> None:
     path = tmp_path / "w.bin"
     write_zip(path, {"x": view(Storage("FloatStorage", "a", 12), (12,), (1,))}, {"a": NUMBERS.tobytes()})
     content = bytearray(path.read_bytes())
@@ -188,7 +190,7 @@ HOSTILE = {
 }
 
 
-def _refused_everywhere(folder: Path) -> None:
+def check_hostile_pickles(folder: Path) -> None:
     """Exits with status 0 if every hostile pickle is refused, at every place of both formats."""
     plain = [pickled(item) for item in (MAGIC, VERSION, {"little_endian": True}, {}, [])]
     for name, opcodes in HOSTILE.items():
@@ -206,14 +208,14 @@ def _refused_everywhere(folder: Path) -> None:
 
 def test_hostile_pickles_are_refused_without_a_crash(tmp_path: Path) -> None:
     # Runs in a separate process, because a crash in C would end the test session.
-    child = multiprocessing.get_context("fork").Process(target=_refused_everywhere, args=(tmp_path,))
+    child = multiprocessing.get_context("fork").Process(target=check_hostile_pickles, args=(tmp_path,))
     child.start()
     child.join()
     assert child.exitcode == 0
 
 
 @pytest.mark.parametrize("view_of", [("b", 4, 9), ("b", -1, 2), ("b", "4", 2)])
-def test_views_beyond_their_storage_are_refused(tmp_path: Path, view_of: tuple[Any, ...]) -> None:
+def test_views_outside_of_their_storage_are_refused(tmp_path: Path, view_of: tuple[Any, ...]) -> None:
     content = {"x": view(Storage("FloatStorage", "a", 12, view_of), (2,), (1,))}
     write_legacy(tmp_path / "w.bin", content, {"a": NUMBERS})
     with pytest.raises(ConversionError, match="beyond a storage of 12 elements"):

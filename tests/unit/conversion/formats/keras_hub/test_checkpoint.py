@@ -62,13 +62,13 @@ def assert_bit_equal(one: Checkpoint, other: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tensors_compute_what_keras_hub_computes(kind: str) -> None:
+def test_outputs_equal_those_of_keras_hub(kind: str) -> None:
     checkpoint = golden(kind)
     assert checkpoint.heads == KINDS[kind]
     assert_close(reference_outputs(checkpoint, fixed_inputs(checkpoint.config)), kind)
 
 
-def test_what_a_preset_says_of_itself() -> None:
+def test_metadata_of_a_preset() -> None:
     masked_lm, classifier = golden("masked_lm"), golden("classifier")
     assert (masked_lm.lowercase, classifier.lowercase) == (True, False)
     assert masked_lm.vocabulary is not None
@@ -80,13 +80,13 @@ def test_what_a_preset_says_of_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_the_right_form_recognizes_a_preset(kind: str) -> None:
+def test_only_the_matching_format_recognizes_a_preset(kind: str) -> None:
     directory = DATA / f"keras_hub_{kind}"
     assert keras_hub.recognizes(directory) and not preset.recognizes(directory)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_keras_hub_opens_what_is_written(kind: str, tmp_path: Path, peer: Any) -> None:
+def test_keras_hub_loads_a_written_preset(kind: str, tmp_path: Path, peer: Any) -> None:
     checkpoint = golden(kind)
     directory, lost = written(checkpoint, tmp_path / "new")
     assert lost == []
@@ -98,7 +98,7 @@ def test_keras_hub_opens_what_is_written(kind: str, tmp_path: Path, peer: Any) -
 
 
 @pytest.mark.integration
-def test_text_goes_in_as_it_does_with_the_source(tmp_path: Path, peer: Any) -> None:
+def test_written_preset_predicts_texts_like_its_source(tmp_path: Path, peer: Any) -> None:
     directory, _ = written(golden("classifier"), tmp_path / "new")
     source = peer.opened(DATA / "keras_hub_classifier").predict(["AbBa Cc", "ABE"], verbose=0)
     received = peer.opened(directory).predict(["AbBa Cc", "ABE"], verbose=0)
@@ -106,7 +106,7 @@ def test_text_goes_in_as_it_does_with_the_source(tmp_path: Path, peer: Any) -> N
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [("bfloat16", 0.2), ("float16", 0.02)])
-def test_half_precision_is_written_and_read_again(dtype: str, largest: float, tmp_path: Path, peer: Any) -> None:
+def test_half_precision_round_trip(dtype: str, largest: float, tmp_path: Path, peer: Any) -> None:
     checkpoint = golden("masked_lm")
     directory, _ = written(checkpoint, tmp_path / "half", Options(dtype=dtype))
     half = keras_hub.read(directory, Options())
@@ -118,7 +118,7 @@ def test_half_precision_is_written_and_read_again(dtype: str, largest: float, tm
     assert policy["config"]["name"] == dtype
 
 
-def test_shards_are_written_for_keras_hub_and_read_from_it(tmp_path: Path, peer: Any) -> None:
+def test_shards_are_exchanged_with_keras_hub(tmp_path: Path, peer: Any) -> None:
     checkpoint = golden("backbone")
     directory, _ = written(checkpoint, tmp_path / "ours", Options(shard_bytes=2000))
     files = sorted(directory.glob("*.h5"))
@@ -153,7 +153,7 @@ def test_a_preset_of_keras_nlp_is_read(tmp_path: Path) -> None:
     assert_bit_equal(golden("classifier"), keras_hub.read(directory, Options()))
 
 
-def test_a_text_embedder_is_its_encoder(tmp_path: Path, peer: Any) -> None:
+def test_text_embedder_is_read_as_its_encoder(tmp_path: Path, peer: Any) -> None:
     backbone = peer.keras_hub.models.BertBackbone.from_preset(str(DATA / "keras_hub_backbone"))
     peer.keras_hub.models.BertTextEmbedder(backbone, pooling_mode="cls").save_to_preset(tmp_path / "embedder")
     checkpoint = keras_hub.read(tmp_path / "embedder", Options())
@@ -161,7 +161,7 @@ def test_a_text_embedder_is_its_encoder(tmp_path: Path, peer: Any) -> None:
     assert checkpoint.left_out == ("task.json: BertTextEmbedder {'normalize': True, 'pooling_mode': 'cls'}",)
 
 
-def test_labels_and_steps_come_back(tmp_path: Path) -> None:
+def test_round_trip_of_labels_and_steps(tmp_path: Path) -> None:
     checkpoint = replace(golden("classifier"), labels=("a", "b", "c"), step=7)
     checkpoint = replace(checkpoint, config=replace(checkpoint.config, initializer_range=0.5))
     again = keras_hub.read(written(checkpoint, tmp_path / "new")[0], Options())
@@ -195,7 +195,7 @@ def _pretrained(heads: Heads, **fields: Any) -> Checkpoint:
         (Heads(task="multiple_choice"), {}, ["multiple_choice"]),
     ],
 )
-def test_heads_without_a_class_are_lost_by_name(
+def test_unsupported_heads_are_listed_as_lost(
     heads: Heads, fields: dict[str, Any], lost: list[str], tmp_path: Path
 ) -> None:
     checkpoint = _pretrained(heads, **fields)
@@ -217,13 +217,13 @@ def test_heads_without_a_class_are_lost_by_name(
         ({"attention_dropout": 0.0}, "`attention_dropout` must equal `dropout`, 0.2. Received: 0.0"),
     ],
 )
-def test_an_encoder_that_keras_hub_cannot_be_is_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_encoder_unsupported_by_keras_hub_is_refused(fields: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="BertBackbone cannot represent this encoder") as error:
         written(_pretrained(Heads(), **fields), tmp_path / "new")
     assert message in str(error.value)
 
 
-def test_rows_beyond_the_vocabulary_come_back_as_they_were(tmp_path: Path) -> None:
+def test_round_trip_of_padded_embedding_rows(tmp_path: Path) -> None:
     directory = copied("classifier", tmp_path)
     cut_vocabulary(directory)
     options = Options(padded_vocabulary=True)
@@ -231,21 +231,21 @@ def test_rows_beyond_the_vocabulary_come_back_as_they_were(tmp_path: Path) -> No
     assert (again / VOCABULARY).read_bytes() == (directory / VOCABULARY).read_bytes()
 
 
-def test_the_program_fails_where_weights_are_not_loaded(tmp_path: Path, peer: Any) -> None:
+def test_peer_program_fails_if_weights_are_not_loaded(tmp_path: Path, peer: Any) -> None:
     directory = copied("masked_lm", tmp_path)
     (directory / "task.weights.h5").unlink()
     with pytest.raises(SystemExit, match="task.weights.h5 is missing"):
         peer.loaded(directory)
 
 
-def test_a_weight_left_as_it_was_initialized_is_found(monkeypatch: pytest.MonkeyPatch, peer: Any) -> None:
+def test_weight_that_keeps_its_initial_value_is_detected(monkeypatch: pytest.MonkeyPatch, peer: Any) -> None:
     build = peer.keras_hub.models.BertBackbone
     monkeypatch.setattr(peer, "opened", lambda directory: build(9, 1, 2, 4, 8, max_sequence_length=4))
     with pytest.raises(SystemExit, match="not loaded: token_embedding/embeddings"):
         peer.loaded(Path("anywhere"))
 
 
-def test_a_head_of_its_own_is_refused_elsewhere(tmp_path: Path) -> None:
+def test_custom_head_is_refused_by_other_formats(tmp_path: Path) -> None:
     source = DATA / "keras_hub_masked_lm"
     with pytest.raises(ConversionError, match="gelu_approximate and 1e-12, in google_tf1. Received: gelu and 1e-05"):
         convert(source, tmp_path / "new", "google_tf1", source_form="keras_hub")

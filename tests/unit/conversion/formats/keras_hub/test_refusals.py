@@ -55,14 +55,14 @@ def _metadata(ours: dict[str, Any]) -> Callable[[Path], None]:
     return lambda directory: edit(directory / "metadata.json", lambda mapping: mapping.update(bert_tf=ours))
 
 
-def _elsewhere(file: h5py.File) -> None:
+def external_link(file: h5py.File) -> None:
     file.pop("layers/dense/vars/1", None)
     file["layers/dense/vars/1"] = h5py.ExternalLink("/elsewhere.h5", "x")
 
 
-def _stranger(directory: Path) -> None:
+def add_file_with_external_link(directory: Path) -> None:
     with h5py.File(directory / "other.h5", "w") as file:
-        _elsewhere(file)
+        external_link(file)
 
 
 def _truncated(directory: Path) -> None:
@@ -90,12 +90,12 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (lambda directory: (directory / "task.json").write_text("[" * 200_000), "nested at most 100 levels"),
         (_metadata({"initializer_range": -1.0}), "metadata.json: `initializer_range` must be a positive number"),
         (_metadata({"initializer_range": float("inf")}), "metadata.json: .*must be a finite number"),
-        (_weights(_elsewhere), "`layers/dense/vars/1` must be .* stored in this file. Received: a link to `x` in"),
+        (_weights(external_link), "`layers/dense/vars/1` must be .* stored in this file. Received: a link to `x` in"),
         (
-            _weights(_elsewhere, "task.weights.h5"),
+            _weights(external_link, "task.weights.h5"),
             "task.weights.h5: `layers/dense/vars/1` must be .* stored in this file",
         ),
-        (_stranger, "other.h5: `layers/dense/vars/1` must be .* stored in this file"),
+        (add_file_with_external_link, "other.h5: `layers/dense/vars/1` must be .* stored in this file"),
         (_tokenizer(strip_accents=True), "`strip_accents` must be false"),
         (_tokenizer(suffix_indicator="@@"), "`suffix_indicator` must be '##'. Received: '@@'"),
         (_tokenizer(split=False), "`split` must be True. Received: False"),
@@ -113,21 +113,21 @@ _KERNEL = "layers/transformer_encoder/_self_attention_layer/query_dense/vars/0"
         (cut_vocabulary, "as many word pieces as the token embedding has rows, 30; .*--padded_vocabulary.* 28"),
     ],
 )
-def test_what_is_no_such_preset_is_refused_by_name(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+def test_invalid_presets_are_named_and_refused(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     directory = copied("classifier", tmp_path)
     damage(directory)
     with pytest.raises(ConversionError, match=message):
         checkpoint.read(directory, Options())
 
 
-def test_heads_of_another_number_are_refused(tmp_path: Path) -> None:
+def test_head_of_another_size_is_refused(tmp_path: Path) -> None:
     directory = copied("backbone", tmp_path)
     _config(num_heads=4)(directory)
     with pytest.raises(ConversionError, match="must have shape .8, 8. by the configuration. Received: .8, 2, 4."):
         checkpoint.read(directory, Options())
 
 
-def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
+def test_float64_is_refused(tmp_path: Path) -> None:
     directory = copied("backbone", tmp_path)
     _weights(_replaced("layers/dense/vars/1", np.zeros(8)))(directory)
     with pytest.raises(ConversionError, match="Received: float64"):
@@ -138,7 +138,9 @@ def test_float64_is_no_format_of_a_checkpoint(tmp_path: Path) -> None:
     ("weight_map", "message"),
     [({"/layers/dense/vars": "../model.weights.h5"}, "files beside it"), ({}, "must map every weight to a file")],
 )
-def test_an_index_must_name_files_beside_it(weight_map: dict[str, str], message: str, tmp_path: Path) -> None:
+def test_index_with_files_in_other_directories_is_refused(
+    weight_map: dict[str, str], message: str, tmp_path: Path
+) -> None:
     directory = copied("backbone", tmp_path)
     (directory / "model.weights.h5").rename(tmp_path / "model.weights.h5")
     (directory / "model.weights.json").write_text(json.dumps({"weight_map": weight_map}), "utf-8")
