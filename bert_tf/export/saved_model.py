@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,9 @@ def _model_card(signatures: Signatures) -> dict[str, Any]:
     preset = signatures.preset
     return {
         "kind": preset.kind,
+        "task": (preset.task or {}).get("task"),
+        "exported": datetime.now(UTC).isoformat(timespec="seconds"),
+        "parameters": preset.model.count_params(),
         "model": to_dict(preset.config),
         "labels": signatures.labels,
         "tag_scheme": signatures.tag_scheme,
