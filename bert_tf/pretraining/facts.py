@@ -26,12 +26,14 @@ def data_facts(data: Path, manifests: Sequence[Manifest]) -> dict[str, Any]:
         manifests: manifests of all lengths.
 
     Returns:
-        `data_name`, `train_examples` and `languages`, sorted.
+        `data_name`, `train_examples`, `languages` (sorted), `max_sequence_length` and `lowercase`.
     """
     return {
         "data_name": "/".join(data.absolute().parts[-2:]),
         "train_examples": sum(manifest.examples("train") for manifest in manifests),
         "languages": sorted({source.language for manifest in manifests for source in manifest.sources}),
+        "max_sequence_length": max(manifest.config.max_seq_length for manifest in manifests),
+        "lowercase": manifests[0].config.lowercase,
     }
 
 

@@ -103,7 +103,8 @@ def run_pretraining(
         evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
-        on_finish=write_report,
+        facts=facts,
+        on_report=write_report,
     )
     result = fit(spec, run.training, output)
     preset = output / "preset"

@@ -32,12 +32,19 @@ async function fetched(path, options = {}) {
     throw new Failure(error.name === "TimeoutError" ? "late" : "offline", "");
   }
   needsToken ||= response.status === 401 || Boolean(token());
-  by("access").hidden = response.status !== 401 && !token();
-  by("forget").hidden = !token();
   if (response.ok) return text;
+  if (response.status === 401) askForToken();
   let details = "";
   try { details = parsed(text).error ?? ""; } catch { throw new Failure("unreadable", response.statusText); }
   throw new Failure(response.status, details);
+}
+
+// Shows only the field of the token, because nothing else works without it.
+function askForToken() {
+  by("access").hidden = false;
+  by("wrong-token").hidden = !token();
+  by("form").hidden = by("about").hidden = true;
+  by("token").focus();
 }
 
 async function json(path, options) {
@@ -46,6 +53,7 @@ async function json(path, options) {
 }
 
 function fail(error, next) {
+  if (error.kind === 401) return;
   const words = error instanceof Failure ? explained(error.kind, error.message) : explained("broken", String(error));
   const lines = [make("b", words.title), words.details, next ?? words.next].filter(Boolean);
   const parts = lines.flatMap((line, index) => index ? [make("br"), line] : [line]);
@@ -53,7 +61,6 @@ function fail(error, next) {
   by("answer").replaceChildren(make("p", parts, {class: "verdict warn"}));
   by("latency").textContent = "";
   by("result").hidden = false;
-  if (error.kind === 401) by("token").focus();
 }
 
 const texts = () => Object.fromEntries(chosen.inputs.map(name => [name, by(`input-${name}`).value]));
@@ -172,20 +179,23 @@ async function choose() {
     present(name, described, signature);
   } catch (error) {
     if (!isCurrent()) return;
-    if (error.kind === 404) await wait(name, error, isCurrent); else fail(error);
+    if (error.kind === 404) await wait(name, version, isCurrent); else fail(error);
   }
 }
 
-async function wait(name, error, isCurrent) {
+async function wait(name, version, isCurrent) {
   let states;
   // Without states it is shown as a model without versions.
   try { states = (await json(modelPath(name))).model_version_status; } catch { states = []; }
   if (!isCurrent()) return;
   const isLoading = states.some(state => ["START", "LOADING"].includes(state.state));
-  fail(new Failure(404, unavailable(states)), isLoading ? "This page tries again by itself." : undefined);
+  const available = states.filter(state => state.state === "AVAILABLE").map(state => state.version);
+  offer([...available, version].filter(Boolean), version);
+  fail(new Failure(404, unavailable(states, version)), isLoading ? "This page tries again by itself." : undefined);
   if (isLoading) setTimeout(() => isCurrent() && choose(), RETRY);
 }
 
+// Fills the list of versions, the newest first, and selects one; the newest one for "".
 function offer(versions, version) {
   const options = versions.map(number => make("option", String(number), {value: String(number)}));
   const newest = make("option", versions.length ? `newest (${versions[0]})` : "newest", {value: ""});
@@ -218,6 +228,7 @@ async function read(event) {
 
 async function start() {
   let names;
+  by("forget").hidden = !token();
   try { names = Object.keys((await json("/models")).models); } catch (error) { return fail(error); }
   by("model").replaceChildren(...names.map(name => make("option", name, {value: name})));
   if (names.includes(LINKED.get("model"))) by("model").value = LINKED.get("model");

@@ -91,8 +91,10 @@ function explained(kind, details = "") {
   return {title: known[0], details, next: known[1]};
 }
 
-// Returns a sentence on a model without an available version, from the states of its versions.
-function unavailable(states) {
+// Returns a sentence on a version that is not available, or on a model without one, from the states of its versions.
+function unavailable(states, version) {
+  if (version && !states.some(state => state.version === version)) return `There is no version ${version}.`;
+  if (version) states = states.filter(state => state.version === version);
   const failed = states.find(state => state.status.error_message);
   if (failed) return `Version ${failed.version} could not be loaded: ${failed.status.error_message}`;
   const [newest] = states;

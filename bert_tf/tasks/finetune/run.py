@@ -150,7 +150,8 @@ def _trained(best: _Best, start: FinetuneInit, train: EncodedRows, config: Train
         best.task.objective,
         EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=best.task.metric),
         _identity(best.task, best.source, start) | {"data": train.fingerprint},
-        on_finish=write_report,
+        facts={**best.facts, "max_sequence_length": best.length, "lowercase": best.source.lowercase},
+        on_report=write_report,
     )
     return fit(run, config, output)
 

@@ -6,8 +6,10 @@ import pytest
 
 from bert_tf.reports.charts import Series, line_chart
 from bert_tf.reports.training import page
+from bert_tf.training.logging.run_status import RunStatus
 
 SETTINGS = {"training": {"batch_size": 8}, "model": {"hidden_dim": 16}}
+STATUS = RunStatus("runs/mine", 10, step=5, settings=SETTINGS)
 
 
 def records(count=5):
@@ -16,7 +18,7 @@ def records(count=5):
 
 
 def test_a_page_needs_nothing_else():
-    text = page(records(), SETTINGS, 10)
+    text = page(records(), STATUS)
     assert text.startswith("<!DOCTYPE html>")
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=", text)
     assert "5 of 10 steps" in text
@@ -26,11 +28,11 @@ def test_a_page_needs_nothing_else():
 
 
 def test_what_is_not_there_is_not_drawn():
-    assert "<svg" not in page([], SETTINGS, 10)
+    assert "<svg" not in page([], STATUS)
 
 
 def test_text_is_escaped():
-    assert "<b>" not in page(records(), {"data": "<b>"}, 10)
+    assert "<u>" not in page(records(), RunStatus("<u>", 10, state="failed", reason="<u>", settings={"data": "<u>"}))
 
 
 def test_points_are_in_proportion():
@@ -52,6 +54,6 @@ def test_any_values_have_an_axis(values):
 
 
 def test_long_histories_are_thinned():
-    text = page(records(5000), SETTINGS, 5000)
+    text = page(records(5000), STATUS)
     curve = re.search(r'class="curve train" points="([^"]*)"', text)
     assert len(curve[1].split()) <= 400
