@@ -13,13 +13,19 @@ from bert_tf.reports.text import flattened, piece, plural
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
 from bert_tf.training.logging.run_log import read_history
-from bert_tf.training.logging.run_status import FINISHED, RUNNING, STOPPED, RunStatus
+from bert_tf.training.logging.run_status import FAILED, FINISHED, RUNNING, STOPPED, RunStatus
 from bert_tf.training.output import HISTORY_NAME, REPORT_NAME
 
 _HISTORY_LIMIT = 400  # maximum points per curve, about the width in pixels
 # Characters of a fingerprint, as git abbreviates hashes.
 _FINGERPRINT = 10
 _UNKNOWN = "not recorded"
+_RESUME = "Run the same command to resume."
+_NEXT_STEPS = {
+    RUNNING: f"If the last update is old, the process has ended. {_RESUME}",
+    STOPPED: _RESUME,
+    FAILED: _RESUME,
+}
 _TRAIN, _HELD_OUT = "train", "validation"
 # Name of the metric, heading of the chart, format of a value.
 _CURVES = (
@@ -80,7 +86,7 @@ def page(records: Sequence[Mapping[str, Any]], status: RunStatus, evaluation: Ev
         heading=status.name,
         state=state_words(status),
         is_good=status.state in (RUNNING, FINISHED),
-        is_running=status.state == RUNNING,
+        next_step=_NEXT_STEPS.get(status.state, ""),
         head=list(_head(status)),
         metrics=list(_last_metrics(records)),
         baseline=evaluation.expected,
@@ -125,34 +131,35 @@ def _duration(seconds: float) -> str:
 
 def _head(status: RunStatus) -> Iterator[tuple[str, str, str]]:
     """Yields name, value and further facts of model, data and dates; facts that old runs lack are left out."""
-    settings, model, data = status.settings, status.model, status.data
-    encoder, training = _mapping(settings.get("model")), _mapping(settings.get("training"))
-    sizes = [
-        f"{encoder['num_layers']} x {encoder['hidden_dim']}" if {"num_layers", "hidden_dim"} <= encoder.keys() else "",
-        plural(model["parameters"], "parameter") if "parameters" in model else "",
-    ]
-    devices = model.get("devices", 1)
-    strategy = "" if training.get("strategy") in (None, "none") else f"{training['strategy']}"
-    runtime = [
-        str(training.get("precision", "")),
-        f"{strategy} on {plural(devices, 'device')}" if strategy else "",
-        str(model.get("backend", "")),
-    ]
-    yield "Model", model.get("kind", _UNKNOWN), _joined([*sizes, *runtime])
-    casing = "" if "lowercase" not in data else "uncased" if data["lowercase"] else "cased"
-    fingerprint = settings.get("data", "")
-    contents = [
-        plural(data["train_examples"], "training example") if "train_examples" in data else "",
-        f"up to {data['max_sequence_length']} tokens" if "max_sequence_length" in data else "",
-        casing,
-        f"fingerprint {fingerprint[:_FINGERPRINT]}" if isinstance(fingerprint, str) and fingerprint else "",
-    ]
-    yield "Data", data.get("data_name", _UNKNOWN), _joined(contents)
+    yield "Model", status.model.get("kind", _UNKNOWN), ", ".join(_model_facts(status))
+    yield "Data", status.data.get("data_name", _UNKNOWN), ", ".join(_data_facts(status))
     yield "Started", _time(status.started), f"last update {_time(status.updated)}"
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return ", ".join(filter(None, parts))
+def _model_facts(status: RunStatus) -> Iterator[str]:
+    encoder, training = _mapping(status.settings.get("model")), _mapping(status.settings.get("training"))
+    if "num_layers" in encoder and "hidden_dim" in encoder:
+        yield f"{plural(encoder['num_layers'], 'layer')} of {encoder['hidden_dim']}"
+    if "parameters" in status.model:
+        yield plural(status.model["parameters"], "parameter")
+    if "precision" in training:
+        yield training["precision"]
+    if training.get("strategy", "none") != "none":
+        yield f"{training['strategy']} on {plural(status.model.get('devices', 1), 'device')}"
+    if "backend" in status.model:
+        yield status.model["backend"]
+
+
+def _data_facts(status: RunStatus) -> Iterator[str]:
+    data, fingerprint = status.data, status.settings.get("data")
+    if "train_examples" in data:
+        yield plural(data["train_examples"], "training example")
+    if "max_sequence_length" in data:
+        yield f"up to {data['max_sequence_length']} tokens"
+    if "lowercase" in data:
+        yield "uncased" if data["lowercase"] else "cased"
+    if isinstance(fingerprint, str):
+        yield f"fingerprint {fingerprint[:_FINGERPRINT]}"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

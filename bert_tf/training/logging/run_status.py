@@ -88,10 +88,13 @@ class StatusReporter:
         started = _recorded_start(self._output / STATUS_NAME) or ("" if step else _now())
         self._status = replace(self._status, step=step, started=started)
         self._report()
+        # The first metrics are worth a report.
+        self._due = 0.0
 
     def update(self, step: int, eta_seconds: float | None = None, evaluation: Evaluation | None = None) -> None:
         """Reports an evaluation after `step`, or the step itself if the last report is old enough."""
-        self._status = replace(self._status, step=step, eta_seconds=eta_seconds)
+        eta = self._status.eta_seconds if eta_seconds is None else eta_seconds
+        self._status = replace(self._status, step=step, eta_seconds=eta)
         self._evaluation = evaluation or self._evaluation
         if evaluation or time.monotonic() >= self._due:
             self._report()

@@ -30,7 +30,7 @@ def guarded(service: Service) -> TestClient:
 @pytest.mark.parametrize("sent", ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer \xff"])
 def test_a_token_is_demanded(guarded: TestClient, sent: str) -> None:
     headers = {b"authorization": sent.encode("latin-1")}
-    for path in ("/v1/models/classifier", "/models", "/monitoring/prometheus/metrics"):
+    for path in ("/v1/models/classifier", "/models", "/models/classifier", "/monitoring/prometheus/metrics"):
         answer = guarded.get(path, headers=headers)
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
         assert set(answer.json()) == {"error"}
