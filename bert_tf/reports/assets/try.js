@@ -249,7 +249,11 @@ by("example").addEventListener("click", () => fill(chosen.example.values));
 by("copy").addEventListener("click", copy);
 by("access").addEventListener("submit", event => {
   event.preventDefault();
-  sessionStorage.setItem("token", by("token").value.trim());
+  const value = by("token").value.trim();
+  // Headers hold no other characters.
+  by("wrong-token").hidden = /^[!-~]+$/.test(value);
+  if (!by("wrong-token").hidden) return;
+  sessionStorage.setItem("token", value);
   location.reload();
 });
 by("forget").addEventListener("click", () => { sessionStorage.removeItem("token"); location.reload(); });
