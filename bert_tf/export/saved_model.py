@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,15 @@ def _record_and_compare(
     signatures: Signatures, signatures_in: Callable[..., Signatures], precision: str
 ) -> tuple[list[Case], dict[str, Any]]:
     """Returns the golden outputs of the exported model, and the card's comparison with the model as trained."""
-    cases, as_trained = record(signatures, precision), record(signatures_in(FLOAT32), FLOAT32)
+    trained = signatures_in(FLOAT32)
+    cases, as_trained = record(signatures, precision), record(trained, FLOAT32)
+    # The arranged model pads its kernels.
+    facts = {"parameters": trained.preset.model.count_params()}
     if precision == FLOAT32:
         check_arrangement(cases, as_trained)
-        return cases, {}
+        return cases, facts
     check_arrangement(record(signatures_in(FLOAT32, arranged=True), FLOAT32), as_trained)
-    return cases, {"difference_to_float32": differences(cases, as_trained)}
+    return cases, facts | {"difference_to_float32": differences(cases, as_trained)}
 
 
 def _next_version(model_dir: Path, version: int | None) -> int:
@@ -206,6 +210,8 @@ def _model_card(signatures: Signatures) -> dict[str, Any]:
     preset = signatures.preset
     return {
         "kind": preset.kind,
+        "task": (preset.task or {}).get("task"),
+        "exported": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": to_dict(preset.config),
         "labels": signatures.labels,
         "tag_scheme": signatures.tag_scheme,

@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bert_tf.config import RunConfig, local_path, to_dict
+from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
 from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
+from bert_tf.pretraining.facts import data_facts, sample_inputs
 from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training import write_report
 from bert_tf.text.vocabulary import Vocabulary
@@ -85,6 +89,7 @@ def run_pretraining(
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
+    facts = data_facts(local_path(data), [phase.manifest for phase in phases])
 
     def build_model() -> BertPretrainer:
         if initial:
@@ -98,12 +103,14 @@ def run_pretraining(
         evaluation=EvaluationSpec(context=course.evaluation_context(vocabulary)),
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
-        on_finish=write_report,
+        facts=facts,
+        on_report=write_report,
     )
     result = fit(spec, run.training, output)
     preset = output / "preset"
     info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})
     if result.is_chief:
+        info |= facts | course.sample(vocabulary)
         save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
     return preset, result
 
@@ -167,6 +174,16 @@ class _Course:
         return self._first_rows(
             phase.data, min(self._run.training.show_examples, phase.manifest.examples("validation"))
         )
+
+    def sample(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """Returns `example`, the inputs of an exported model for a held-out example; {} without held-out examples."""
+        data, manifest = self._phases[0].data, self._phases[0].manifest
+        if not held_out_split(manifest):
+            return {}
+        parts = self._first_rows(data, 1)
+        arrays: Any = tuple({name: np.asarray(value) for name, value in part.items()} for part in parts)
+        tokens, _ = tokens_of_row(arrays, 0, vocabulary)
+        return {"example": sample_inputs(tokens)}
 
     def flops(self, batch: int, positions: float) -> float:
         """Returns the floating-point operations of the step with this batch and so many positions."""

@@ -9,13 +9,23 @@ from typing import Any
 
 from bert_tf.reports.charts import Chart, Level, Series, line_chart
 from bert_tf.reports.page import render, write_page
-from bert_tf.reports.text import flattened, piece
+from bert_tf.reports.text import flattened, piece, plural
 from bert_tf.training.evaluation.baselines import Baseline, Evaluation
 from bert_tf.training.evaluation.mask_samples import GUESSES, FilledExample
 from bert_tf.training.logging.run_log import read_history
+from bert_tf.training.logging.run_status import FAILED, FINISHED, RUNNING, STOPPED, RunStatus
 from bert_tf.training.output import HISTORY_NAME, REPORT_NAME
 
 _HISTORY_LIMIT = 400  # maximum points per curve, about the width in pixels
+# Characters of a fingerprint, as git abbreviates hashes.
+_FINGERPRINT = 10
+_UNKNOWN = "not recorded"
+_RESUME = "Run the same command to resume."
+_NEXT_STEPS = {
+    RUNNING: f"If the last update is old, the process has ended. {_RESUME}",
+    STOPPED: _RESUME,
+    FAILED: _RESUME,
+}
 _TRAIN, _HELD_OUT = "train", "validation"
 # Name of the metric, heading of the chart, format of a value.
 _CURVES = (
@@ -50,36 +60,115 @@ _WITH_BASELINE = (
 )
 
 
-def write_report(
-    output: Path, settings: Mapping[str, Any], total_steps: int, evaluation: Evaluation | None = None
-) -> Path:
-    """Writes the report of a run after its last evaluation atomically, prints its path and returns it."""
+def write_report(output: Path, status: RunStatus, evaluation: Evaluation | None = None) -> Path:
+    """Writes the report of a run atomically and returns its path, which it prints unless the run goes on.
+
+    Args:
+        output: output directory of the run, with its history.
+        status: the state of the run.
+        evaluation: its last evaluation; None if this process has not evaluated yet.
+
+    Returns:
+        `output/report.html`.
+    """
     path = output / REPORT_NAME
-    write_page(path, page(read_history(output / HISTORY_NAME), settings, total_steps, evaluation))
-    print(f"report: {path}", file=sys.stderr)
+    write_page(path, page(read_history(output / HISTORY_NAME), status, evaluation))
+    if status.state != RUNNING:
+        print(f"report: {path}", file=sys.stderr)
     return path
 
 
-def page(
-    records: Sequence[Mapping[str, Any]],
-    settings: Mapping[str, Any],
-    total_steps: int,
-    evaluation: Evaluation | None = None,
-) -> str:
+def page(records: Sequence[Mapping[str, Any]], status: RunStatus, evaluation: Evaluation | None = None) -> str:
     """Renders the page of `write_report` from the records of the history file."""
     evaluation = evaluation or Evaluation({})
-    step = max((record["step"] for record in records), default=0)
     return render(
         "training.html.jinja",
-        heading=f"{step:,} of {total_steps:,} steps",
+        heading=status.name,
+        state=state_words(status),
+        is_good=status.state in (RUNNING, FINISHED),
+        next_step=_NEXT_STEPS.get(status.state, ""),
+        head=list(_head(status)),
         metrics=list(_last_metrics(records)),
         baseline=evaluation.expected,
         comparison=list(_comparison(evaluation)),
         curves=list(_charts(records, evaluation.expected)),
         examples=[_filled(example) for example in evaluation.filled],
         guesses=[(f"Guess {number}", "") for number in range(1, GUESSES + 1)],
-        settings=dict(flattened(settings)),
+        settings=dict(flattened(status.settings)),
     )
+
+
+def state_words(status: RunStatus) -> tuple[str, str]:
+    """Returns the state of a run as a word, and a sentence on its progress.
+
+    Args:
+        status: the state.
+
+    Example:
+        >>> from bert_tf.reports.training import state_words
+        >>> from bert_tf.training.logging.run_status import RunStatus
+        >>> state_words(RunStatus("runs/mine", 1000, step=300, eta_seconds=400.0))
+        ('Running', '300 of 1,000 steps, about 7 minutes left')
+        >>> state_words(RunStatus("runs/mine", 1000, step=300, state="stopped", reason="SIGTERM"))
+        ('Stopped', '300 of 1,000 steps, by SIGTERM')
+    """
+    words = f"{status.step:,} of {plural(status.total_steps, 'step')}"
+    if status.state == RUNNING and status.eta_seconds is not None:
+        words += f", about {_duration(status.eta_seconds)} left"
+    elif status.state == FINISHED and status.step < status.total_steps:
+        words += ", ended early because the metric did not improve"
+    elif status.reason:
+        words += f", by {status.reason}" if status.state == STOPPED else f": {status.reason}"
+    return status.state.capitalize(), words
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * length:
+            return plural(round(seconds / length), unit)
+    return "a minute" if seconds > 30 else "half a minute"
+
+
+def _head(status: RunStatus) -> Iterator[tuple[str, str, str]]:
+    """Yields name, value and further facts of model, data and dates; facts that old runs lack are left out."""
+    yield "Model", status.model.get("kind", _UNKNOWN), ", ".join(_model_facts(status))
+    yield "Data", status.data.get("data_name", _UNKNOWN), ", ".join(_data_facts(status))
+    yield "Started", _time(status.started), f"last update {_time(status.updated)}"
+
+
+def _model_facts(status: RunStatus) -> Iterator[str]:
+    encoder, training = _mapping(status.settings.get("model")), _mapping(status.settings.get("training"))
+    if "num_layers" in encoder and "hidden_dim" in encoder:
+        yield f"{plural(encoder['num_layers'], 'layer')} of {encoder['hidden_dim']}"
+    if "parameters" in status.model:
+        yield plural(status.model["parameters"], "parameter")
+    if "precision" in training:
+        yield training["precision"]
+    if training.get("strategy", "none") != "none":
+        yield f"{training['strategy']} on {plural(status.model.get('devices', 1), 'device')}"
+    if "backend" in status.model:
+        yield status.model["backend"]
+
+
+def _data_facts(status: RunStatus) -> Iterator[str]:
+    data, fingerprint = status.data, status.settings.get("data")
+    if "train_examples" in data:
+        yield plural(data["train_examples"], "training example")
+    if "max_sequence_length" in data:
+        yield f"up to {data['max_sequence_length']} tokens"
+    if "lowercase" in data:
+        yield "uncased" if data["lowercase"] else "cased"
+    if isinstance(fingerprint, str):
+        yield f"fingerprint {fingerprint[:_FINGERPRINT]}"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _time(time: str) -> str:
+    """Returns an ISO 8601 time in UTC for people."""
+    return f"{time[:16].replace('T', ' ')} UTC" if time else _UNKNOWN
 
 
 def _last_metrics(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:

@@ -18,6 +18,7 @@ from bert_tf.serving.errors import ServingError, is_our_fault, serving_error
 from bert_tf.serving.metrics import Metrics
 from bert_tf.serving.models.loaded_version import LoadedVersion
 from bert_tf.serving.models.manager import ModelManager
+from bert_tf.serving.models.model_card import public_facts
 from bert_tf.serving.models.versions import VersionState
 from bert_tf.serving.requests.admission import Admission
 from bert_tf.serving.requests.cancellation import Cancellation
@@ -135,13 +136,22 @@ class Service:
             return version.version, version.signature_defs
 
     def labels(self) -> dict[str, list[str]]:
-        """Returns the class names of the available models, in the order of the probabilities."""
-        labels = {}
+        """Returns the class names of all models, in the order of the probabilities; [] for a model without version."""
+        labels: dict[str, list[str]] = {}
         for name in self.manager.names:
-            # A model may be dropped from the configuration in the meantime.
+            labels[name] = []
             with contextlib.suppress(ServingError), self.manager.lease(name) as version:
                 labels[name] = version.labels
         return labels
+
+    def card(self, target: Target) -> dict[str, Any]:
+        """Returns a version, all available versions, the highest first, and the public facts of the model card.
+
+        Raises ServingError if the version does not exist.
+        """
+        with self._lease(target) as version:
+            facts = public_facts(version.card)
+            return {"version": version.version, "versions": self.manager.serving(target.name), "card": facts}
 
     def status(self, target: Target) -> list[VersionState]:
         """Returns the states of a model's versions. Raises ServingError if there are none."""

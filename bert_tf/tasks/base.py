@@ -120,6 +120,10 @@ class Task(ABC, Generic[Example, Answer]):
             The encoded rows.
         """
 
+    def serving_inputs(self, example: Example) -> dict[str, Any]:
+        """Returns the texts of an example by the names of the inputs of an exported model; {} if there are none."""
+        return {}
+
     @abstractmethod
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns the model: the encoder with a new head."""

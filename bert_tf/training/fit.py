@@ -21,6 +21,7 @@ from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
 from bert_tf.training.logging.flops import DevicePeak, measured_peak
 from bert_tf.training.logging.run_log import RunLog
+from bert_tf.training.logging.run_status import RunStatus, StatusReporter, run_name
 from bert_tf.training.loop.callback import Events, Intervals, TrainingCallback
 from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
 from bert_tf.training.loop.nan_recovery import NanRecovery
@@ -96,11 +97,9 @@ def fit(run: RunSpec, config: TrainingConfig, output: str | Path) -> TrainResult
     output = local_path(output)
     trainer = _Trainer(run, config, output)
     writer = only_writer(output, "training in") if trainer.is_chief else contextlib.nullcontext()
-    with trainer.backend.run_scope(), writer:
+    with trainer.backend.run_scope(), writer, trainer.reporter.watch():
         events = trainer.train()
         keep_averages(trainer.training.optimizer, trainer.model.trainable_variables)
-    if trainer.is_chief and run.on_finish:
-        run.on_finish(output, run.settings(config), trainer.steps, events.evaluation)
     return TrainResult(
         model=trainer.model,
         step=events.step,
@@ -134,6 +133,7 @@ class _Trainer:
         self.is_chief = backend.is_chief
         self._data = run.data.on(backend, config)
         self._preemption = PreemptionHandler(backend.any_worker())
+        self.reporter = StatusReporter(output, self._status(), run.on_report if backend.is_chief else None)
         # Variables and dropout masks of other backends differ.
         named = {} if (name := keras.backend.backend()) == "tensorflow" else {"backend": name}
         self._store = CheckpointStore(
@@ -163,6 +163,17 @@ class _Trainer:
                 if self.is_chief:
                     recovery.save(self._output)
 
+    def _status(self) -> RunStatus:
+        """Returns the facts of the run for its reports."""
+        model = {
+            "kind": type(self.model).__name__,
+            "parameters": self.model.count_params(),
+            "backend": keras.backend.backend(),
+            "devices": self.backend.num_devices,
+        }
+        settings = self._run.settings(self._config)
+        return RunStatus(run_name(self._output), self.steps, model=model, data=self._run.facts, settings=settings)
+
     def _restore(self) -> TrainingCallback:
         """Restores the newest checkpoint; returns the callback that runs from there on."""
         start_step, progress = self._store.restore()
@@ -179,7 +190,9 @@ class _Trainer:
             self._evaluate,
             self._share_of_peak(),
             self._is_enough,
+            self.reporter.update,
         )
+        self.reporter.start(start_step)
         every = config.evaluate_every if evaluation.every is None else evaluation.every
         intervals = Intervals(config.log_every, config.checkpoint_every, every, self.steps)
         return TrainingCallback(self.training, events, intervals, start_step, progress)

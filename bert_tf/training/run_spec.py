@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -12,12 +11,10 @@ import keras
 from bert_tf.config import ConfigError, TrainingConfig, to_dict
 from bert_tf.data.input.dataset import Dataset
 from bert_tf.training.backends import Backend, Model
-from bert_tf.training.evaluation.baselines import Evaluation, EvaluationContext
+from bert_tf.training.evaluation.baselines import EvaluationContext
+from bert_tf.training.logging.run_status import ReportHook
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.losses import PRETRAINING, Objective
-
-# Called with the output directory, the settings of the run, its total steps and the last evaluation.
-FinishHook = Callable[[Path, Mapping[str, Any], int, Evaluation | None], object]
 
 
 @dataclass(frozen=True)
@@ -151,7 +148,10 @@ class RunSpec:
             if they and the training configuration are equal.
         flops: returns the floating-point operations of a step from the batch number and the number of positions, for
             model FLOPs utilization; None records none.
-        on_finish: called at the end of the run, such as `bert_tf.reports.training.write_report`; None for nothing.
+        facts: facts about the data that do not determine the run, for its report: `data_name`, `train_examples`,
+            `max_sequence_length`, `lowercase`. Any of them may be missing.
+        on_report: called at the start of the run, at evaluations, from time to time between them, and at its end, such
+            as `bert_tf.reports.training.write_report`; None for nothing.
 
     Raises:
         ConfigError: if `steps` is less than 1.
@@ -170,7 +170,8 @@ class RunSpec:
     evaluation: EvaluationSpec = EvaluationSpec()
     identity: Mapping[str, Any] = field(default_factory=dict)
     flops: Callable[[int, float], float] | None = None
-    on_finish: FinishHook | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    on_report: ReportHook | None = None
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:

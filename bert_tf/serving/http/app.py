@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import functools
-import hashlib
 import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
@@ -29,6 +26,7 @@ from bert_tf.serving.access import AccessOptions
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.http import json_bodies
 from bert_tf.serving.http.access import AccessMiddleware, AccessRules
+from bert_tf.serving.http.page import page, page_headers
 from bert_tf.serving.http.request_body import BodyLimits, decompressed, read_body
 from bert_tf.serving.http.responses import error_response, json_response
 from bert_tf.serving.logs import AccessLogMiddleware
@@ -82,6 +80,7 @@ def create_app(
             Route("/livez", surface.live, methods=["GET"]),
             Route("/readyz", surface.ready, methods=["GET"]),
             Route("/models", surface.labels, methods=["GET"]),
+            Route("/models/{path:path}", surface.card, methods=["GET"]),
             Route("/{path:path}", surface.models, methods=_METHODS),
         ],
     )
@@ -156,7 +155,8 @@ class _Surface:
             return json_bodies.results_json(result)
 
     async def page(self, request: Request) -> Response:
-        return Response(page(), headers=page_headers(), media_type="text/html")
+        content = page(self._options.metrics_path)
+        return Response(content, headers=page_headers(content), media_type="text/html")
 
     async def metrics(self, request: Request) -> Response:
         return Response(self._service.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -175,25 +175,14 @@ class _Surface:
     async def labels(self, request: Request) -> Response:
         return json_response(json.dumps({"models": self._service.labels()}).encode())
 
-
-@functools.cache
-def page() -> str:
-    """Returns the web page for trying the served models, as one HTML file without external resources."""
-    return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-
-
-@functools.cache
-def page_headers() -> dict[str, str]:
-    """Returns the page's headers: a policy that allows only its own script, style and requests."""
-    hashes = {}
-    for element in ("script", "style"):
-        (content,) = re.findall(f"<{element}>(.*?)</{element}>", page(), re.DOTALL)
-        hashes[element] = f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-    policy = (
-        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; img-src data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return {"content-security-policy": policy}
+    async def card(self, request: Request) -> Response:
+        try:
+            match = _DESCRIBE.fullmatch(f"/v1{request.url.path}")
+            if match is None or match["metadata"]:
+                raise ServingError(f"Malformed request: GET {request.url.path}")
+            return json_response(json.dumps(self._service.card(_target(match))).encode())
+        except ServingError as error:
+            return error_response(error)
 
 
 async def _no_route(request: Request, error: Any) -> Response:

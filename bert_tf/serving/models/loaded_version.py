@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from bert_tf.export.metadata import MODEL_CARD, read_meta_graph
+from bert_tf.export.metadata import read_meta_graph
 from bert_tf.export.runtime import register_text_operations, without_gradient_warnings
 from bert_tf.serving.errors import ServingError
 from bert_tf.serving.models.batching import Batcher, BatchingOptions
+from bert_tf.serving.models.model_card import read_card
 from bert_tf.serving.requests.cancellation import Cancellation
 from bert_tf.serving.requests.tensors import Arrays, Specs, check_rows
 
@@ -48,11 +49,15 @@ class LoadedVersion:
         self._released = threading.Condition()
 
     @functools.cached_property
+    def card(self) -> dict[str, Any]:
+        """The model card; empty for a version without card."""
+        return read_card(self.folder)
+
+    @property
     def labels(self) -> list[str]:
         """Class names of the model card; empty if it has none."""
-        card = self.folder / MODEL_CARD
-        labels = json.loads(card.read_text(encoding="utf-8")).get("labels") if card.is_file() else None
-        return [str(label) for label in labels or []]
+        labels = self.card.get("labels")
+        return [str(label) for label in labels] if isinstance(labels, list) else []
 
     @property
     def signatures(self) -> Iterable[str]:

@@ -83,6 +83,10 @@ class TextsTask(Task[TextExample, TextAnswer]):
         row_weights = {} if weights is None else {SINGLE_OUTPUT: weights[rows.examples]}
         return replace(rows, targets={SINGLE_OUTPUT: targets[rows.examples]}, weights=row_weights)
 
+    def serving_inputs(self, example: TextExample) -> dict[str, Any]:
+        """Returns `text`, and `text_pair` for pairs."""
+        return dict(zip(("text", "text_pair"), example.texts, strict=False))
+
     def named_texts(self, example: TextExample) -> tuple[tuple[str, str], ...]:
         """Returns the texts of an example as pairs of name and text."""
         return tuple(zip(self.text_names, example.texts, strict=True))

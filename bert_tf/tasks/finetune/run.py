@@ -22,6 +22,7 @@ from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
 from bert_tf.tasks.features.rows import PooledFeatures
 from bert_tf.tasks.finetune.diagnostics import detect_collapse
+from bert_tf.tasks.finetune.facts import data_facts, sample_inputs
 from bert_tf.tasks.finetune.init import FinetuneInit, builder
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
@@ -120,7 +121,8 @@ def finetune_task(
         rows = [start.features.rows(part, encoder_of(source.model), output) for part in rows]
     train, dev_rows = rows
     build = builder(task, source, start)
-    best = _Best(task, dev, dev_rows, source, build, length, config.patience > 0, output / RUN_PRESET_NAME)
+    facts = data_facts(sources, examples, source)
+    best = _Best(task, dev, dev_rows, source, build, length, config.patience > 0, output / RUN_PRESET_NAME, facts)
     return _finish(best, further, _trained(best, start, train, config, output), output, input_errors)
 
 
@@ -148,7 +150,8 @@ def _trained(best: _Best, start: FinetuneInit, train: EncodedRows, config: Train
         best.task.objective,
         EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=best.task.metric),
         _identity(best.task, best.source, start) | {"data": train.fingerprint},
-        on_finish=write_report,
+        facts={**best.facts, "max_sequence_length": best.length, "lowercase": best.source.lowercase},
+        on_report=write_report,
     )
     return fit(run, config, output)
 
@@ -188,6 +191,7 @@ class _Best:
     length: int
     keeps_best: bool
     preset: Path
+    facts: Mapping[str, Any]
     _model: keras.Model | None = None
     _measured: tuple[int, Task, list[Any]] | None = None
 
@@ -238,7 +242,13 @@ class _Best:
             self.source.vocabulary,
             self.source.lowercase,
             task={"task": task.name, "max_sequence_length": self.length, **task.description()},
-            info={"step": step, "metrics": dict(metrics), "dev_examples": len(self.examples)},
+            info={
+                "step": step,
+                "metrics": dict(metrics),
+                "dev_examples": len(self.examples),
+                **self.facts,
+                "example": sample_inputs(self.task, self.examples),
+            },
         )
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -123,6 +123,10 @@ class NerTask(Task[Sentence, Tags]):
             tags = (_converted(sentence.tags, _MODEL_SCHEME) for sentence in examples)
             targets = np.array([index[tag] for sentence in tags for tag in sentence], np.int32)
         return word_rows(examples, tokenizer, length, targets)
+
+    def serving_inputs(self, example: Sentence) -> dict[str, Any]:
+        """Returns `text`, the words with spaces between them."""
+        return {"text": " ".join(example.words)}
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a token classifier."""

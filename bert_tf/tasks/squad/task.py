@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -84,6 +84,10 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
                 self.doc_stride,
             )
         return windows
+
+    def serving_inputs(self, example: SquadExample) -> dict[str, Any]:
+        """Returns `question` and `context`."""
+        return {"question": example.question, "context": example.context}
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that predicts start and end of answers."""

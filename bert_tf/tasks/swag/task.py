@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -66,13 +66,15 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         self, examples: Sequence[ChoiceExample], tokenizer: BertTokenizer, length: int, labelled: bool = True
     ) -> EncodedRows:
         """Encodes a pair for each ending; the longer text of a pair is truncated at its end."""
-        pairs = [
-            (example.context, f"{example.start} {ending}".strip()) for example in examples for ending in example.endings
-        ]
+        pairs = [(example.context, choice) for example in examples for choice in _choices(example)]
         rows = text_rows([TextExample("", pair) for pair in pairs], tokenizer, length)
         targets = {SINGLE_OUTPUT: np.array([example.label for example in examples], np.int32)} if labelled else {}
         choices = self.choices or len(examples[0].endings)
         return replace(rows, targets=targets, examples=np.arange(len(examples)), choices=choices)
+
+    def serving_inputs(self, example: ChoiceExample) -> dict[str, Any]:
+        """Returns `text` and `choices`."""
+        return {"text": example.context, "choices": _choices(example)}
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that scores each ending."""
@@ -114,3 +116,8 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def read_answers(self, path: Path, examples: Sequence[ChoiceExample]) -> list[ChoiceAnswer]:
         """Reads the column `pred`; rows without an index are in the order of the examples."""
         return [ChoiceAnswer(choice) for choice in read_predictions(path, examples)]
+
+
+def _choices(example: ChoiceExample) -> list[str]:
+    """Returns the endings of an example, each after its beginning."""
+    return [f"{example.start} {ending}".strip() for ending in example.endings]

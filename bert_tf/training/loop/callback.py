@@ -35,7 +35,8 @@ class Events:
 
     `evaluate` takes a batch number, counted from 0, and returns None without evaluation. `share_of_peak` returns the
     share of the devices' peak that a step uses, from the step counted from 0, its positions and seconds; None if the
-    peak is unknown. `is_enough` returns True if the metrics of all evaluations so far end the run early.
+    peak is unknown. `is_enough` returns True if the metrics of all evaluations so far end the run early. `report` takes
+    the finished steps and either the expected seconds until the last step or an evaluation.
     """
 
     store: CheckpointStore
@@ -44,6 +45,7 @@ class Events:
     evaluate: Callable[[int], Evaluation | None]
     share_of_peak: Callable[[int, float, float], float] | None
     is_enough: Callable[[Sequence[Mapping[str, float]]], bool]
+    report: Callable[[int, float | None, Evaluation | None], None]
 
 
 class TrainingCallback(keras.callbacks.Callback):
@@ -124,6 +126,7 @@ class TrainingCallback(keras.callbacks.Callback):
         self.evaluation = evaluation
         if self.log.find("validation", self.step) is None:
             self.log.write_evaluation(self.step, evaluation)
+        self._events.report(self.step, None, evaluation)
 
     def _end_early(self) -> None:
         if self.step < self._intervals.total and self.should_stop:
@@ -176,6 +179,7 @@ class TrainingCallback(keras.callbacks.Callback):
         self.progress = {"loss": metrics["loss"], "tokens_per_second": self._speed.overall}
         eta = self._speed.seconds_per_step * (self._intervals.total - self.step)
         self.log.write("train", self.step, metrics | {"eta_seconds": eta})
+        self._events.report(self.step, eta, None)
 
     def _check_finite(self, loss: float) -> None:
         if not math.isfinite(loss):

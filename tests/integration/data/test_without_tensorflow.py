@@ -67,6 +67,6 @@ def test_run_without_tensorflow_equals_the_run_with_it(folder):
     assert [line.get("step") for line in without] == [8, None, 4, 4, 5, 8, 8]
     assert without[1]["loss"] == pytest.approx(without[0]["loss"], rel=1e-5)
     assert sorted(path.name for path in (folder / "without").iterdir()) == [
-        "checkpoints", "history.jsonl", "preset", "report.html", "tensorboard",
+        "checkpoints", "history.jsonl", "preset", "report.html", "status.json", "tensorboard",
     ]  # fmt: skip
     assert run(folder, "with") == without

@@ -68,6 +68,8 @@ def test_version_folder_has_all_files(kind: str, presets: dict[str, Path], expor
     assert (folder / "assets.extra" / "vocab.txt").read_bytes() == (presets[kind] / "vocab.txt").read_bytes()
     card = json.loads((folder / "assets.extra" / "model_card.json").read_text(encoding="utf-8"))
     assert card["kind"] == load_preset(presets[kind]).kind
+    assert card["parameters"] == load_preset(presets[kind]).model.count_params()
+    assert card["task"] == TASKS.get(kind, {}).get("task") and card["exported"].endswith("+00:00")
     assert card["labels"] == TASKS.get(kind, {}).get("labels")
     # Another test process may have exported the model from its own preset.
     assert Path(card["source_preset"]).name == presets[kind].name

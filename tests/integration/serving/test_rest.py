@@ -367,6 +367,31 @@ def test_readiness_models_metrics_and_the_page(rest: TestClient) -> None:
     assert "made-up" not in figures
 
 
+@pytest.mark.parametrize("version", ["", "/versions/1", "/labels/stable"])
+def test_the_card_of_a_version_names_no_directories(version: str, rest: TestClient) -> None:
+    answer = rest.get(f"/models/classifier{version}").json()
+    assert (answer["version"], answer["versions"]) == (1, [1])
+    card = answer["card"]
+    assert (card["kind"], card["task"], card["labels"]) == ("BertTextClassifier", "classify", LABELS)
+    assert card["model"]["num_layers"] == 2 and card["parameters"] > 0
+    assert not {"source_preset", "signatures", "info"} & card.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("made-up", 404),
+        ("classifier/versions/7", 404),
+        ("classifier/metadata", 400),
+        ("..%2Fclassifier", 400),
+        ("", 400),
+    ],
+)
+def test_cards_that_are_not_there(path: str, status: int, rest: TestClient) -> None:
+    answer = rest.get(f"/models/{path}")
+    assert answer.status_code == status and set(answer.json()) == {"error"}
+
+
 @pytest.mark.parametrize(("path", "statuses"), [("/metrics", [200, 400]), (None, [400, 400])])
 def test_metrics_path_can_be_changed_or_disabled(path: str | None, statuses: list[int], service: Service) -> None:
     client = TestClient(create_app(service, RestOptions(metrics_path=path)), base_url="http://localhost")

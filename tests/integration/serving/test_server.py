@@ -216,14 +216,16 @@ def test_deep_lists_do_not_crash_the_process(exported: Callable[[str], Path]) ->
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+# Inputs, and what the prediction shows. Offsets count characters, of which some take two units of a browser's strings.
 PAGES = {
-    "classifier": ("text=the+cat+sat", ['class="bar best"', "mineral", "légume"]),
-    "regression": ("text=the+cat+sat", ["<b>"]),
-    "pretrainer": ("text=the+[MASK]+sat", ["[MASK] 1", "<mark"]),
-    "spans": ("question=the+dog&context=the+cat+sat+on+a+mat", ["cat"]),
-    "entities": ("text=the+cat+sat+on+a+mat", ["sat"]),
-    "choices": ("text=the+cat&choices=sat+on%0Aran+to", ['title="sat on"', 'title="ran to"']),
-    "backbone": ("text=the+cat", ["mean_output", 'class="strip"']),
+    "classifier": ("text=the+cat+sat", ['class="best"', "mineral", "légume"]),
+    "pair_classifier": ("text=the+cat&text_pair=sat", ['class="best"', "mineral", "légume"]),
+    "regression": ("text=the+cat+sat", ['class="big"']),
+    "pretrainer": ("text=the+[MASK]+sat", ['class="filled"', 'class="best"']),
+    "spans": ("question=the+dog&context=🐈+the+cat+sat+on+a+mat", ['class="bars"']),
+    "entities": ("text=🐈🐈+cat+東京", ['class="entity correct t0"', ">cat<", ">東<"]),
+    "choices": ("text=the+cat&choices=sat+on%0Aran+to", [">sat on<", ">ran to<"]),
+    "backbone": ("text=the+cat", ["mean_output", 'class="vector"']),
 }
 
 
@@ -232,8 +234,11 @@ def test_page_works_in_a_browser(exported: Callable[[str], Path], tmp_path: Path
     with running("--model", *(str(exported(kind).parent) for kind in PAGES)) as server:
         for kind, (inputs, expected) in PAGES.items():
             command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-            command += ["--virtual-time-budget=10000", "--dump-dom", f"{server.url}/?model={kind}&{inputs}&ask="]
+            command += ["--virtual-time-budget=10000", "--dump-dom", f"{server.url}/#model={kind}&{inputs}&ask="]
             found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-            answer = found[found.index('<div id="answer"') : found.index('<div id="about"')]
-            assert 'class="error"' not in answer, answer
+            answer = found[found.index('<div id="answer"') : found.index('id="request"')]
+            assert 'class="verdict warn"' not in answer, answer
             assert [piece for piece in expected if piece not in answer] == [], answer
+            assert " ms" in found[found.index('id="latency"') :].partition("</span>")[0]
+            assert f"/v1/models/{kind}:predict" in found[found.index('id="curl"') :].partition("</pre>")[0]
+            assert "2 layers of 16" in found[found.index('id="card"') :]

@@ -122,7 +122,7 @@ def run(
         lambda start: dataset(config.batch_size, start, at_step=at_step),
         lambda _: dataset(config.batch_size, 10_000, 10_003, at_evaluation),
     )
-    spec = RunSpec(lambda: build_model(dropout), data, identity=identity or {}, on_finish=write_report)
+    spec = RunSpec(lambda: build_model(dropout), data, identity=identity or {}, on_report=write_report)
     return fit(spec, config, output)
 
 

@@ -26,7 +26,7 @@ ALLOWED = {
     "preprocessing": BELOW_TASKS | {"tasks"},
     "export": BELOW_MODELS | {"models"},
     "client": {"export"},
-    "serving": {"entry", "config", "export"},
+    "serving": {"entry", "config", "export", "reports"},
     "conversion": BELOW_MODELS | {"models"},
     "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry", "root"},
@@ -53,6 +53,7 @@ MODULES = {
         "bert_tf.export.versions",
         "bert_tf.export.warmup",
     },
+    ("serving", "reports"): {"bert_tf.reports.page"},
     ("client", "export"): {"bert_tf.export.json_values"},
     # The version.
     ("cli", "root"): {"bert_tf"},

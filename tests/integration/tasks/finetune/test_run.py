@@ -105,6 +105,9 @@ def test_run_writes_preset_predictions_and_metrics(home: Path, run: Path) -> Non
     preset = load_preset(run)
     assert preset.task["labels"] == ["fruit", "metal"]
     assert preset.info["step"] == 64
+    # What the model card of an export and the page of the server show.
+    assert preset.info["example"]["text"] == gold[0][1]
+    assert preset.info["data_name"].endswith("/train.tsv") and preset.info["train_examples"] > 0
 
 
 def test_finished_run_returns_its_result(home: Path, run: Path) -> None:

@@ -21,7 +21,7 @@ def vocabulary():
 def train(output, evaluation_context):
     config = replace(CONFIG, evaluate_every=6, average=0.9)
     data = TrainingData(lambda start: dataset(8, start), lambda _: dataset(8, 10_000, 10_003))
-    run = RunSpec(build_model, data, evaluation=EvaluationSpec(context=evaluation_context), on_finish=write_report)
+    run = RunSpec(build_model, data, evaluation=EvaluationSpec(context=evaluation_context), on_report=write_report)
     return fit(run, config, output)
 
 

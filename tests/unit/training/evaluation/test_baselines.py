@@ -22,6 +22,7 @@ from bert_tf.training.evaluation.baselines import (
     remarks_on,
 )
 from bert_tf.training.fit import fit
+from bert_tf.training.logging.run_status import RunStatus
 from bert_tf.training.run_spec import EvaluationSpec, RunSpec, TrainingData
 from tests.support.training.tiny_run import batch, build_model, dataset
 
@@ -136,14 +137,14 @@ def train(output, config, at_step=None):
 def test_page_shows_baselines():
     expected = Baseline(CHANCE, PUBLISHED, "a paper", ("something is odd",))
     records = [{"split": "train", "step": step, "mlm_accuracy": 0.1 * step, "learning_rate": 0.1} for step in (1, 2, 3)]
-    text = page(records, {}, 10, Evaluation(FINE, expected))
+    text = page(records, RunStatus("runs/mine", 10), Evaluation(FINE, expected))
     assert "<li>something is odd</li>" in text
     cells = re.findall(r"<tr>" + 4 * r"<td[^>]*>([^<]*)</td>", text)
     assert ("Masked tokens: accuracy", "40.00%", "7.00%", "–") in cells
     assert ("Masked tokens: perplexity", "20.10", "403.40", "5.84") in cells
     assert re.findall(r'class="level (\w+)"', text) == ["chance"]
     assert "chance 7.0%" in text
-    assert "<h2>Baselines" not in page(records, {}, 10, Evaluation(FINE))
+    assert "<h2>Baselines" not in page(records, RunStatus("runs/mine", 10), Evaluation(FINE))
 
 
 def test_reference_line_is_drawn_to_scale():

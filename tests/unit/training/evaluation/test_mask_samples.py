@@ -11,6 +11,7 @@ from bert_tf.reports.training import page
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.mask_samples import fill_masks, in_markdown
+from bert_tf.training.logging.run_status import RunStatus
 
 PIECES = Vocabulary((*SPECIAL_TOKENS, "the", "cat", "sat", "##s", "a|b", "<b>"))
 IDS = {piece: number for number, piece in enumerate(PIECES.tokens)}
@@ -79,9 +80,9 @@ def test_text_is_a_table_that_tensorboard_renders(filled):
     assert cells[3] == ["3 ✗", "&lt;b&gt;", "20.0%", "the 50.0%", "sat 30.0%", "&lt;b&gt; 20.0%"]
 
 
-def test_page_marks_correct_and_wrong_predictions(filled):
-    text = page([], {}, 10, Evaluation({}, filled=(filled,)))
+def test_the_page_tells_right_from_wrong(filled):
+    text = page([], RunStatus("runs/mine", 10), Evaluation({}, filled=(filled,)))
     assert "9 tokens, 2 of 3 masks correct" in text
     shown = re.findall(r'<ruby class="(\w+)" title="[^"]+"><span class="now">(.*?)</span>.*?<rt>(.*?)</rt>', text)
     assert shown == [("right", "cat", "90%"), ("right", "·s", "75%"), ("wrong", "the", "&lt;b&gt;")]
-    assert "Sample predictions" not in page([], {}, 10, Evaluation({}))
+    assert "Sample predictions" not in page([], RunStatus("runs/mine", 10), Evaluation({}))
