@@ -74,9 +74,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _is_of_task(path: Path, preset: Path) -> bool:
     """Returns True if the input is in the format of the preset's task, not one text per line."""
-    from bert_tf.models.presets import preset_directory, read_header
+    from bert_tf.models.preset_sources import open_preset
 
-    task = (read_header(preset_directory(preset))[2] or {}).get("task")
+    task = (open_preset(preset).task or {}).get("task")
     return task in TASKS and (path.suffix != PLAIN_TEXT or TASKS[task].reads_txt)
 
 

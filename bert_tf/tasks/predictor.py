@@ -12,7 +12,7 @@ from typing import Any, Self
 from bert_tf.config import local_path
 from bert_tf.entry.progress import Progress
 from bert_tf.models import load_preset
-from bert_tf.models.presets import TASK_NAME, preset_directory
+from bert_tf.models.preset_header import TASK_NAME
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of
@@ -52,7 +52,7 @@ class TaskPredictor:
             self.task, self.max_sequence_length = task_of(loaded.task)
         except ValueError as error:
             raise ValueError(
-                f"{preset_directory(preset) / TASK_NAME}: {error}. If another program fine-tuned the model, run "
+                f"{preset}: {TASK_NAME}: {error}. If another program fine-tuned the model, run "
                 "`bert-tf convert` again with `--task TASK`."
             ) from error
         self._config = loaded.config

@@ -151,6 +151,8 @@ class RunSpec:
             if they and the training configuration are equal.
         flops: returns the floating-point operations of a step from the batch number and the number of positions, for
             model FLOPs utilization; None records none.
+        describe: writes the files of a preset other than the weights, so that a checkpoint can be loaded as a preset;
+            takes the model, the directory of the checkpoint and the number of finished steps. None writes none.
         on_finish: called at the end of the run, such as `bert_tf.reports.training.write_report`; None for nothing.
 
     Raises:
@@ -170,6 +172,7 @@ class RunSpec:
     evaluation: EvaluationSpec = EvaluationSpec()
     identity: Mapping[str, Any] = field(default_factory=dict)
     flops: Callable[[int, float], float] | None = None
+    describe: Callable[[keras.Model, Path, int], None] | None = None
     on_finish: FinishHook | None = None
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf.config import ConfigError
 from bert_tf.training.loop import checkpoints
-from bert_tf.training.loop.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.loop.checkpoints import CheckpointStore, TrainingError, Writing
 
 RUN = {"training": {"seed": 1, "log_every": 10}, "data": {"sha": "ab", "sizes": (1, 2)}}
 
@@ -22,7 +22,7 @@ def make_store(directory: Path, value: float = 0.0, run=RUN, keep: int = 3, shap
         keras.Variable(np.full(shape, value, np.float32)),
         keras.Variable(int(value), dtype="int64", trainable=False),
     ]
-    return CheckpointStore(directory, {"model": variables}, run, keep), variables
+    return CheckpointStore(directory, {"model": variables}, run, Writing(keep)), variables
 
 
 def save(directory: Path, step: int, **settings) -> Path:
