@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset
+from bert_tf.commands.arguments import add_preset, preset_name
 from bert_tf.commands.inputs import check_batch_size, check_path, check_preset
 from bert_tf.tasks.registry import TASKS
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, help="output file in the task's format, or JSON lines for lines of text"
     )
     parser.add_argument(
-        "--ensemble", type=Path, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
+        "--ensemble", type=preset_name, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
     )
     parser.add_argument("--skip_bad", action="store_true", help="skip invalid examples and list them in a file")
     parser.add_argument("--batch_size", type=int, default=64, help="lines per batch; default: 64")

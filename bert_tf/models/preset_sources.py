@@ -119,8 +119,8 @@ def open_preset(name: str | Path) -> PresetSource:
         The source, whose weights are read on demand.
 
     Raises:
-        ConfigError: for a name that is none of these, an unreadable file, an unknown key, or a vocabulary that does not
-            match the model; the message names the file and the field.
+        ConfigError: for any other name, an unreadable file, an unknown key, or a vocabulary that does not match the
+            model; the message names the file and the field.
     """
     path, kind = find_preset(name)
     if kind in FOREIGN:

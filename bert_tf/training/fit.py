@@ -144,7 +144,7 @@ class _Trainer:
                 config.keep_every,
                 backend.is_chief,
                 backend.array_of,
-                functools.partial(run.describe, self.model) if run.describe else None,
+                run.describe and functools.partial(run.describe, self.model),
                 self._weights,
             ),
         )

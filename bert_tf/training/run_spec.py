@@ -16,6 +16,8 @@ from bert_tf.training.evaluation.baselines import Evaluation, EvaluationContext
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.losses import PRETRAINING, Objective
 
+# Called with the model, the directory of a checkpoint, and the number of finished steps.
+DescribeHook = Callable[[keras.Model, Path, int], None]
 # Called with the output directory, the settings of the run, its total steps and the last evaluation.
 FinishHook = Callable[[Path, Mapping[str, Any], int, Evaluation | None], object]
 
@@ -172,7 +174,7 @@ class RunSpec:
     evaluation: EvaluationSpec = EvaluationSpec()
     identity: Mapping[str, Any] = field(default_factory=dict)
     flops: Callable[[int, float], float] | None = None
-    describe: Callable[[keras.Model, Path, int], None] | None = None
+    describe: DescribeHook | None = None
     on_finish: FinishHook | None = None
 
     def __post_init__(self) -> None:

@@ -164,9 +164,14 @@ def _stored_result(folder: Path, settings: Mapping[str, Any]) -> Finetuned | Non
 
 def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     """Returns hashes of the files that runs depend on, and their initialization."""
-    source = open_preset(start.preset)
-    preset = {"header": to_dict(source.header), "weights": source.weights.sha256()}
     paths = [Path(path) for path in (*sources.training, sources.dev, *sources.further.values(), *sources.augment)]
     features = start.features and replace(start.features, folder=None)
     init = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
-    return {"files": {str(path): sha256_of(path) for path in paths if path.is_file()}, "preset": preset, "start": init}
+    files = {str(path): sha256_of(path) for path in paths if path.is_file()}
+    return {"files": files, "preset": _identity(start), "start": init}
+
+
+def _identity(start: FinetuneInit) -> dict[str, Any]:
+    """Returns the header of the preset, and the SHA-256 of its weights."""
+    source = open_preset(start.preset)
+    return {"header": to_dict(source.header), "weights": source.weights.sha256()}
