@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import ConfigError
-from bert_tf.config.base import flatten
+from bert_tf.config import ConfigError, to_dict
 from bert_tf.models.preset_sources import PresetSource, open_preset
 from bert_tf.models.presets import Preset, loaded
 
@@ -82,4 +81,5 @@ def _described(source: PresetSource) -> dict[str, Any]:
     """Returns everything that averaged presets must have in common, by name."""
     task = {f"task.{name}": value for name, value in (source.task or {}).items() if not isinstance(value, float)}
     text = {"vocabulary_sha256": source.vocabulary.fingerprint, "lowercase": source.header.lowercase}
-    return flatten(source.header.model, "model.") | text | task
+    encoder = {f"model.{name}": value for name, value in to_dict(source.header.config).items()}
+    return {"kind": source.header.kind} | encoder | source.header.arguments | text | task
