@@ -191,8 +191,9 @@ def check_length(length: int | None, preset: Path) -> None:
 
 
 def has_task(preset: Path) -> bool:
-    """Returns True if a preset, or the preset of a run, has a task."""
-    return (preset_directory(preset) / "task.json").is_file()
+    """Returns True if a preset has a task; also for checkpoints of other programs, whose heads are read later."""
+    directory, kind = find_preset(preset)
+    return kind in FOREIGN or (directory / "task.json").is_file()
 
 
 def kind_of(path: Path) -> str:
