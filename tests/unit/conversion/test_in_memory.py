@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,15 +85,6 @@ def test_other_readers_of_presets_take_it() -> None:
     with pytest.raises(ConfigError, match="expected a preset of a BertPretrainer. Received: BertTextClassifier"):
         BertPretrainer.from_preset(CLASSIFIER)
     assert BertTextPreprocessor.from_preset(CLASSIFIER).labels == ("bad", "fair", "good")
-
-
-def test_transformers_need_no_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("bert_tf.conversion")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    assert open_preset(PRETRAINED).header.kind == "BertPretrainer"
-    with pytest.raises(ModuleNotFoundError):
-        open_preset(TESTDATA / "google_tf1_pretrained")
 
 
 def test_without_a_vocabulary_it_has_to_be_converted(tmp_path: Path) -> None:
