@@ -39,6 +39,7 @@ _HOMES = {
     "BertTextClassifier": "bert_tf.models",
     "BertTokenClassifier": "bert_tf.models",
     "Preset": "bert_tf.models",
+    "average_presets": "bert_tf.models",
     "load_backbone": "bert_tf.models",
     "load_preset": "bert_tf.models",
     "save_preset": "bert_tf.models",

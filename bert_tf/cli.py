@@ -74,6 +74,7 @@ COMMANDS: dict[str, Command | Pipeline] = {
     ),
     "features": Command("bert_tf.commands.features", "extract contextual embeddings of texts from any layers"),
     "convert": Command("bert_tf.commands.convert", "convert a checkpoint to another format and verify the result"),
+    "average": Command("bert_tf.commands.average", "average the weights of several presets, such as checkpoints"),
     "export": Command("bert_tf.commands.export", "export a preset as the next version of a SavedModel"),
     "serve": Command("bert_tf.commands.serve", "serve a SavedModel with the API of TF Serving", "serve", keras=False),
     "tokenize": Command("bert_tf.commands.tokenize", "convert every line of a file to token ids"),

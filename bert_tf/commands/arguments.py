@@ -14,8 +14,12 @@ from bert_tf.config import ConfigError, local_path
 from bert_tf.config.data import VERIFY
 from bert_tf.config.describe import describe_fields
 from bert_tf.config.errors import did_you_mean
+from bert_tf.config.preset_names import HUGGINGFACE_PREFIX
 
 _USAGE_ERROR = 2
+PRESET_HELP = (
+    "preset, run, RUN@STEP for a checkpoint of a run, or a checkpoint of transformers, keras-hub or TensorFlow"
+)
 # Greatest width of the names in a section of `--help`.
 _COLUMN = 36
 
@@ -86,6 +90,18 @@ def _local(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def preset_name(text: str) -> Path:
+    """Returns a name of a preset as a path; see `config.preset_names`. Rejects URLs.
+
+    Example:
+        >>> from bert_tf.commands.arguments import preset_name
+        >>> preset_name("hf:models/other").as_posix()
+        'hf:models/other'
+    """
+    _local(text.removeprefix(HUGGINGFACE_PREFIX))
+    return Path(text)
+
+
 def definitions(title: str, entries: Mapping[str, str]) -> str:
     """Returns a section of `--help` with names and their wrapped texts.
 
@@ -136,7 +152,7 @@ def settings_of(config: Any, without: Collection[str] = ()) -> dict[str, str]:
 
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """Adds `--preset`."""
-    parser.add_argument("--preset", type=Path, required=True, help="preset, or output directory of a run")
+    parser.add_argument("--preset", type=preset_name, required=True, help=PRESET_HELP)
 
 
 def add_max_sequence_length(parser: argparse.ArgumentParser, default: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.commands.inputs import check_path
 from bert_tf.config import ConfigError, local_path
 from bert_tf.config.errors import did_you_mean
+from bert_tf.config.preset_names import preset_directory
 from bert_tf.tasks.registry import TASKS, command_line_tasks, task_json_for_head
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def check(args: argparse.Namespace) -> None:
             raise ConfigError(
                 f"{flag}: the format must be one of {', '.join(FORMS)}. Received: {form!r}{did_you_mean(form, FORMS)}"
             )
-    source, _ = local_path(args.source[1]), local_path(args.target[1])
+    source, _ = preset_directory(args.source[1]), local_path(args.target[1])
     # A TensorFlow checkpoint is the common prefix of several files.
     if not any(source.parent.glob(f"{source.name}*")):
         check_path(source, "--source")
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     conversion = convert(
-        Path(args.source[1]),
+        args.source[1],
         Path(args.target[1]),
         args.target[0],
         source_form=args.source[0],

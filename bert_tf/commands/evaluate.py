@@ -45,14 +45,13 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _table(args: argparse.Namespace, folder: Path, metrics: Mapping[str, Any]) -> str:
     """Returns the metrics of a data directory next to those of a constant guess, and published ones."""
-    from bert_tf.models.presets import preset_directory, read_header
+    from bert_tf.models.preset_sources import open_preset
     from bert_tf.pretraining.run import held_out
     from bert_tf.training.evaluation.baselines import chance_figures, published_figures
 
     manifest, split = read_manifest(folder), metrics["split"]
     chance = chance_figures(held_out(folder, split, args.batch_size))
-    header, *_ = read_header(preset_directory(args.preset))
-    published, source = published_figures(header.config, manifest.config.mask_unit)
+    published, source = published_figures(open_preset(args.preset).header.config, manifest.config.mask_unit)
     of_training = " (no examples are held out)" if split == "train" else ""
     lines = [
         f"{folder}: {manifest.examples(split):,} examples of the {split} split{of_training}, "

@@ -5,23 +5,30 @@ A path is recognised by the names of its files, and by the keys of its config.js
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
-from typing import Any
 
 from bert_tf.config import ConfigError, existing
-from bert_tf.config.base import read_json_object
 from bert_tf.config.errors import did_you_mean
+from bert_tf.config.preset_names import (
+    CHECKPOINTS_NAME,
+    CONFIG_NAME,
+    FOREIGN,
+    checkpoint_steps,
+    find_preset,
+    preset_directory,
+    read_object,
+)
 from bert_tf.data.manifest import check_vocabulary, data_directories, read_manifest
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.export.versions import latest_version, version_folders
 from bert_tf.text.vocabulary import load_vocabulary
 
-_CONVERT = "Run `bert-tf convert --source {form} {path} --target preset NEW` first, then use NEW."
-_OTHER_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "tf_model.h5", "model.safetensors.index.json")
 # A name of the Hugging Face hub: `bert-base-uncased`, `owner/name`, or `hf:` before it.
 _HUB_NAME = re.compile(r"(hf:)?([\w.-]+/)?[\w.-]*bert[\w.-]*", re.IGNORECASE)
+# Configurations of presets and of other programs, and their keys of the number of positions.
+_CONFIG_NAMES = (CONFIG_NAME, "bert_config.json")
+_POSITIONS = ("max_sequence_length", "max_position_embeddings")
 _MODEL_CARD = Path("assets.extra") / "model_card.json"
 
 
@@ -44,7 +51,7 @@ def check_path(path: Path, name: str) -> None:
 
 
 def check_preset(path: Path, name: str = "--preset") -> None:
-    """Checks that a path is a preset, or a run that has one.
+    """Checks that a path is a preset; see `config.preset_names`.
 
     Args:
         path: the path.
@@ -52,39 +59,41 @@ def check_preset(path: Path, name: str = "--preset") -> None:
 
     Raises:
         FileNotFoundError: if the path does not exist.
-        ConfigError: for anything else, such as a SavedModel or a checkpoint of another program.
+        ConfigError: for anything else, such as a SavedModel, or a step without a checkpoint.
     """
+    directory, kind = find_preset(path)
+    if kind:
+        return
     try:
-        check_path(path, name)
+        check_path(directory, name)
     except FileNotFoundError as error:
         if _HUB_NAME.fullmatch(str(path)) and "did you mean" not in str(error):
-            hint = f"Models of a hub are not downloaded. Download the files to a directory DIR. {_CONVERT}"
-            raise FileNotFoundError(f"{error}. {hint.format(form='huggingface', path='DIR')}") from error
+            hint = "Models of a hub are not downloaded. Download the files to a directory DIR, then use hf:DIR."
+            raise FileNotFoundError(f"{error}. {hint}") from error
         raise FileNotFoundError(
             f"{error}. Pre-train a model with `bert-tf pretrain`, or convert one with `bert-tf convert`."
         ) from error
-    if hint := _not_a_preset(path):
-        raise ConfigError(f"{name} must be a preset, or the output directory of a run. Received: {path}, {hint}")
+    if hint := _not_a_preset(directory):
+        raise ConfigError(f"{name} must be a preset, or the output directory of a run. Received: {directory}, {hint}")
 
 
 def _not_a_preset(path: Path) -> str:
     """Returns the kind of a path that is not a preset, and the next step; empty for a preset or an unknown kind."""
     kind = kind_of(path)
-    if kind in ("huggingface", "keras_hub"):
-        return f"a checkpoint of the format {kind}. {_CONVERT.format(form=kind, path=path)}"
     if kind in ("saved_model", "model_directory"):
         folder = path if kind == "saved_model" else latest_version(path)
-        source = _read_json(folder / _MODEL_CARD).get("source_preset")
+        source = read_object(folder / _MODEL_CARD).get("source_preset")
         return f"a SavedModel. Use the preset that it was exported from{f', {source}' if source else ''}."
     if kind == "data":
         return f"a data directory. Run `bert-tf pretrain --data {path} --output RUN` first, then use RUN."
     if kind == "unfinished_run":
-        return "a run that has not finished. Run the same command again to resume it."
+        steps = checkpoint_steps(path / CHECKPOINTS_NAME)
+        use = f", or use one of its checkpoints, {', '.join(f'{path}@{step}' for step in steps)}" if steps else ""
+        return f"a run that has not finished. Run the same command again to resume it{use}."
     if kind == "file":
         return "a file. Use the directory of a preset, or convert a checkpoint with `bert-tf convert`."
-    if kind == "checkpoint":
-        step = _CONVERT.format(form="FORM", path=path)
-        return f"a TensorFlow checkpoint. `bert-tf inspect {path}` names its FORM. {step}"
+    if steps := checkpoint_steps(path):
+        return f"the checkpoints of a run. Use one of them, {', '.join(f'{path.parent}@{step}' for step in steps)}."
     # After an interrupted save, the code that reads presets names the directory of the previous one.
     asides = (path.resolve().with_name(f".{path.resolve().name}.previous"), path / ".preset.previous")
     if kind == "" and not any(aside.is_dir() for aside in asides):
@@ -130,21 +139,22 @@ def check_model_directory(path: Path, name: str) -> None:
     """
     check_path(path, name)
     kind = kind_of(path)
+    export = f"Run `bert-tf export --preset {path} --output saved_models/NAME` first, then use saved_models/NAME."
     hints = {
-        "preset": f"a preset. Run `bert-tf export --preset {path} --output saved_models/NAME` first, then use "
-        "saved_models/NAME.",
+        "preset": f"a preset. {export}",
         "saved_model": f"a version of a model. Use its parent, {path.resolve().parent}.",
-        "huggingface": f"a checkpoint of the format huggingface. {_CONVERT.format(form='huggingface', path=path)} "
-        "Export the preset with `bert-tf export`.",
     }
+    hints |= {form: f"a checkpoint of the format {form}. {export}" for form in FOREIGN}
     if kind in hints:
         raise ConfigError(f"{name} must be the output directory of `bert-tf export`. Received: {path}, {hints[kind]}")
 
 
 def check_same_vocabulary(preset: Path, data: Path) -> None:
     """Raises ValueError if a preset has another vocabulary than a data directory."""
-    path = _preset_folder(preset) / VOCABULARY_NAME
-    for folder in data_directories(data) if path.is_file() else ():
+    folder, kind = find_preset(preset)
+    path = folder / VOCABULARY_NAME
+    # Other programs' vocabularies may be padded when they are read.
+    for folder in data_directories(data) if path.is_file() and kind not in FOREIGN else ():
         try:
             check_vocabulary(read_manifest(folder), load_vocabulary(path))
         except ValueError as error:
@@ -181,8 +191,9 @@ def check_length(length: int | None, preset: Path) -> None:
 
 
 def has_task(preset: Path) -> bool:
-    """Returns True if a preset, or the preset of a run, has a task."""
-    return (_preset_folder(preset) / "task.json").is_file()
+    """Returns True if a preset has a task; also for checkpoints of other programs, whose heads are read later."""
+    directory, kind = find_preset(preset)
+    return kind in FOREIGN or (directory / "task.json").is_file()
 
 
 def kind_of(path: Path) -> str:
@@ -192,45 +203,35 @@ def kind_of(path: Path) -> str:
         path: existing path.
 
     Returns:
-        `data`, `preset` (also a run with a preset), `unfinished_run`, `huggingface`, `keras_hub`, `checkpoint`,
-        `saved_model`, `model_directory`, `file`, or "" for another directory.
+        `data`, `preset` (also a run with a preset), `checkpoint`, `huggingface`, `keras_hub`, `tensorflow`,
+        `unfinished_run`, `saved_model`, `model_directory`, `file`, or "" for another directory.
     """
     if path.is_file():
         return "file"
-    config = _read_json(path / "config.json")
+    directory, kind = find_preset(path)
     rules = {
-        "preset": "format_version" in config or (path / "preset" / "config.json").is_file(),
+        # A run stands for its preset.
+        "preset": kind == "preset" or directory != path,
         "saved_model": (path / "saved_model.pb").is_file(),
-        "huggingface": "model_type" in config or any((path / name).is_file() for name in _OTHER_WEIGHTS),
-        "keras_hub": {"class_name", "config"} <= config.keys(),
+        **{name: kind == name for name in ("checkpoint", *FOREIGN)},
         # Other files called config.json, for example damaged ones, are reported by the code that reads presets.
-        "unknown": (path / "config.json").is_file(),
+        "unknown": (path / CONFIG_NAME).is_file(),
         "data": (path / "manifest.json").is_file() or any(path.glob("length-*/manifest.json")),
-        "unfinished_run": (path / "checkpoints").is_dir(),
+        "unfinished_run": (path / CHECKPOINTS_NAME).is_dir(),
         "model_directory": any((folders[0] / "saved_model.pb").is_file() for folders in version_folders(path).values()),
-        "checkpoint": any(path.glob("*.index")),
     }
-    return next((kind for kind, holds in rules.items() if holds), "")
-
-
-def _preset_folder(path: Path) -> Path:
-    """Returns the directory of a preset, or of a run's preset."""
-    return path if (path / "config.json").is_file() else path / "preset"
+    return next((name for name, holds in rules.items() if holds), "")
 
 
 def _positions(preset: Path) -> int | None:
-    """Returns the number of positions of a preset; None if its config.json does not define it."""
-    nodes = [_read_json(_preset_folder(preset) / "config.json")]
+    """Returns the number of positions of a preset; None if its configuration does not define it."""
+    path = preset_directory(preset)
+    folder = path if path.is_dir() else path.parent
+    nodes = [read_object(folder / name) for name in _CONFIG_NAMES]
     while nodes:
         node = nodes.pop()
-        if type(node.get("max_sequence_length")) is int:
-            return node["max_sequence_length"]
+        for name in _POSITIONS:
+            if type(node.get(name)) is int:
+                return node[name]
         nodes += [child for child in node.values() if isinstance(child, dict)]
     return None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file; empty if the file is missing or holds anything else."""
-    with contextlib.suppress(ConfigError):
-        return read_json_object(path)
-    return {}

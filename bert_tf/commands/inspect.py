@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.commands.inputs import check_path
+from bert_tf.config.preset_names import preset_directory
 from bert_tf.data.manifest import data_directories
 from bert_tf.export.versions import version_folders
 
@@ -28,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Checks the arguments; see `Command`."""
-    if not _is_prefix(args.path):
-        check_path(args.path, "PATH")
+    path = preset_directory(args.path)
+    if not _is_prefix(path):
+        check_path(path, "PATH")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -101,17 +103,17 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
     """Returns the description of a checkpoint of any format without reading its arrays; None for other files."""
     from bert_tf.conversion import Options, read_checkpoint
     from bert_tf.conversion.formats.registry import recognize
-    from bert_tf.models.presets import preset_directory
 
+    path = preset_directory(path)
     form = recognize(path)
-    if form is None and (preset_directory(path) / "config.json").is_file():
+    if form is None and (path / "config.json").is_file():
         form = "preset"
     if form is None:
         return None
-    if form == "preset" and "only_here" in (summary := _preset(preset_directory(path))):
+    if form == "preset" and "only_here" in (summary := _preset(path)):
         return summary
     summary = _describe_checkpoint(read_checkpoint(path, form, Options(padded_vocabulary=True)))
-    return summary if form != "preset" else summary | _preset(preset_directory(path))
+    return summary if form != "preset" else summary | _preset(path)
 
 
 def _describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -154,10 +156,11 @@ def _files(path: Path) -> list[Path]:
 def _preset(directory: Path) -> dict[str, Any]:
     from bert_tf.config import to_dict
     from bert_tf.conversion.formats.preset import only_ours
-    from bert_tf.models.presets import read_header
+    from bert_tf.models.preset_sources import open_preset
 
-    header, _, task, info = read_header(directory)
-    summary = {"kind": f"preset of a {header.kind}", "task": task or {}, "info": info}
+    source = open_preset(directory)
+    header = source.header
+    summary = {"kind": f"preset of a {header.kind}", "task": source.task or {}, "info": header.info}
     return summary | ({"model": to_dict(header.config), "only_here": only_ours(header)} if only_ours(header) else {})
 
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_preset
+from bert_tf.commands.arguments import add_preset, preset_name
 from bert_tf.commands.inputs import check_batch_size, check_path, check_preset
 from bert_tf.tasks.registry import TASKS
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, required=True, help="output file in the task's format, or JSON lines for lines of text"
     )
     parser.add_argument(
-        "--ensemble", type=Path, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
+        "--ensemble", type=preset_name, nargs="+", default=[], metavar="PRESET", help="further presets of an ensemble"
     )
     parser.add_argument("--skip_bad", action="store_true", help="skip invalid examples and list them in a file")
     parser.add_argument("--batch_size", type=int, default=64, help="lines per batch; default: 64")
@@ -74,9 +74,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _is_of_task(path: Path, preset: Path) -> bool:
     """Returns True if the input is in the format of the preset's task, not one text per line."""
-    from bert_tf.models.presets import preset_directory, read_header
+    from bert_tf.models.preset_sources import open_preset
 
-    task = (read_header(preset_directory(preset))[2] or {}).get("task")
+    task = (open_preset(preset).task or {}).get("task")
     return task in TASKS and (path.suffix != PLAIN_TEXT or TASKS[task].reads_txt)
 
 

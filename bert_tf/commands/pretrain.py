@@ -9,7 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, add_verify, definitions, refuse_overrides, settings_of
+from bert_tf.commands.arguments import (
+    PRESET_HELP,
+    add_overrides,
+    add_verify,
+    definitions,
+    preset_name,
+    refuse_overrides,
+    settings_of,
+)
 from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabulary
 from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
@@ -27,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="model size (tiny … large, L4_H256) or config.json; default: the recipe's")
     parser.add_argument(
         "--init",
-        type=Path,
+        type=preset_name,
         metavar="PRESET",
-        help="preset or run whose weights and architecture to start from; `max_sequence_length` may be increased",
+        help=f"weights and architecture to start from: {PRESET_HELP}; `max_sequence_length` may be increased",
     )
     parser.add_argument("--output", type=Path, required=True, help="output directory; an existing run is resumed")
     parser.add_argument("--steps", type=int, help="total optimizer steps; default: the recipe's")

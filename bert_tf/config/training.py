@@ -22,7 +22,7 @@ ATTENTION_KERNELS = ("auto", "fused", "plain")
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
 _NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
-                 "num_replicas", "seed", "peak_flops")  # fmt: skip
+                 "num_replicas", "seed", "peak_flops", "keep_every")  # fmt: skip
 _CHOICES = {
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
@@ -67,6 +67,8 @@ class TrainingConfig:
         seed: random seed of initial weights, dropout, data order and masks.
         checkpoint_every: steps between checkpoints.
         keep_checkpoints: number of most recent checkpoints to keep.
+        keep_every: keep the checkpoints of multiples of this step too, for example to evaluate `RUN@STEP`; a multiple
+            of `checkpoint_every`; 0 keeps only the most recent checkpoints.
         evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
         evaluate_steps: batches per evaluation; 0 uses all held-out data.
         patience: early stopping of fine-tuning after this many epochs without improvement on held-out data; keeps the
@@ -121,6 +123,7 @@ class TrainingConfig:
     seed: int = 12345
     checkpoint_every: int = 1000
     keep_checkpoints: int = 3
+    keep_every: int = 0
     evaluate_every: int = 0
     evaluate_steps: int = 0
     patience: int = 0
@@ -148,6 +151,8 @@ class TrainingConfig:
         check(["long_share"], lambda value: 0 < value < 1, "must be in (0, 1)")
         check(["average"], lambda value: 0 <= value < 1, "must be in [0, 1)")
         check(["layer_decay"], lambda value: 0 < value <= 1, "must be in (0, 1]")
+        every = self.checkpoint_every
+        check(["keep_every"], lambda value: value % every == 0, f"must be a multiple of `checkpoint_every`, {every}")
         len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.
         for name, known in _CHOICES.items():
             check([name], known.__contains__, f"must be one of {', '.join(known)}")

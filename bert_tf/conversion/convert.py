@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import local_path, save_json
+from bert_tf.config.preset_names import preset_directory
 from bert_tf.conversion.checkpoint import Checkpoint, Options
 from bert_tf.conversion.formats.registry import form, read_checkpoint
 from bert_tf.conversion.tensors import ConversionError, Tensor
@@ -51,7 +52,7 @@ def convert(
     and holds a report of the comparison.
 
     Args:
-        source: checkpoint of any of `formats.registry.FORMS`.
+        source: checkpoint of any of `formats.registry.FORMS`; `RUN@STEP` for a checkpoint of a run.
         target: directory to write to, which must be missing or empty.
         target_form: format of the target, one of `formats.registry.FORMS`.
         source_form: format of the source; None detects it.
@@ -71,7 +72,7 @@ def convert(
         >>> conversion.target.form, conversion.parity.max_abs_difference < 1e-4
         ('huggingface', True)
     """
-    source, target = local_path(source), local_path(target)
+    source, target = preset_directory(source), local_path(target)
     options, peers = options or Options(), peers or Peers({})
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConversionError(f"{target}: must be missing or an empty directory.")

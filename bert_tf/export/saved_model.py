@@ -57,7 +57,7 @@ def export_preset(
     renamed to its number. A killed process leaves at most a `.staging-<version>`, which the next export removes.
 
     Args:
-        preset_dir: folder of a preset of any kind.
+        preset_dir: preset of any kind, run, `RUN@STEP`, or checkpoint of another program; see `load_preset`.
         model_dir: `saved_models/<name>`; created if it does not exist.
         version: version number; defaults to the next free one.
         max_sequence_length: maximum number of tokens; longer texts are truncated, longer ids are rejected. Defaults to

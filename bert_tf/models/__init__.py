@@ -1,5 +1,6 @@
 """Functional Keras models of BERT in pure `keras.ops`, and presets to save and load them."""
 
+from bert_tf.models.averaging import average_presets
 from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.bilstm_encoder import BertBiLSTMEncoder
 from bert_tf.models.bilstm_tagger import BiLSTMTagger
@@ -27,6 +28,7 @@ __all__ = [
     "BertTokenClassifier",
     "BiLSTMTagger",
     "Preset",
+    "average_presets",
     "load_backbone",
     "load_preset",
     "save_preset",

@@ -21,8 +21,9 @@ class PresetModel(keras.Model):
         """Loads a model of this class.
 
         Args:
-            directory: preset directory. A `BertBackbone` can be loaded from a preset of any kind; other models require
-                a preset of their own kind.
+            directory: preset directory, output directory of a run, `RUN@STEP`, or checkpoint of another program; see
+                `load_preset`. A `BertBackbone` can be loaded from a preset of any kind; other models require a preset
+                of their own kind.
             dtype: Keras dtype policy or its name; defaults to the global policy.
 
         Returns:

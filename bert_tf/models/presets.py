@@ -6,39 +6,31 @@
     model.weights.h5   one dataset per weight, named by the variable's path
     task.json          for fine-tuned models: labels, text columns, lengths; any JSON object
 
-A preset is written to a staging directory and then renamed. Reading validates strictly.
+A preset is written to a staging directory and then renamed. Reading validates strictly. Checkpoints of runs and of
+other programs are read as presets too (see `preset_sources`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json
-from bert_tf.config.base import read_json_object
+from bert_tf.config import BertConfig, ConfigError, local_path
+from bert_tf.config.preset_names import CONFIG_NAME
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.kinds import MODEL_KINDS
-from bert_tf.models.preset_files import check_replaceable, replace_directory, set_aside
-from bert_tf.models.serialization import checked_model, configs_of, deserialize_model, serialize_model, upgraded
-from bert_tf.models.weights import read_weights, stored_shapes, write_weights
-from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
+from bert_tf.models.preset_files import check_replaceable, replace_directory
+from bert_tf.models.preset_header import TASK_NAME, check_vocabulary, read_header, write_header
+from bert_tf.models.preset_sources import WEIGHTS_NAME, PresetSource, open_preset
+from bert_tf.models.weights import write_weights
+from bert_tf.text.vocabulary import Vocabulary
 
-CONFIG_NAME = "config.json"
-WEIGHTS_NAME = "model.weights.h5"
-TASK_NAME = "task.json"
 # Verification record of a conversion.
 PARITY_NAME = "parity.json"
-# Name of the preset in a run's output directory, next to checkpoints and logs.
-RUN_PRESET_NAME = "preset"
-FORMAT_VERSION = 2
-# Larger models are built only after a check that the file contains enough numbers. Smaller models cost little memory,
-# and building them lets the error name the missing weight.
-_LARGE = 10**8
 
 
 @dataclass(frozen=True)
@@ -69,48 +61,6 @@ class Preset:
     kind: str
     task: dict[str, Any] | None
     info: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class PresetHeader:
-    """Content of config.json; field names are the same as in the file.
-
-    `model` is a serialized model (see `serialization`).
-    """
-
-    format_version: int
-    model: dict[str, Any]
-    lowercase: bool
-    vocabulary_sha256: str
-    info: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.format_version != FORMAT_VERSION:
-            raise ConfigError(f"`format_version` must be 1 or {FORMAT_VERSION}. Received: {self.format_version}")
-
-    @property
-    def kind(self) -> str:
-        """Class name of the model."""
-        return self.model["class_name"]
-
-    @property
-    def config(self) -> BertConfig:
-        """Architecture of the encoder."""
-        return BertConfig(**configs_of(self.model)[-1]["config"])
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Constructor arguments of the model and of a BiLSTM below it, without the encoder's."""
-        configs = configs_of(self.model)[:-1]
-        return {name: value for config in configs for name, value in config.items() if name != "backbone"}
-
-    @property
-    def least_parameters(self) -> int:
-        """Lower bound of the number of parameters in encoder and head."""
-        hidden, bilstm = self.config.hidden_dim, self.arguments.get("bilstm_dim", 0)
-        width = min(hidden, 2 * bilstm) if bilstm else hidden
-        # The recurrent kernels of a BiLSTM contain eight square matrices.
-        return self.config.num_parameters + 8 * bilstm * bilstm + self.arguments.get("num_classes", 0) * width
 
 
 def save_preset(
@@ -150,17 +100,11 @@ def save_preset(
     kind = MODEL_KINDS.get(type(model).__name__)
     if kind is None or not isinstance(model, kind.model):
         raise ConfigError(f"`model` must be one of {', '.join(MODEL_KINDS)}. Received: {type(model)}")
-    _check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
-    header = PresetHeader(
-        FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
-    )
+    check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
     check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
-        save_json(header, staging / CONFIG_NAME)
-        save_vocabulary(vocabulary, staging / VOCABULARY_NAME)
-        if task is not None:
-            save_json(task, staging / TASK_NAME)
+        write_header(model, staging, vocabulary, lowercase, task, info)
         write_weights(model, staging / WEIGHTS_NAME)
         read_header(staging)
 
@@ -171,7 +115,9 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     """Reads a preset.
 
     Args:
-        directory: preset directory, or the output directory of a run that contains `preset`.
+        directory: preset directory, output directory of a run, `RUN@STEP` for a checkpoint of a run, or a checkpoint of
+            another program, which is converted in memory: a directory of transformers (`hf:DIRECTORY` also works), of
+            keras-hub, or with a TensorFlow checkpoint of google-research/bert or of the Model Garden.
         dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:
@@ -188,28 +134,25 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
         >>> bert_tf.load_preset("runs/small", dtype="mixed_bfloat16").model.dtype_policy.name
         'mixed_bfloat16'
     """
-    directory = preset_directory(directory)
-    header, vocabulary, task, info = read_header(directory)
-    try:
-        model = deserialize_model(header.model, dtype)
-    except ConfigError as error:
-        raise ConfigError(f"{directory / CONFIG_NAME}: {error}") from error
-    read_weights(model, directory / WEIGHTS_NAME)
-    return Preset(model, header.config, vocabulary, header.lowercase, header.kind, task, info)
+    source = open_preset(directory)
+    preset = loaded(source, dtype)
+    source.announce(preset.model)
+    return preset
 
 
-def preset_directory(directory: str | Path) -> Path:
-    """Returns `directory`, or `directory/preset` for the output directory of a run. Raises ConfigError for a URL."""
-    directory = local_path(directory)
-    run_preset = directory / RUN_PRESET_NAME
-    return run_preset if (run_preset / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
+def loaded(source: PresetSource, dtype: Any = None) -> Preset:
+    """Returns the preset of a source, with its model."""
+    header = source.header
+    return Preset(
+        source.model(dtype), header.config, source.vocabulary, header.lowercase, header.kind, source.task, header.info
+    )
 
 
 def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
     """Reads the encoder of a preset of any kind.
 
     Args:
-        directory: preset directory, or the output directory of a run that contains `preset`.
+        directory: see `load_preset`.
         dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:
@@ -225,9 +168,11 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
         >>> keras.ops.shape(preset.model(inputs)["pooled_output"])
         (2, 128)
     """
-    preset = load_preset(directory, dtype)
+    source = open_preset(directory)
+    preset = loaded(source, dtype)
     backbone = encoder_of(preset.model)
     backbone.trainable = True
+    source.announce(backbone)
     return replace(preset, model=backbone, kind="BertBackbone")
 
 
@@ -236,55 +181,3 @@ def encoder_of(model: keras.Model) -> Any:
     while hasattr(model, "backbone"):
         model = model.backbone
     return model
-
-
-def read_header(directory: Path) -> tuple[PresetHeader, Vocabulary, dict[str, Any] | None, dict[str, Any]]:
-    """Reads everything but the weights of a preset.
-
-    Args:
-        directory: preset directory.
-
-    Returns:
-        The header, the vocabulary, the content of task.json and the `info` of config.json.
-
-    Raises:
-        ConfigError: see `load_preset`.
-    """
-    for name in (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME):
-        if not (directory / name).is_file():
-            aside = set_aside(directory)
-            hint = f" (a save was interrupted; the previous preset is in {aside})" if aside.is_dir() else ""
-            raise ConfigError(f"{directory}: not a preset: `{name}` is missing{hint}.")
-    path = directory / CONFIG_NAME
-    header = from_dict(PresetHeader, upgraded(read_json_object(path)), str(path))
-    kinds = [kind.model for kind in MODEL_KINDS.values()]
-    header = replace(header, model=checked_model(header.model, kinds, f"{path}: `model`"))
-    _check_size(header, directory)
-    vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
-    _check_vocabulary(vocabulary, header.config, str(directory / VOCABULARY_NAME))
-    if vocabulary.fingerprint != header.vocabulary_sha256:
-        raise ConfigError(
-            f"{directory / VOCABULARY_NAME}: not the vocabulary of {CONFIG_NAME}: the SHA-256 must be "
-            f"{header.vocabulary_sha256}. Received: {vocabulary.fingerprint}"
-        )
-    task_path = directory / TASK_NAME
-    return header, vocabulary, read_json_object(task_path) if task_path.exists() else None, header.info
-
-
-def _check_size(header: PresetHeader, directory: Path) -> None:
-    least = header.least_parameters
-    if least > _LARGE:
-        stored = sum(math.prod(shape) for shape in stored_shapes(directory / WEIGHTS_NAME).values())
-        if stored < least:
-            raise ConfigError(
-                f"{directory / WEIGHTS_NAME}: must contain at least {least} numbers according to {CONFIG_NAME}. "
-                f"Received: {stored}"
-            )
-
-
-def _check_vocabulary(vocabulary: Vocabulary, config: BertConfig, source: str) -> None:
-    if len(vocabulary) != config.vocabulary_size:
-        raise ConfigError(
-            f"{source}: must have as many tokens as the model's `vocabulary_size`, {config.vocabulary_size}. "
-            f"Received: {len(vocabulary)}"
-        )

@@ -16,6 +16,7 @@ import numpy as np
 from bert_tf.config import ConfigError
 from bert_tf.models import presets
 from bert_tf.models.base import TaskModel
+from bert_tf.models.preset_sources import open_preset
 from bert_tf.models.weights import copy_weights
 from bert_tf.text.vocabulary import Vocabulary
 
@@ -72,7 +73,8 @@ class TextTaskModel(TaskModel):
         The head of the preset is kept if it is of this kind and has as many classes; otherwise the head is new.
 
         Args:
-            directory: preset directory, or the output directory of a run.
+            directory: preset directory, output directory of a run, `RUN@STEP`, or checkpoint of another program; see
+                `load_preset`.
             dtype: Keras dtype policy or its name; defaults to the global policy.
             preprocessor: the preprocessor; by default one with the vocabulary of the preset, and None for a model of
                 token ids only.
@@ -86,8 +88,10 @@ class TextTaskModel(TaskModel):
         Raises:
             ConfigError: if the directory is not a preset, or an argument is missing or invalid.
         """
-        preset = presets.load_preset(directory, dtype)
+        source = open_preset(directory)
+        preset = presets.loaded(source, dtype)
         model = cls._kept(preset, arguments) or cls._on_encoder(preset, arguments)
+        source.announce(model)
         if preprocessor == AUTO:
             preprocessor = cls._preprocessor_of(preset)
         model.preprocessor = preprocessor

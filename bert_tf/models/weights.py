@@ -1,4 +1,4 @@
-"""Weights: copies between models, and weight files.
+"""Weights: copies between models, stored weights, and weight files.
 
 Weight files are HDF5. Only arrays stored in the file itself are read: in HDF5 an array can use another file as storage,
 be assembled from other arrays, or be a link, so that an untrusted file could read any file of the machine.
@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import h5py
 import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
+from bert_tf.config.files import sha256_of
 
 # Maximum nesting of groups; Keras files have about eight levels.
 MAX_DEPTH = 32
@@ -88,24 +89,63 @@ def write_weights(model: keras.Model, path: Path) -> None:
             array = np.asarray(keras.ops.convert_to_numpy(value), dtype=np.float32)
             check_finite(array, weight_path, "the model")
             file.create_dataset(weight_path, data=array, chunks=array.shape, fletcher32=True)
-    _check_shapes(model, path)
+    _check_shapes(model, WeightsFile(path))
 
 
-def read_weights(model: keras.Model, path: Path) -> None:
-    """Loads weights written by `write_weights` into `model`.
+class Weights(Protocol):
+    """Stored weights of a model by path; each is read on demand."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of all weights. Raises ConfigError for unreadable or unsafe files."""
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a weight as float32. Raises ConfigError if it is damaged."""
+
+    def sha256(self) -> str:
+        """Returns a SHA-256 that identifies the values."""
+
+
+@dataclass(frozen=True)
+class WeightsFile:
+    """A file of `write_weights`.
+
+    Args:
+        path: HDF5 file.
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of all weights; see `stored_shapes`."""
+        return stored_shapes(self.path)
+
+    def read(self, name: str) -> np.ndarray:
+        """Returns a weight; see `read_array`."""
+        return read_array(self.path, name)
+
+    def sha256(self) -> str:
+        """Returns the SHA-256 of the file."""
+        return sha256_of(self.path)
+
+
+def read_weights(model: keras.Model, weights: Weights) -> None:
+    """Loads stored weights into `model`, one at a time.
 
     Args:
         model: built model.
-        path: HDF5 file.
+        weights: the weights of a preset.
 
     Raises:
-        ConfigError: if the file cannot be read or refers to another file, if names or shapes do not match the model, or
-            if a weight contains NaN or infinity.
+        ConfigError: if the weights cannot be read, if names or shapes do not match the model, or if a weight contains
+            NaN or infinity.
     """
-    _check_shapes(model, path)
+    _check_shapes(model, weights)
     for weight in model.weights:
-        array = read_array(path, weight.path)
-        check_finite(array, weight.path, path)
+        array = weights.read(weight.path)
+        check_finite(array, weight.path, weights)
         weight.assign(array)
 
 
@@ -197,19 +237,20 @@ def read_array(path: Path, name: str) -> np.ndarray:
             raise ConfigError(f"{path}: weight `{name}` is damaged: {error}") from error
 
 
-def _check_shapes(model: keras.Model, path: Path) -> None:
+def _check_shapes(model: keras.Model, weights: Weights) -> None:
     expected = {name: tuple(value.shape) for name, value in stored_weights(model).items()}
-    shapes = stored_shapes(path)
+    shapes = weights.shapes()
     for name, shape in expected.items():
         if name not in shapes:
-            raise ConfigError(f"{path}: does not match the model: weight `{name}` {shape} is missing.")
+            raise ConfigError(f"{weights}: does not match the model: weight `{name}` {shape} is missing.")
         if shapes[name] != shape:
             raise ConfigError(
-                f"{path}: does not match the model: weight `{name}` must have shape {shape}. Received: {shapes[name]}"
+                f"{weights}: does not match the model: weight `{name}` must have shape {shape}. "
+                f"Received: {shapes[name]}"
             )
     unknown = sorted(set(shapes) - set(expected))
     if unknown:
-        raise ConfigError(f"{path}: does not match the model, which has no weight `{unknown[0]}`.")
+        raise ConfigError(f"{weights}: does not match the model, which has no weight `{unknown[0]}`.")
 
 
 @contextmanager

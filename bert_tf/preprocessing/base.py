@@ -17,6 +17,7 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import TOKEN_IDS
 from bert_tf.models import presets
+from bert_tf.models.preset_sources import open_preset
 from bert_tf.preprocessing import batches, columns
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
@@ -80,15 +81,17 @@ class Preprocessor(keras.layers.Layer):
         """Builds a preprocessor with the vocabulary and the task of a preset.
 
         Args:
-            directory: preset directory, or the output directory of a run.
+            directory: preset directory, output directory of a run, `RUN@STEP`, or checkpoint of another program; see
+                `load_preset`.
             **kwargs: other arguments of the preprocessor.
 
         Raises:
             ConfigError: if the directory is not a preset.
         """
-        header, vocabulary, task, info = presets.read_header(presets.preset_directory(directory))
-        tokenizer = BertTokenizer(vocabulary, header.lowercase)
-        return cls._of(tokenizer, header.config.max_sequence_length, (task or {}, info), kwargs)
+        source = open_preset(directory)
+        header = source.header
+        tokenizer = BertTokenizer(source.vocabulary, header.lowercase)
+        return cls._of(tokenizer, header.config.max_sequence_length, (source.task or {}, header.info), kwargs)
 
     @classmethod
     def of_preset(cls, preset: presets.Preset) -> Self:

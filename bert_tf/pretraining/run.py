@@ -11,15 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from bert_tf.config import RunConfig, local_path, to_dict
+from bert_tf.config.preset_names import RUN_PRESET_NAME
 from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
 from bert_tf.data.input.dataset import Batch, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
+from bert_tf.models.preset_header import write_header
 from bert_tf.pretraining.facts import data_facts, sample_inputs
 from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training import write_report
@@ -90,11 +93,15 @@ def run_pretraining(
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
     facts = data_facts(local_path(data), [phase.manifest for phase in phases])
+    lowercase = phases[0].manifest.config.lowercase
 
     def build_model() -> BertPretrainer:
         if initial:
             return initial.model(run.model, next_sentence)
         return BertPretrainer(BertBackbone(run.model), next_sentence=next_sentence)
+
+    def describe(model: keras.Model, directory: Path, step: int) -> None:
+        write_header(model, directory, vocabulary, lowercase, info={"step": step, "data": identity, **origin})
 
     spec = RunSpec(
         build_model,
@@ -104,14 +111,15 @@ def run_pretraining(
         identity={"model": to_dict(run.model), "data": identity, **origin},
         flops=course.flops,
         facts=facts,
+        describe=describe,
         on_report=write_report,
     )
     result = fit(spec, run.training, output)
-    preset = output / "preset"
+    preset = output / RUN_PRESET_NAME
     info = {"step": result.step, "loss": result.loss, "data": identity, **origin} | (result.evaluation or {})
     if result.is_chief:
         info |= facts | course.sample(vocabulary)
-        save_preset(result.model, preset, vocabulary, phases[0].manifest.config.lowercase, info=info)
+        save_preset(result.model, preset, vocabulary, lowercase, info=info)
     return preset, result
 
 

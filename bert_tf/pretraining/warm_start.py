@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from bert_tf.config import BertConfig, ConfigError
-from bert_tf.config.files import sha256_of
 from bert_tf.data.manifest import Manifest
 from bert_tf.data.schema import NSP_LOGITS
-from bert_tf.models import BertBackbone, BertPretrainer, load_preset
-from bert_tf.models.presets import WEIGHTS_NAME, PresetHeader, encoder_of, preset_directory, read_header
+from bert_tf.models import BertBackbone, BertPretrainer
+from bert_tf.models.preset_sources import PresetSource, open_preset
+from bert_tf.models.presets import encoder_of
 from bert_tf.models.weights import copy_weights
-from bert_tf.text.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -27,24 +26,21 @@ _POSITIONS = "embeddings/position_embedding"
 class InitialWeights:
     """Initial weights of a run, read when the run's model is built, because reading initializes the devices."""
 
-    directory: Path
-    header: PresetHeader
-    vocabulary: Vocabulary
+    source: PresetSource
 
     @classmethod
     def of(cls, directory: str | Path) -> InitialWeights:
-        """Reads the header of a preset, or of a run's preset, without weights. Raises ConfigError if it is missing."""
-        header, vocabulary, *_ = read_header(preset_directory(directory))
-        return cls(preset_directory(directory), header, vocabulary)
+        """Reads a preset of any source (see `load_preset`) without its weights. Raises ConfigError if it is missing."""
+        return cls(open_preset(directory))
 
     @property
     def config(self) -> BertConfig:
         """Architecture of continued pre-training: the preset's, with a pooler."""
-        return replace(self.header.config, pooler=True)
+        return replace(self.source.header.config, pooler=True)
 
     def identity(self) -> dict[str, str]:
         """Returns the identity of the weights for checkpoints and presets of the run."""
-        return {"init": sha256_of(self.directory / WEIGHTS_NAME)}
+        return {"init": self.source.weights.sha256()}
 
     def check(self, model: BertConfig, data: Iterable[tuple[Path, Manifest]]) -> None:
         """Raises ConfigError if the run's model does not match these weights, or ValueError if its data does not."""
@@ -52,14 +48,15 @@ class InitialWeights:
             value, expected = getattr(model, field.name), getattr(self.config, field.name)
             if value != expected and field.name not in _FREE:
                 raise ConfigError(
-                    f"`model.{field.name}` must be that of the preset {self.directory}, {expected}. Received: {value}"
+                    f"`model.{field.name}` must be that of the preset {self.source.path}, {expected}. Received: {value}"
                 )
         for folder, manifest in data:
             text = manifest.vocabulary_sha256, manifest.config.lowercase
-            if text != (self.vocabulary.fingerprint, self.header.lowercase):
+            wanted = self.source.vocabulary.fingerprint, self.source.header.lowercase
+            if text != wanted:
                 raise ValueError(
-                    f"{folder}: vocabulary and `lowercase` must be those of the preset {self.directory}, "
-                    f"{self.vocabulary.fingerprint} and {self.header.lowercase}. Received: {text[0]} and {text[1]}"
+                    f"{folder}: vocabulary and `lowercase` must be those of the preset {self.source.path}, "
+                    f"{wanted[0]} and {wanted[1]}. Received: {text[0]} and {text[1]}"
                 )
 
     def model(self, config: BertConfig, next_sentence: bool = True) -> BertPretrainer:
@@ -72,19 +69,20 @@ class InitialWeights:
         patterns then work at once (arXiv 2004.05150, section 5).
         """
         model = BertPretrainer(BertBackbone(config), next_sentence=next_sentence)
-        source = load_preset(self.directory, "float32").model
+        source = self.source.model("float32")
+        self.source.announce(source)
         heads = {name: getattr(source, name, False) for name in ("masked_lm", "next_sentence")}
-        has = {"pooler": self.header.config.pooler, **heads}
+        has = {"pooler": self.source.header.config.pooler, **heads}
         wants = {"pooler": config.pooler, "masked_lm": True, "next_sentence": next_sentence}
         if any(heads.values()):
             copy_weights(source, model, repeated=_POSITIONS, optional=("pooler", NSP_LOGITS))
         else:
             copy_weights(encoder_of(source), model.backbone, repeated=_POSITIONS)
         for part in (name for name, present in has.items() if wants[name] and not present):
-            logger.warning("%s has no `%s`: it starts with random weights", self.directory, part)
+            logger.warning("%s has no `%s`: it starts with random weights", self.source.path, part)
         for part in (name for name, present in has.items() if present and not wants[name]):
             logger.warning(
                 "%s: `%s` is omitted from the new preset, because the data has no sentence pairs to train it on",
-                self.directory, part,
+                self.source.path, part,
             )  # fmt: skip
         return model

@@ -12,10 +12,10 @@ from typing import Any, Self
 from bert_tf.config import local_path
 from bert_tf.entry.progress import Progress
 from bert_tf.models import load_preset
-from bert_tf.models.presets import TASK_NAME, preset_directory
+from bert_tf.models.preset_header import TASK_NAME
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
-from bert_tf.tasks.registry import task_of
+from bert_tf.tasks.registry import task_of, with_default_task
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
 
@@ -27,7 +27,8 @@ class TaskPredictor:
     """Predicts with a fine-tuned preset.
 
     Args:
-        preset: the preset's directory, or the output directory of a run.
+        preset: preset of a task, run, `RUN@STEP`, or checkpoint of another program with a head for texts, tokens or
+            choices; see `load_preset`. The task of such a head is `classify`, `regression`, `ner` or `swag`.
 
     Raises:
         ConfigError: if `load_preset` cannot load the preset.
@@ -46,14 +47,14 @@ class TaskPredictor:
             raise ValueError(
                 f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
                 f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, "
-                "run `bert-tf convert` again with `--task TASK`."
+                "run `bert-tf convert` with `--task TASK`."
             )
         try:
-            self.task, self.max_sequence_length = task_of(loaded.task)
+            self.task, self.max_sequence_length = task_of(with_default_task(loaded.task, loaded.config))
         except ValueError as error:
             raise ValueError(
-                f"{preset_directory(preset) / TASK_NAME}: {error}. If another program fine-tuned the model, run "
-                "`bert-tf convert` again with `--task TASK`."
+                f"{preset}: {TASK_NAME}: {error}. If another program fine-tuned the model, run "
+                "`bert-tf convert` with `--task TASK`."
             ) from error
         self._config = loaded.config
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)

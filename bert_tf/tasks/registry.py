@@ -67,6 +67,20 @@ def task_of(description: Mapping[str, Any]) -> tuple[Task, int]:
         raise ValueError(f"task.json does not describe the task `{cls.name}`: {error}") from error
 
 
+def with_default_task(description: Mapping[str, Any], config: BertConfig) -> Mapping[str, Any]:
+    """Returns a task.json whose `task` is the task of a head of another program; otherwise unchanged.
+
+    A head for spans has no default, because its model may or may not find that there is no answer. Raises ValueError if
+    the labels do not match the task.
+    """
+    kind, labels = str(description.get("task")), description.get("labels")
+    tasks = {"sequence_classification": "classify", "token_classification": "ner", "multiple_choice": "swag"}
+    if kind not in tasks or not (isinstance(labels, list) or kind == "multiple_choice"):
+        return description
+    name = "regression" if kind == "sequence_classification" and labels and len(labels) == 1 else tasks[kind]
+    return task_json_for_head(task_class(name)(), description, config)
+
+
 def task_json_for_head(
     task: Task, head: Mapping[str, Any], config: BertConfig, labels: Sequence[str] = ()
 ) -> dict[str, Any]:

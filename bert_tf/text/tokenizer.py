@@ -11,10 +11,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from bert_tf.text import normalization, offsets
-from bert_tf.text.vocabulary import CONTINUATION, UNK, Vocabulary
-
-# Longer words are unknown (`max_input_chars_per_word` of the original).
-MAX_WORD_CHARS = 200
+from bert_tf.text.vocabulary import CONTINUATION, MAX_WORD_CHARS, UNK, Vocabulary
 
 # Printable ASCII text does not need the table: it is only lower-cased and split.
 _PLAIN_TEXT = r"[ -~\t\n\r]*"

@@ -13,6 +13,8 @@ from bert_tf.config.files import write_file
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
+# Longer words are unknown (`max_input_chars_per_word` of the original).
+MAX_WORD_CHARS = 200
 
 
 @dataclass(frozen=True)

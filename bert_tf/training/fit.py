@@ -15,6 +15,7 @@ import keras
 
 from bert_tf.config import TrainingConfig, local_path, to_dict
 from bert_tf.config.files import only_writer
+from bert_tf.config.preset_names import CHECKPOINTS_NAME
 from bert_tf.layers.computation import set_computation
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
@@ -23,12 +24,12 @@ from bert_tf.training.logging.flops import DevicePeak, measured_peak
 from bert_tf.training.logging.run_log import RunLog
 from bert_tf.training.logging.run_status import RunStatus, StatusReporter, run_name
 from bert_tf.training.loop.callback import Events, Intervals, TrainingCallback
-from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError
+from bert_tf.training.loop.checkpoints import CheckpointStore, NotFiniteError, TrainingError, Writing
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
-from bert_tf.training.optim.build import averaged_weights, keep_averages, make_optimizer, set_halved
-from bert_tf.training.output import CHECKPOINTS_NAME, TENSORBOARD_NAME, make_output
+from bert_tf.training.optim.build import averaged_weights, averages, keep_averages, make_optimizer, set_halved
+from bert_tf.training.output import TENSORBOARD_NAME, make_output
 from bert_tf.training.run_spec import RunSpec, TrainingData
 from bert_tf.training.validation import validate_config
 
@@ -140,9 +141,14 @@ class _Trainer:
             output / CHECKPOINTS_NAME,
             {"model": self.model.variables, "optimizer": self.training.optimizer.variables},
             {"training": to_dict(config), "steps": self.steps, **named, **run.identity},
-            config.keep_checkpoints,
-            backend.is_chief,
-            backend.array_of,
+            Writing(
+                config.keep_checkpoints,
+                config.keep_every,
+                backend.is_chief,
+                backend.array_of,
+                run.describe and functools.partial(run.describe, self.model),
+                self._weights,
+            ),
         )
 
     def train(self) -> TrainingCallback:
@@ -220,6 +226,12 @@ class _Trainer:
                     raise TrainingError(
                         f"step {events.step}: the training data ended before step {end}. Use a dataset that repeats."
                     )
+
+    def _weights(self, step: int) -> dict[str, keras.Variable]:
+        """Returns the variables with the weights to evaluate after a step, by their path in the model."""
+        weights = {variable.path: variable for variable in self.model.weights}
+        # The averages begin with the first step.
+        return weights | averages(self.training.optimizer, self.model.trainable_variables) if step else weights
 
     def _evaluate(self, batch: int) -> Evaluation | None:
         """Evaluates after a training batch number, on moving averages of the weights if the optimizer keeps them."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from bert_tf.config import ConfigError
+from bert_tf.config.preset_names import CHECKPOINTS_NAME, RUN_PRESET_NAME
 
 HISTORY_NAME = "history.jsonl"
 REPORT_NAME = "report.html"
 TENSORBOARD_NAME = "tensorboard"
-CHECKPOINTS_NAME = "checkpoints"
 RECOVERY_NAME = "detours.json"
 STATUS_NAME = "status.json"
 # All names that a run's output directory may hold, those of the commands included.
 OUTPUT_NAMES = frozenset(
-    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, STATUS_NAME, TENSORBOARD_NAME, "run.json", "preset"}
+    {CHECKPOINTS_NAME, RECOVERY_NAME, HISTORY_NAME, REPORT_NAME, STATUS_NAME, TENSORBOARD_NAME, "run.json"}
+    | {RUN_PRESET_NAME}
     | {"augment", "dev", "features", "result.json", "skipped.tsv", "trial.json"}
 )
 

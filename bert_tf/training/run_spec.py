@@ -16,6 +16,9 @@ from bert_tf.training.logging.run_status import ReportHook
 from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.losses import PRETRAINING, Objective
 
+# Called with the model, the directory of a checkpoint, and the number of finished steps.
+DescribeHook = Callable[[keras.Model, Path, int], None]
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -150,6 +153,8 @@ class RunSpec:
             model FLOPs utilization; None records none.
         facts: facts about the data that do not determine the run, for its report: `data_name`, `train_examples`,
             `max_sequence_length`, `lowercase`. Any of them may be missing.
+        describe: writes the files of a preset other than the weights, so that a checkpoint can be loaded as a preset;
+            takes the model, the directory of the checkpoint and the number of finished steps. None writes none.
         on_report: called at the start of the run, at evaluations, from time to time between them, and at its end, such
             as `bert_tf.reports.training.write_report`; None for nothing.
 
@@ -171,6 +176,7 @@ class RunSpec:
     identity: Mapping[str, Any] = field(default_factory=dict)
     flops: Callable[[int, float], float] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    describe: DescribeHook | None = None
     on_report: ReportHook | None = None
 
     def __post_init__(self) -> None:

@@ -9,13 +9,17 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import ConfigError
-from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors, has_keys
+from bert_tf.config import to_dict
+from bert_tf.config.preset_names import FOREIGN, find_preset
+from bert_tf.conversion.checkpoint import Checkpoint, Options, conversion_errors
 from bert_tf.conversion.formats.name_table import NameTable, StoredTensor
 from bert_tf.conversion.tensors import FIXED_OUTPUTS, MLM_BIAS, WORD_EMBEDDINGS, ConversionError, Heads, expected_shapes
-from bert_tf.models import MODEL_KINDS, BertBackbone, BertPretrainer, save_preset
-from bert_tf.models.presets import CONFIG_NAME, WEIGHTS_NAME, PresetHeader, preset_directory, read_header
-from bert_tf.models.weights import read_array, stored_shapes
+from bert_tf.models import MODEL_KINDS, save_preset
+from bert_tf.models.preset_header import FORMAT_VERSION, PresetHeader, checked_header
+from bert_tf.models.preset_sources import WEIGHTS_NAME, open_preset
+from bert_tf.models.serialization import deserialize_model, serialized
+from bert_tf.models.weights import Weights
+from bert_tf.text.vocabulary import Vocabulary
 
 _ATTENTION = "layer_{next}/self_attention_layer"
 _OUTPUTS = ("", "cls/token", "cls/squad", "cls/choice")
@@ -48,36 +52,36 @@ TABLE = NameTable(
 
 
 def recognizes(path: Path) -> bool:
-    """Returns True if `path` is a preset, or a run that holds one."""
-    directory = preset_directory(path)
-    return (directory / WEIGHTS_NAME).is_file() and has_keys(directory / CONFIG_NAME, {"format_version"})
+    """Returns True if `path` is a preset, a checkpoint of a run, or a run that holds a preset."""
+    directory, kind = find_preset(path)
+    return kind == "checkpoint" or (kind == "preset" and (directory / WEIGHTS_NAME).is_file())
 
 
 def read(path: Path, options: Options) -> Checkpoint:
-    """Reads a preset, or the preset of a run."""
-    directory = preset_directory(path)
-    try:
-        header, vocabulary, task, info = read_header(directory)
-    except ConfigError as error:
-        raise ConversionError(str(error)) from error
+    """Reads a preset, the preset of a run, or a checkpoint of a run."""
+    directory, kind = find_preset(path)
+    if kind in FOREIGN:
+        raise ConversionError(f"{directory}: must be a preset. Received: a checkpoint of the format {kind}")
+    with conversion_errors():
+        source = open_preset(directory)
+    header, task, info = source.header, source.task, source.header.info
     if only_ours(header):
         raise ConversionError(f"{directory}: no other format supports {only_ours(header)}.")
     heads = _heads(header)
-    source = info.get("conversion", {})
-    weights = directory / WEIGHTS_NAME
+    origin = info.get("conversion", {})
     return Checkpoint(
         form="preset",
         path=directory,
         config=header.config,
         heads=heads,
-        tensors=TABLE.read(_stored(weights), header.config, heads, weights),
-        vocabulary=vocabulary,
+        tensors=TABLE.read(_stored(source.weights, directory), header.config, heads, source.weights),
+        vocabulary=source.vocabulary,
         lowercase=header.lowercase,
-        dtype=source.get("dtype", "float32"),
+        dtype=origin.get("dtype", "float32"),
         labels=tuple(task["labels"]) if task and task.get("labels") else None,
-        step=info.get("step", source.get("step")),
+        step=info.get("step", origin.get("step")),
         classifier_dropout=header.arguments.get("dropout"),
-        info=source.get("info", {}),
+        info=origin.get("info", {}),
     )
 
 
@@ -93,22 +97,47 @@ def only_ours(header: PresetHeader) -> str:
 
 def write(checkpoint: Checkpoint, directory: Path, options: Options) -> list[str]:
     """Writes a preset; no head is lost. Raises ConversionError without a vocabulary or casing."""
+    vocabulary, lowercase = text_settings(checkpoint)
+    task, info = task_json(checkpoint, options), header_of(checkpoint).info
+    save_preset(build_model(checkpoint), directory, vocabulary, lowercase, task, info)
+    return []
+
+
+def text_settings(checkpoint: Checkpoint) -> tuple[Vocabulary, bool]:
+    """Returns vocabulary and lower-casing. Raises ConversionError if one of them is unknown."""
     if checkpoint.vocabulary is None or checkpoint.lowercase is None:
         missing = "vocabulary" if checkpoint.vocabulary is None else "casing"
         flag = "--vocabulary vocab.txt" if checkpoint.vocabulary is None else "--lowercase true or false"
-        raise ConversionError(f"{checkpoint.path}: its {missing} is unknown, which a preset needs. Add {flag}.")
-    model = build_model(checkpoint)
+        raise ConversionError(
+            f"{checkpoint.path}: its {missing} is unknown, which a preset needs. Run `bert-tf convert --source "
+            f"{checkpoint.form} {checkpoint.path} --target preset NEW {flag}`."
+        )
+    return checkpoint.vocabulary, checkpoint.lowercase
+
+
+def header_of(checkpoint: Checkpoint) -> PresetHeader:
+    """Returns the config.json of a preset. Raises ConversionError without a vocabulary or casing."""
+    vocabulary, lowercase = text_settings(checkpoint)
     origin = {name: getattr(checkpoint, name) for name in ("form", "dtype", "step")}
     origin |= {"left_out": list(checkpoint.left_out), "info": dict(checkpoint.info)}
-    task, info = _task(checkpoint, options), {"conversion": origin}
-    save_preset(model, directory, checkpoint.vocabulary, checkpoint.lowercase, task, info)
-    return []
+    model, info = _serialized_model(checkpoint), {"conversion": origin}
+    header = PresetHeader(FORMAT_VERSION, model, lowercase, vocabulary.fingerprint, info)
+    return checked_header(header, str(checkpoint.path))
 
 
 def build_model(checkpoint: Checkpoint) -> keras.Model:
     """Builds a float32 model with a checkpoint's weights. Raises ConversionError if no single model has its heads."""
-    heads, backbone = checkpoint.heads, BertBackbone(checkpoint.config, dtype="float32")
-    model: keras.Model = backbone
+    model = deserialize_model(_serialized_model(checkpoint), "float32")
+    weights = {weight.path: weight for weight in model.weights}
+    for name in expected_shapes(checkpoint.config, checkpoint.heads):
+        weights.pop(TABLE.name(name)).assign(TABLE.array(name, checkpoint))
+    if weights:
+        raise RuntimeError(f"every weight must have a tensor in a checkpoint. Received: none for {sorted(weights)}")
+    return model
+
+
+def _serialized_model(checkpoint: Checkpoint) -> dict[str, Any]:
+    heads, backbone = checkpoint.heads, serialized("BertBackbone", {"config": to_dict(checkpoint.config)})
     if heads.task and (heads.masked_lm or heads.next_sentence):
         raise ConversionError(
             f"{checkpoint.path}: a preset has heads of pre-training or of a task. Received: {', '.join(heads.names())}"
@@ -117,15 +146,12 @@ def build_model(checkpoint: Checkpoint) -> keras.Model:
         kind = next(kind for kind in MODEL_KINDS.values() if kind.head and kind.head.name == heads.task)
         dropout = 0.1 if checkpoint.classifier_dropout is None else checkpoint.classifier_dropout
         values = {"num_classes": heads.num_labels or 0, "dropout": dropout}
-        model = kind.model(backbone, **{name: value for name, value in values.items() if name in kind.arguments})
-    elif heads.names():
-        model = BertPretrainer(backbone, masked_lm=heads.masked_lm, next_sentence=heads.next_sentence)
-    weights = {weight.path: weight for weight in model.weights}
-    for name in expected_shapes(checkpoint.config, heads):
-        weights.pop(TABLE.name(name)).assign(TABLE.array(name, checkpoint))
-    if weights:
-        raise RuntimeError(f"every weight must have a tensor in a checkpoint. Received: none for {sorted(weights)}")
-    return model
+        arguments = {name: value for name, value in values.items() if name in kind.arguments}
+        return serialized(kind.model.__name__, {"backbone": backbone, **arguments})
+    if heads.names():
+        arguments = {"masked_lm": heads.masked_lm, "next_sentence": heads.next_sentence}
+        return serialized("BertPretrainer", {"backbone": backbone, **arguments})
+    return backbone
 
 
 def _heads(header: PresetHeader) -> Heads:
@@ -139,15 +165,16 @@ def _heads(header: PresetHeader) -> Heads:
 
 
 @conversion_errors()
-def _stored(path: Path) -> dict[str, StoredTensor]:
-    read = conversion_errors()(read_array)
+def _stored(weights: Weights, path: Path) -> dict[str, StoredTensor]:
+    read = conversion_errors()(weights.read)
     return {
-        name: StoredTensor(name, path, "float32", shape, partial(read, path, name))
-        for name, shape in stored_shapes(path).items()
+        name: StoredTensor(name, path, "float32", shape, partial(read, name))
+        for name, shape in weights.shapes().items()
     }
 
 
-def _task(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
+def task_json(checkpoint: Checkpoint, options: Options) -> Mapping[str, Any] | None:
+    """Returns the task.json of a preset, with what is known about the head; None without a task."""
     if not checkpoint.heads.task:
         return options.describe({}, checkpoint.config) if options.describe else None
     task: dict[str, Any] = {"task": checkpoint.heads.task}

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Protocol
 
-from bert_tf.config import local_path
+from bert_tf.config.preset_names import preset_directory
 from bert_tf.conversion.checkpoint import Checkpoint, Options
 from bert_tf.conversion.tensors import ConversionError
 
@@ -45,7 +45,7 @@ def form(name: str) -> Form:
 
 def recognize(path: str | Path) -> str | None:
     """Returns the name of the format of `path`; None if it is unknown. Raises ConfigError for a URL."""
-    path = local_path(path)
+    path = preset_directory(path)
     return next((name for name in FORMS if form(name).recognizes(path)), None)
 
 
@@ -53,7 +53,7 @@ def read_checkpoint(path: str | Path, name: str | None = None, options: Options 
     """Reads a checkpoint of any format; its arrays are read on demand.
 
     Args:
-        path: path of the checkpoint.
+        path: path of the checkpoint; `RUN@STEP` for a checkpoint of a run.
         name: format of the checkpoint; None detects it.
         options: settings for everything that the source does not define.
 
@@ -71,7 +71,7 @@ def read_checkpoint(path: str | Path, name: str | None = None, options: Options 
         >>> checkpoint.array("bert/pooler/dense/kernel").shape
         (128, 128)
     """
-    path = local_path(path)
+    path = preset_directory(path)
     if not path.exists() and not path.parent.is_dir():
         raise ConversionError(f"{path}: no such file or directory.")
     form_name = name or recognize(path)

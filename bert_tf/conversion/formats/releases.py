@@ -17,7 +17,7 @@ from bert_tf.conversion.checkpoint import (
     without_padding,
 )
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.models.presets import VOCABULARY_NAME
+from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.text.casing import is_lowercase
 from bert_tf.text.vocabulary import save_vocabulary
 

@@ -41,8 +41,8 @@ def embed(
 
     Args:
         texts: the N texts.
-        preset: preset directory, output directory of a run, or the result of `load_backbone` or `load_preset`, which
-            saves loading the weights again.
+        preset: preset directory, run, `RUN@STEP`, or checkpoint of another program (see `load_preset`), or the result
+            of `load_backbone` or `load_preset`, which saves loading the weights again.
         pooling: `mean` averages the vectors of all tokens, `cls` takes the vector of [CLS], and `pooler` takes the
             output of the pooler, which pre-training with next sentences trains.
         layers: `last`, `second_to_last`, `concat_last_4`, `embeddings`, or a single layer such as `layer_3`; not for

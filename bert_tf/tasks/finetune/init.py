@@ -24,8 +24,8 @@ class FinetuneInit:
     """Initialization of a fine-tuning run.
 
     Args:
-        preset: a preset of any kind, or the output directory of a run. If the task needs a pooler and the encoder has
-            none, a new one is added.
+        preset: a preset of any kind, run, `RUN@STEP`, or checkpoint of another program; see `load_preset`. If the task
+            needs a pooler and the encoder has none, a new one is added.
         from_scratch: keep the encoder's architecture, but initialize its weights randomly.
         keep_head: also copy the weights of the preset's head, which must be of this task.
         frozen_layers: None trains all layers; 0 freezes the embeddings, n also the lowest n layers.

@@ -14,8 +14,10 @@ from typing import Any
 import keras
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
+from bert_tf.config.preset_names import CONFIG_NAME, RUN_PRESET_NAME
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
-from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, encoder_of
+from bert_tf.models.preset_header import write_header
+from bert_tf.models.presets import encoder_of
 from bert_tf.reports.tasks.answers import ANSWERS_NAME
 from bert_tf.reports.training import write_report
 from bert_tf.tasks.base import Task
@@ -151,6 +153,8 @@ def _trained(best: _Best, start: FinetuneInit, train: EncodedRows, config: Train
         EvaluationSpec(every=math.ceil(steps / config.epochs), measure=best.measure, metric=best.task.metric),
         _identity(best.task, best.source, start) | {"data": train.fingerprint},
         facts={**best.facts, "max_sequence_length": best.length, "lowercase": best.source.lowercase},
+        # The checkpoints of a tagger on features hold no encoder.
+        describe=None if start.features else best.describe,
         on_report=write_report,
     )
     return fit(run, config, output)
@@ -235,13 +239,18 @@ class _Best:
         path = self.preset / CONFIG_NAME
         return json.loads(path.read_text(encoding="utf-8"))["info"] if path.is_file() else None
 
+    def describe(self, model: keras.Model, directory: Path, step: int) -> None:
+        """Writes the files of a preset other than the weights; the task is not calibrated."""
+        source, task = self.source, self._task_json(self.task)
+        write_header(model, directory, source.vocabulary, source.lowercase, task, {"step": step})
+
     def _save(self, task: Task, step: int, metrics: Mapping[str, float]) -> None:
         save_preset(
             self._model,
             self.preset,
             self.source.vocabulary,
             self.source.lowercase,
-            task={"task": task.name, "max_sequence_length": self.length, **task.description()},
+            task=self._task_json(task),
             info={
                 "step": step,
                 "metrics": dict(metrics),
@@ -250,6 +259,9 @@ class _Best:
                 "example": sample_inputs(self.task, self.examples),
             },
         )
+
+    def _task_json(self, task: Task) -> dict[str, Any]:
+        return {"task": task.name, "max_sequence_length": self.length, **task.description()}
 
 
 def _finish(

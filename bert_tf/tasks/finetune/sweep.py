@@ -15,8 +15,9 @@ from typing import Any
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.config.files import sha256_of
+from bert_tf.config.preset_names import CHECKPOINTS_NAME, RUN_PRESET_NAME
 from bert_tf.models.preset_files import replace_directory
-from bert_tf.models.presets import CONFIG_NAME, RUN_PRESET_NAME, WEIGHTS_NAME, preset_directory
+from bert_tf.models.preset_sources import open_preset
 from bert_tf.reports.tasks.sweep import RunRow, write_results
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.entry import TaskFiles
@@ -24,7 +25,6 @@ from bert_tf.tasks.finetune.init import FinetuneInit
 from bert_tf.tasks.finetune.run import Finetuned, finetune_task
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.training.loop.checkpoints import TrainingError
-from bert_tf.training.output import CHECKPOINTS_NAME
 
 RUNS_NAME = "runs"
 # Settings and result of a finished run.
@@ -164,9 +164,14 @@ def _stored_result(folder: Path, settings: Mapping[str, Any]) -> Finetuned | Non
 
 def _fingerprints(sources: TaskFiles, start: FinetuneInit) -> dict[str, Any]:
     """Returns hashes of the files that runs depend on, and their initialization."""
-    directory = preset_directory(start.preset)
     paths = [Path(path) for path in (*sources.training, sources.dev, *sources.further.values(), *sources.augment)]
-    paths += [directory / name for name in (CONFIG_NAME, WEIGHTS_NAME)]
     features = start.features and replace(start.features, folder=None)
     init = json.loads(json.dumps(asdict(replace(start, preset=Path(), features=features)), default=str))
-    return {"files": {str(path): sha256_of(path) for path in paths if path.is_file()}, "start": init}
+    files = {str(path): sha256_of(path) for path in paths if path.is_file()}
+    return {"files": files, "preset": _identity(start), "start": init}
+
+
+def _identity(start: FinetuneInit) -> dict[str, Any]:
+    """Returns the header of the preset, and the SHA-256 of its weights."""
+    source = open_preset(start.preset)
+    return {"header": to_dict(source.header), "weights": source.weights.sha256()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ import numpy as np
 from bert_tf.config import ConfigError
 from bert_tf.config.base import flatten
 from bert_tf.config.files import sha256_of, sync_directory
+from bert_tf.config.preset_names import STATE_NAME, checkpoint_name, checkpoint_steps
 
 FORMAT = 1
-STATE_NAME = "state.json"
 # Settings that may differ between the run that wrote a checkpoint and the run that resumes it.
 BOOKKEEPING = frozenset(
     f"training.{name}"
@@ -28,6 +28,7 @@ BOOKKEEPING = frozenset(
         "log_every",
         "checkpoint_every",
         "keep_checkpoints",
+        "keep_every",
         "evaluate_every",
         "evaluate_steps",
         "show_examples",
@@ -39,7 +40,6 @@ BOOKKEEPING = frozenset(
     )
 )
 
-_STEP_NAME = re.compile(r"step-(\d{8,})")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -55,12 +55,32 @@ class NotFiniteError(TrainingError):
         self.step = step
 
 
+@dataclass(frozen=True)
+class Writing:
+    """Settings for writing checkpoints.
+
+    Args:
+        keep: number of the newest checkpoints to keep.
+        keep_every: checkpoints of multiples of this step are kept too; 0 keeps only the newest.
+        writes: False in processes that do not write.
+        array_of: returns the value of a variable in memory that is released with the array.
+        describe: writes files that describe the model to the directory of the checkpoint of a step; None writes none.
+        weights: returns the variables with the weights to evaluate after a step, by their path in the model.
+    """
+
+    keep: int = 3
+    keep_every: int = 0
+    writes: bool = True
+    array_of: Callable[[keras.Variable], np.ndarray] = keras.ops.convert_to_numpy
+    describe: Callable[[Path, int], None] | None = None
+    weights: Callable[[int], Mapping[str, keras.Variable]] = lambda step: {}
+
+
 class CheckpointStore:
     """Checkpoints of one run: `<directory>/step-00001000/` with one .npz per group and `state.json`.
 
     `groups` has variables by file name, in an order that is the same in every process. `run` has all settings that the
-    run depends on (nested dictionaries); checkpoints of other runs are refused. `keep` is the number of the newest
-    checkpoints to keep. `array_of` returns the value of a variable in memory that is released with the array.
+    run depends on (nested dictionaries); checkpoints of other runs are refused.
     """
 
     def __init__(
@@ -68,34 +88,29 @@ class CheckpointStore:
         directory: Path,
         groups: Mapping[str, Sequence[keras.Variable]],
         run: Mapping[str, Any],
-        keep: int,
-        writes: bool = True,
-        array_of: Callable[[keras.Variable], np.ndarray] = keras.ops.convert_to_numpy,
+        writing: Writing | None = None,
     ) -> None:
         self.directory = directory
         self._groups = groups
         # Through JSON, as in a stored checkpoint: tuples become lists on both sides.
         self._run = json.loads(json.dumps(flatten(run)))
-        self._keep = keep
-        self._writes = writes
-        self._array_of = array_of
+        self._writing = writing or Writing()
 
     def path(self, step: int) -> Path:
         """Returns the directory of the checkpoint of `step`."""
-        return self.directory / f"step-{step:08d}"
+        return self.directory / checkpoint_name(step)
 
     def steps(self) -> list[int]:
         """Returns the steps of all checkpoints, oldest first."""
-        names = (_STEP_NAME.fullmatch(path.name) for path in self.directory.glob("step-*"))
-        return sorted(int(name[1]) for name in names if name)
+        return checkpoint_steps(self.directory)
 
     def save(self, step: int, progress: Mapping[str, float]) -> Path:
-        """Writes the checkpoint of `step`, with metrics that `restore` returns, and removes all but the newest `keep`.
+        """Writes the checkpoint of `step`, with metrics that `restore` returns, and removes those not to be kept.
 
         Raises OSError if it cannot be written, and leaves no partial files; TrainingError if a weight is not finite.
         """
         target = self.path(step)
-        if not self._writes:
+        if not self._writing.writes:
             return target
         staging = target.with_name(f".staging-{target.name}")
         try:
@@ -103,7 +118,7 @@ class CheckpointStore:
             staging.mkdir(parents=True)
             files = {}
             for name, variables in self._groups.items():
-                _write_arrays(staging / f"{name}.npz", variables, self._array_of, step)
+                _write_arrays(staging / f"{name}.npz", variables, self._writing.array_of, step)
                 files[f"{name}.npz"] = sha256_of(staging / f"{name}.npz")
             state = {
                 "format": FORMAT,
@@ -112,7 +127,10 @@ class CheckpointStore:
                 "progress": dict(progress),
                 "files": files,
                 "variables": {name: _describe(variables) for name, variables in self._groups.items()},
+                "weights": self._places(step),
             }
+            if self._writing.describe:
+                self._writing.describe(staging, step)
             _write_synced(staging / STATE_NAME, json.dumps(state, indent=1).encode())
             sync_directory(staging)
             staging.rename(target)
@@ -122,11 +140,25 @@ class CheckpointStore:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         sync_directory(self.directory)
-        for old in self.steps()[: -self._keep]:
+        for old in self._surplus():
             # Renamed first: a partly removed checkpoint must not be reported as damaged.
             removed = self.path(old).rename(self.directory / f".staging-{self.path(old).name}")
             shutil.rmtree(removed)
         return target
+
+    def _surplus(self) -> list[int]:
+        """Returns the steps of checkpoints to remove."""
+        every = self._writing.keep_every
+        return [step for step in self.steps()[: -self._writing.keep] if not every or not step or step % every]
+
+    def _places(self, step: int) -> dict[str, tuple[str, int]]:
+        """Returns group and position of the weights to evaluate after a step, by their path in the model."""
+        places = {
+            id(variable): (name, position)
+            for name, variables in self._groups.items()
+            for position, variable in enumerate(variables)
+        }
+        return {path: places[id(variable)] for path, variable in self._writing.weights(step).items()}
 
     def restore(self) -> tuple[int, dict[str, float]]:
         """Restores the newest undamaged checkpoint; returns its step and metrics, 0 and {} if absent.
@@ -135,14 +167,14 @@ class CheckpointStore:
         newest undamaged checkpoint is of another run or another model. Raises TrainingError if there are checkpoints,
         and all of them except one of step 0 are damaged; they are kept unchanged.
         """
-        if self._writes:
+        if self._writing.writes:
             for leftover in self.directory.glob(".staging-step-*"):
                 shutil.rmtree(leftover)
         damaged = []
         for step in reversed(self.steps()):
             path = self.path(step)
             try:
-                state = _read_state(path)
+                state = read_state(path)
                 self._check_run(path, state)
                 arrays = {name: _read_arrays(path, name, state) for name in self._groups}
             except ConfigError:
@@ -153,7 +185,7 @@ class CheckpointStore:
                 continue
             if not step and damaged:
                 break
-            if self._writes:
+            if self._writing.writes:
                 for damaged_path in damaged:
                     _set_aside(damaged_path)
             self._assign(arrays)
@@ -207,14 +239,15 @@ def _write_arrays(
                         f"is written to {path.parent.parent}."
                     )
                 # A plain ZipInfo has a fixed date, so that equal states are equal bytes.
-                entry = zipfile.ZipInfo(_array_name(position))
+                entry = zipfile.ZipInfo(array_name(position))
                 with archive.open(entry, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _read_state(path: Path) -> dict[str, Any]:
+def read_state(path: Path) -> dict[str, Any]:
+    """Returns the content of a checkpoint's state.json. Raises ConfigError for another format."""
     state = json.loads((path / STATE_NAME).read_bytes())
     if state["format"] != FORMAT:
         raise ConfigError(f"{path / STATE_NAME}: `format` must be {FORMAT}. Received: {state['format']}")
@@ -228,12 +261,13 @@ def _read_arrays(path: Path, name: str, state: Mapping[str, Any]) -> list[np.nda
     with zipfile.ZipFile(file) as archive:
         arrays = []
         for position in range(len(state["variables"][name])):
-            with archive.open(_array_name(position)) as member:
+            with archive.open(array_name(position)) as member:
                 arrays.append(np.lib.format.read_array(member, allow_pickle=False))
         return arrays
 
 
-def _array_name(position: int) -> str:
+def array_name(position: int) -> str:
+    """Returns the name of an array in an .npz file of a checkpoint."""
     return f"{position:05d}.npy"
 
 

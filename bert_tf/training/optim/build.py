@@ -83,6 +83,15 @@ def keep_averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.V
     _inner(optimizer).overwrite_with_averages(variables)
 
 
+def averages(optimizer: keras.optimizers.Optimizer, variables: list[keras.Variable]) -> dict[str, keras.Variable]:
+    """Returns the moving averages of the optimizer's `variables` by their path; empty if it keeps none."""
+    inner = _inner(optimizer)
+    if not inner.use_ema:
+        return {}
+    kept = inner._model_variables_moving_average
+    return {variable.path: average for variable, average in zip(variables, kept, strict=True)}
+
+
 def set_halved(optimizer: keras.optimizers.Optimizer, steps: Sequence[int]) -> None:
     """Halves the learning rate after each of these numbers of finished steps, in functions traced from now on."""
     _inner(optimizer)._learning_rate.halved = tuple(steps)

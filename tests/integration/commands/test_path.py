@@ -21,7 +21,8 @@ from bert_tf.pretraining.run import constant_guess_accuracy
 pytestmark = pytest.mark.smoke
 
 TUNING = ("training.learning_rate=3e-3", "training.epochs=15")
-PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", "training.checkpoint_every=6")
+KEEPING = ("training.checkpoint_every=6", "training.keep_checkpoints=1", "training.keep_every=6")
+PRETRAINING = ("--steps", 12, "--set", "training.batch_size=16", *KEEPING)
 Run = Callable[..., dict[str, Any]]
 
 TOPICS = {
@@ -179,7 +180,39 @@ def test_evaluate_accepts_a_run_or_a_preset(home: Path, run: Run) -> None:
     assert 0 < figures[0]["mlm_loss"] < 10
 
 
-def test_evaluate_prints_a_table_before_the_summary(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_of_a_run_are_evaluated_and_averaged(made: Path, run: Run, tmp_path: Path) -> None:
+    steps = [f"{made / 'run'}@{step}" for step in (6, 12)]
+    losses = [run("evaluate", "--preset", path, "--data", made / "data")["loss"] for path in (*steps, made / "run")]
+    assert losses[1] == losses[2] != losses[0]
+    run("average", "--preset", *steps, "--output", tmp_path / "mean")
+    assert run("evaluate", "--preset", tmp_path / "mean", "--data", made / "data")["loss"] not in losses
+    assert run("inspect", tmp_path / "mean")["info"] == {"average_of": steps}
+
+
+def test_a_directory_of_transformers_is_fine_tuned(made: Path, run: Run, tmp_path: Path) -> None:
+    """The run equals one on the converted preset, and its checkpoints hold the task."""
+    run("convert", "--source", "preset", f"{made / 'run'}@12", "--target", "huggingface", tmp_path / "other")
+    argv = [
+        "--data",
+        made / "task",
+        "--max_seq_length",
+        32,
+        "--set",
+        "training.epochs=1",
+        "training.checkpoint_every=3",
+    ]
+    tuned = [
+        run("finetune", "classify", "--preset", preset, "--output", tmp_path / name, *argv)
+        for name, preset in (("a", f"hf:{tmp_path / 'other'}"), ("b", made / "run"))
+    ]
+    assert tuned[0]["metrics"] == tuned[1]["metrics"]
+    files = [tmp_path / f"{name}.jsonl" for name in ("run", "step")]
+    for preset, file in zip(("a", "a@3"), files, strict=True):
+        run("predict", "--preset", tmp_path / preset, "--input", made / "task/dev.tsv", "--output", file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_evaluate_prints_a_table_before_the_summary(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["evaluate", "--preset", str(home / "run"), "--data", str(home / "data")]) == 0
     *lines, last = capsys.readouterr().out.splitlines()

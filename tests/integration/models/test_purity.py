@@ -11,7 +11,7 @@ import pytest
 from bert_tf.models import BertBackbone, BertPretrainer
 from bert_tf.text.vocabulary import Vocabulary
 from tests.support.models.reference_bert import TINY, random_inputs, randomize, reference_forward
-from tests.support.paths import REPOSITORY
+from tests.support.paths import REPOSITORY, TESTDATA
 
 # TensorFlow is blocked, because keras-hub imports it if it is installed.
 PROGRAM = """
@@ -40,6 +40,10 @@ except ValueError as error:
 else:
     raise SystemExit("a sequence that is too long was answered")
 np.savez(sys.argv[3], **{name: np.asarray(value) for name, value in eager.items()})
+# Checkpoints of transformers and of keras-hub are converted in memory.
+for path in sys.argv[4:]:
+    assert load_preset(path).kind == "BertPretrainer"
+assert not [m for m in sys.modules if m.startswith(("tensorflow.", "tensorflow_text."))]
 """
 
 
@@ -52,6 +56,7 @@ def test_jax_runs_the_same_model_without_tensorflow(tmp_path):
     model.save_to_preset(tmp_path / "preset", Vocabulary(special + tuple(map(str, range(45)))))
     np.savez(tmp_path / "inputs.npz", **inputs)
     paths = [str(tmp_path / name) for name in ("preset", "inputs.npz", "outputs.npz")]
+    paths += [str(TESTDATA / name) for name in ("huggingface_pretraining", "keras_hub_masked_lm")]
     environment = os.environ | {
         "KERAS_BACKEND": "jax",
         "PYTHONPATH": os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]),

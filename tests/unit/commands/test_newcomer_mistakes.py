@@ -82,15 +82,31 @@ BEFORE_TENSORFLOW = {
         ["not finished", "Run the same command again"],
     ),
     "empty directory as preset": ("export --preset task --output new", ["without a config.json", "`pretrain`"]),
-    "Hugging Face directory": (
-        "finetune classify --preset hf --data task --output new",
-        ["format huggingface", "bert-tf convert --source huggingface hf --target preset NEW"],
+    "hf: of another program": (
+        "finetune classify --preset hf:hub --data task --output new",
+        ["a directory of transformers", "keras_hub", "Leave out `hf:`"],
     ),
-    "keras-hub directory": ("export --preset hub --output new", ["keras_hub", "--source keras_hub hub"]),
-    "TensorFlow 1 directory": ("export --preset tf1 --output new", ["a TensorFlow checkpoint", "bert-tf inspect tf1"]),
     "hub name": (
         "finetune classify --preset google-bert/bert-base-uncased --data task --output new",
-        ["not downloaded", "bert-tf convert --source huggingface DIR --target preset NEW"],
+        ["not downloaded", "use hf:DIR"],
+    ),
+    "hub name after hf:": ("export --preset hf:bert-base-uncased --output new", ["not downloaded", "use hf:DIR"]),
+    "step without a checkpoint": (
+        "evaluate --preset going@300 --data data",
+        ["100, 200", "Received: 300", "training.keep_every"],
+    ),
+    "step of no run": ("export --preset task@300 --output new", ["no checkpoints"]),
+    "run that is not finished": ("export --preset going --output new", ["not finished", "going@100, going@200"]),
+    "checkpoints of a run": ("export --preset going/checkpoints --output new", ["going@100, going@200"]),
+    "transformers to serve": ("serve --model hf", ["bert-tf export --preset hf --output saved_models/NAME"]),
+    "average of one preset": ("average --preset preset --output new", ["at least two presets"]),
+    "average over other files": (
+        "average --preset preset preset --output thesis",
+        ["thesis", "Choose another directory"],
+    ),
+    "keep_every between checkpoints": (
+        "pretrain --data data --output new --set training.keep_every=1500",
+        ["training.keep_every", "multiple of `checkpoint_every`, 1000"],
     ),
     "preset to serve": (
         "serve --model preset",
@@ -180,6 +196,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "preset/vocab.txt": "\n".join(vocabulary.tokens) + "\n",
         "preset/model.weights.h5": "",
         "stopped/checkpoints/1.index": "",
+        "going/checkpoints/step-00000100/state.json": "{}",
+        "going/checkpoints/step-00000200/state.json": "{}",
         "saved/classifier/1/saved_model.pb": "",
         "saved/classifier/1/assets.extra/model_card.json": '{"source_preset": "runs/my_task"}',
         "hf/config.json": '{"model_type": "bert"}',
@@ -216,6 +234,26 @@ def message_of(line: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def reached_tensorflow(**_: bool) -> None:
     raise AssertionError("the mistake was not noticed before TensorFlow was imported")
+
+
+PRESETS = ("preset", "going@100", "going@latest", "going/checkpoints/step-00000200", "hf", "hf:hf", "hub", "tf1",
+           "tf1/bert_model.ckpt")  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_names_of_presets_are_accepted_before_tensorflow_is_imported(
+    preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(cli, "import_tensorflow", reached_tensorflow)
+    for line in (
+        f"finetune classify --preset {preset} --data task --output new",
+        f"average --preset {preset} preset --output new",
+        f"convert --source preset {preset} --target huggingface new",
+        f"inspect {preset}",
+    ):
+        with pytest.raises(AssertionError, match="before TensorFlow"):
+            main([*line.split()])
 
 
 @pytest.mark.parametrize(("line", "parts"), BEFORE_TENSORFLOW.values(), ids=BEFORE_TENSORFLOW)

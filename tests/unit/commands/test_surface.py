@@ -35,6 +35,7 @@ SURFACE = {
     "features": "--input --layers --max_seq_length --max_sequence_length --output --preset --skip_bad --task",
     "convert": "--dtype --labels --lowercase --original --padded_vocabulary --peer --regression --shard_bytes --source "
     "--target --task --text_columns --vocabulary",
+    "average": "--output --preset",
     "export": "--evaluate --max_seq_length --max_sequence_length --output --precision --preset --top_k --version",
     "serve": "--access_log --allow_reload_config --allow_version_labels_for_unavailable_models --allowed_hosts "
     "--batching_parameters_file --drain_seconds --enable_batching --enable_model_warmup "

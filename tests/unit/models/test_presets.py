@@ -25,7 +25,6 @@ from bert_tf.models import (
     load_backbone,
     load_preset,
     preset_files,
-    presets,
     save_preset,
 )
 from bert_tf.models.base import TaskModel, logits
@@ -489,12 +488,3 @@ def test_save_refuses_other_models(tmp_path):
     model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
     with pytest.raises(ConfigError, match="`model` must be one of BertBackbone"):
         save_preset(model, tmp_path / "preset", VOCABULARY, True)
-
-
-def test_output_directory_of_a_run_is_resolved_to_its_preset(tmp_path: Path) -> None:
-    assert presets.preset_directory(tmp_path) == tmp_path
-    (tmp_path / "preset").mkdir()
-    (tmp_path / "preset" / "config.json").write_text("{}")
-    assert presets.preset_directory(tmp_path) == tmp_path / "preset"
-    (tmp_path / "config.json").write_text("{}")
-    assert presets.preset_directory(tmp_path) == tmp_path

@@ -13,7 +13,14 @@ from bert_tf.config import BertConfig
 from bert_tf.export.kinds.texts import ClassifierSignatures
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import load_preset
-from bert_tf.tasks.registry import TASKS, command_line_tasks, entries_of, task_json_for_head
+from bert_tf.tasks.registry import (
+    TASKS,
+    command_line_tasks,
+    entries_of,
+    task_json_for_head,
+    task_of,
+    with_default_task,
+)
 from tests.support.tasks.text_examples import write_lines, write_preset
 
 ENTRY = """
@@ -124,3 +131,29 @@ def test_a_converted_model_can_be_of_a_toy_task(toy: Path) -> None:
 def test_entries_name_their_class(name: str) -> None:
     assert TASKS[name].task_class.name == name
     assert not TASKS[name].help or command_line_tasks()[name] is TASKS[name]
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "labels"),
+    [
+        (
+            {"task": "sequence_classification", "labels": ["bad", "good"], "text_columns": 1},
+            "classify",
+            ("bad", "good"),
+        ),
+        ({"task": "sequence_classification", "labels": ["LABEL_0"], "text_columns": 1}, "regression", None),
+        ({"task": "token_classification", "labels": ["O", "B-X", "I-X"]}, "ner", ("O", "B-X", "I-X")),
+        ({"task": "multiple_choice"}, "swag", None),
+    ],
+)
+def test_heads_of_other_programs_have_a_default_task(head: dict, name: str, labels: tuple | None) -> None:
+    config = BertConfig(vocabulary_size=20, max_sequence_length=32)
+    task, length = task_of(with_default_task(head, config))
+    assert (task.name, length) == (name, 32)
+    assert getattr(task, "labels", None) == labels or labels is None
+
+
+def test_tasks_that_are_not_clear_stay() -> None:
+    config = BertConfig(vocabulary_size=20)
+    for description in ({"task": "question_answering"}, {"task": "sequence_classification"}, {"task": "mnli"}):
+        assert with_default_task(description, config) is description

@@ -15,8 +15,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from bert_tf.config import save_json
 from bert_tf.conversion.checkpoint import read_json, read_vocabulary
 from bert_tf.conversion.tensors import ConversionError
-from bert_tf.text.tokenizer import MAX_WORD_CHARS
-from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, PAD, SEP, UNK, Vocabulary, save_vocabulary
+from bert_tf.text.vocabulary import CLS, CONTINUATION, MASK, MAX_WORD_CHARS, PAD, SEP, UNK, Vocabulary, save_vocabulary
 
 VOCABULARY_NAME, TOKENIZER_NAME, SETTINGS_NAME = "vocab.txt", "tokenizer.json", "tokenizer_config.json"
 SPECIAL_NAME, ADDED_NAME = "special_tokens_map.json", "added_tokens.json"

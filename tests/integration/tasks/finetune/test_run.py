@@ -79,7 +79,7 @@ def test_preset_without_a_task_cannot_predict(home: Path, as_path: type) -> None
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ({"task": "sequence_classification"}, "the task must be one of .*`bert-tf convert` again with `--task TASK`"),
+        ({"task": "sequence_classification"}, "the task must be one of .*`bert-tf convert` with `--task TASK`"),
         ({"task": ["classify"]}, "the task must be one of"),
         ({"task": "classify", "max_sequence_length": "24"}, "`max_sequence_length` must be an integer"),
         ({"task": "classify", "colour": 1}, "does not describe the task `classify`"),

@@ -64,6 +64,7 @@ def started_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Finetuned(output / "preset", {"accuracy": figure}, 10, "", 3, 0.5)
 
     monkeypatch.setattr(sweep, "finetune_task", run)
+    monkeypatch.setattr(sweep, "_identity", lambda start: str(start.preset))
     return names
 
 

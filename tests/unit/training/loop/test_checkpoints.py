@@ -12,17 +12,17 @@ import pytest
 
 from bert_tf.config import ConfigError
 from bert_tf.training.loop import checkpoints
-from bert_tf.training.loop.checkpoints import CheckpointStore, TrainingError
+from bert_tf.training.loop.checkpoints import CheckpointStore, TrainingError, Writing
 
 RUN = {"training": {"seed": 1, "log_every": 10}, "data": {"sha": "ab", "sizes": (1, 2)}}
 
 
-def make_store(directory: Path, value: float = 0.0, run=RUN, keep: int = 3, shape=(2, 3)):
+def make_store(directory: Path, value: float = 0.0, run=RUN, keep: int = 3, shape=(2, 3), keep_every: int = 0):
     variables = [
         keras.Variable(np.full(shape, value, np.float32)),
         keras.Variable(int(value), dtype="int64", trainable=False),
     ]
-    return CheckpointStore(directory, {"model": variables}, run, keep), variables
+    return CheckpointStore(directory, {"model": variables}, run, Writing(keep, keep_every)), variables
 
 
 def save(directory: Path, step: int, **settings) -> Path:
@@ -45,6 +45,16 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path):
     for step in (1, 2, 10, 100_000_000, 11):
         save(tmp_path, step, keep=2)
     assert make_store(tmp_path)[0].steps() == [11, 100_000_000]
+
+
+def test_multiples_of_keep_every_stay_too(tmp_path):
+    store, _ = make_store(tmp_path, keep=2, keep_every=4)
+    for step in range(0, 12):
+        store.save(step, {})
+    assert store.steps() == [4, 8, 10, 11]
+    # A resumed run with other settings keeps by them from then on.
+    make_store(tmp_path)[0].save(12, {})
+    assert store.steps() == [10, 11, 12]
 
 
 def truncate(path):
