@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -90,6 +90,14 @@ class BertTextPreprocessor(Preprocessor):
         # Compiled functions by number of texts and padding. Keras and TensorFlow must not track them.
         object.__setattr__(self, "_graphs", {})
         object.__setattr__(self, "_noted", False)
+
+    @classmethod
+    def _of(
+        cls, tokenizer: BertTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
+    ) -> Self:
+        preprocessor = super()._of(tokenizer, positions, stored, kwargs)
+        preprocessor.num_texts = stored[0].get("text_columns", 1)
+        return preprocessor
 
     def call(self, x, y=None, sample_weight=None):
         """Returns the model's inputs, or a tuple of inputs, labels and weights if there are labels."""

@@ -51,8 +51,7 @@ class TaskPredictor:
         if loaded.task is None:
             raise ValueError(
                 f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
-                f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, "
-                "run `bert-tf convert` again with `--task TASK`."
+                f"{_next_step(loaded.kind, preset)}"
             )
         try:
             self.task, length = task_of(loaded.task)
@@ -156,6 +155,19 @@ class TaskPredictor:
 
         self.task.write(output, parts())
         return count
+
+
+def _next_step(kind: str, preset: str | Path) -> str:
+    """Returns the next step for a preset without a task."""
+    if kind == "BertTokenClassifier":
+        return (
+            "The task `ner` needs labels O, B-TYPE and I-TYPE. For other labels, use `predict_labels` of "
+            f"`bert_tf.BertTokenClassifier.from_preset({str(preset)!r})`."
+        )
+    return (
+        f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, run "
+        "`bert-tf convert` again with `--task TASK`."
+    )
 
 
 class Ensemble(TaskPredictor):

@@ -135,7 +135,16 @@ def test_regression_on_pairs(preset: Path, tmp_path: Path) -> None:
     history = model.fit(x, [4.0, 1.0, 3.0, 2.0] * 8, batch_size=8, epochs=6, verbose=0)
     assert learned(history) and "mean_absolute_error" in history.history
     assert check_saved(model, (TEXTS, TEXTS), tmp_path).predict_labels((TEXTS[:1], TEXTS[:1]))[0] > 2.0
-    assert bert_tf.TaskPredictor(tmp_path / "preset").task.text_names == ("text_a", "text_b")
+    assert bert_tf.BertTextPreprocessor.from_preset(tmp_path / "preset").num_texts == 2
+    predictor = bert_tf.TaskPredictor(tmp_path / "preset")
+    assert predictor.task.text_names == ("text_a", "text_b")
+    # `bert-tf finetune classify --regression` trains on standardized numbers.
+    saved = bert_tf.load_preset(tmp_path / "preset")
+    task = saved.task | {"mean": 5.0, "deviation": 0.5}
+    bert_tf.save_preset(saved.model, tmp_path / "standardized", saved.vocabulary, True, task=task)
+    expected = [row["number"] for row in bert_tf.TaskPredictor(tmp_path / "standardized").predict((TEXTS, TEXTS))]
+    model = bert_tf.BertTextClassifier.from_preset(tmp_path / "standardized")
+    assert model.predict_labels((TEXTS, TEXTS)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_ids_only_without_preprocessor(preset: Path) -> None:
