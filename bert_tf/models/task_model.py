@@ -460,10 +460,11 @@ _TEXT_DTYPES = ("string", "str")
 
 
 def _is_text(x: Any) -> bool:
-    """Returns True for a text, and for lists, arrays, tensors and columns of texts."""
-    while isinstance(x, list | tuple | Mapping) and x:
-        x = next(iter(x.values() if isinstance(x, Mapping) else x))
-    if getattr(getattr(x, "dtype", None), "kind", "") == "O" and len(x):
+    """Returns True for a text, and for lists, arrays, tensors, columns and data frames of texts."""
+    while (isinstance(x, list | tuple | Mapping) and x) or hasattr(x, "columns"):
+        is_named = isinstance(x, Mapping) or hasattr(x, "columns")
+        x = x[next(iter(x))] if is_named else x[0]
+    if getattr(getattr(x, "dtype", None), "kind", "") == "O" and np.size(x):
         x = np.asarray(x).flat[0]
     if isinstance(x, str | bytes):
         return True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bert_tf.config import ConfigError
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.tags import entities
 from bert_tf.tasks.predictions import EntityPrediction, WordsPrediction
@@ -61,7 +62,7 @@ def sentences_of(x: Any) -> list[TextSentence]:
     rows = [row.decode("utf-8", "replace") if isinstance(row, bytes) else row for row in columns.items_of(column)]
     split = iter(_split([row for row in rows if isinstance(row, str)]))
     return [
-        next(split) if isinstance(row, str) else _of_words(columns.texts_of(row, f"words of row {number}"))
+        next(split) if isinstance(row, str) else _of_words(_checked_words(row, number))
         for number, row in enumerate(rows)
     ]
 
@@ -94,6 +95,18 @@ def _split(texts: Sequence[str]) -> list[TextSentence]:
         _sentence(text, strings[begin:end], starts[begin:end], limits[begin:end])
         for text, (begin, end) in zip(texts, bounds, strict=True)
     ]
+
+
+def _checked_words(row: Any, number: int) -> list[str]:
+    held = columns.items_of(row) if isinstance(row, Iterable) else [row]
+    strings = [word.decode("utf-8", "replace") if isinstance(word, bytes) else word for word in held]
+    for word in strings:
+        if not isinstance(word, str):
+            raise ConfigError(
+                f"`{TEXT_NAME}` must hold texts or lists of words. Received: {word!r} in row {number}. "
+                "Remove or convert it."
+            )
+    return strings
 
 
 def _of_words(sentence: Sequence[str]) -> TextSentence:

@@ -94,8 +94,9 @@ def test_entities_of_texts_and_of_words(predictors: Any, presets: Any) -> None:
     assert predicted[-1]["words"] == ["The", '"', "cat", ",", "(", "the", "dog", ")", "É"]
     words = [text.split() for text in TEXTS]
     assert predictors["entities"].predict(words) == predicted[:4]
-    with pytest.raises(ConfigError, match="words of row 1` must hold strings. Received: 3"):
-        predictors["entities"].predict([["a"], [3]])
+    for row in ([3], 3, ["a", 3]):
+        with pytest.raises(ConfigError, match="lists of words. Received: 3 in row 1"):
+            predictors["entities"].predict([["a"], row])
 
 
 def test_tags_are_those_of_the_file(predictors: Any, tmp_path: Path) -> None:

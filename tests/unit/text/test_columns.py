@@ -47,6 +47,15 @@ def test_a_pandas_column_of_every_dtype(dtype: str) -> None:
     assert columns.texts_of(column) == FIRST and columns.rows_of(column, ("a",)) == [(text,) for text in FIRST]
 
 
+def test_a_data_frame_is_encoded_and_split_by_position() -> None:
+    preprocessor = BertTextPreprocessor(BertTokenizer(VOCABULARY))
+    labels = pd.Series([0, 1, 0], index=FRAME.index)
+    rows = preprocessor.encode(FRAME, labels)
+    assert rows.fingerprint == preprocessor.encode((FIRST, SECOND), [0, 1, 0]).fingerprint
+    part = preprocessor.encode(columns.sliced(FRAME, 1, 3), columns.sliced(labels, 1, 3))
+    assert part.fingerprint == preprocessor.encode((FIRST[1:], SECOND[1:]), [1, 0]).fingerprint
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_missing_texts_and_labels_have_the_number_of_their_row(dtype: str) -> None:
     column = pd.Series(["good", "bad", None], index=[7, 8, 9]).astype(dtype)
