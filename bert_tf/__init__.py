@@ -57,6 +57,7 @@ _HOMES = {
     "RunSpec": "bert_tf.training.run_spec",
     "TrainingData": "bert_tf.training.run_spec",
     "weights_sha256": "bert_tf.training.fit",
+    "Ensemble": "bert_tf.tasks.predictor",
     "TaskPredictor": "bert_tf.tasks.predictor",
     "TaskFiles": "bert_tf.tasks.entry",
     "FinetuneInit": "bert_tf.tasks.finetune.init",

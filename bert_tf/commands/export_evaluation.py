@@ -68,9 +68,9 @@ class ExportEvaluation:
     def _measure(self, model: _Timed) -> dict[str, Any]:
         predictor = self._predictor.with_model(model)
         # The first call of a graph is slow, so it is not timed.
-        predictor.answers(self._examples[:1])
+        predictor.predict_examples(self._examples[:1])
         model.seconds, model.rows = 0.0, 0
-        answers = predictor.answers(self._examples)
+        answers = predictor.predict_examples(self._examples)
         metrics = predictor.task.score(self._examples, answers)
         return {"metrics": metrics, "milliseconds_per_row": 1000 * model.seconds / model.rows}
 

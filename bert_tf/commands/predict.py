@@ -87,7 +87,7 @@ def _of_task(args: argparse.Namespace) -> dict[str, Any]:
 
     input_errors = InputErrors(args.skip_bad)
     predictor = Ensemble([args.preset, *args.ensemble]) if args.ensemble else TaskPredictor(args.preset)
-    examples = predictor.answer_file(args.input, args.output, input_errors)
+    examples = predictor.predict_file(args.input, args.output, input_errors)
     if len(input_errors):
         input_errors.write(args.output.with_name(f"{args.output.name}.skipped.tsv"))
     return {"output": str(args.output), "examples": examples, "skipped": len(input_errors)}

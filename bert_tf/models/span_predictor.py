@@ -65,6 +65,23 @@ class BertSpanPredictor(TextTaskModel):
         """
         return self.required_preprocessor().predict_answers(self, x)
 
+    def calibrate(self, x: Any, y: Any) -> float:
+        """Sets the threshold of no answer to that of the best F1 on a development set, as `bert-tf finetune squad2`.
+
+        `predict_answers`, `save_to_preset` and exports of the preset use the threshold.
+
+        Args:
+            x: questions and contexts as documented for `BertSpanPreprocessor`.
+            y: answers, some of which are empty texts.
+
+        Returns:
+            The threshold: the largest score of no answer, minus that of the best answer, at which there is an answer.
+
+        Raises:
+            ConfigError: if the model has no preprocessor, or all questions of its training have an answer.
+        """
+        return self.required_preprocessor().calibrate(self, x, y)
+
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss; padding is no candidate."""
         y_pred = _without_padding(x, y_pred)

@@ -90,10 +90,14 @@ class TextTaskModel(TaskModel):
         """
         source = open_preset(directory)
         preset = presets.loaded(source, dtype)
-        model = cls._kept(preset, arguments) or cls._on_encoder(preset, arguments)
+        kept = cls._kept(preset, arguments)
+        model = kept or cls._on_encoder(preset, arguments)
         source.announce(model)
         if preprocessor == AUTO:
             preprocessor = cls._preprocessor_of(preset)
+            if kept is None and preprocessor is not None:
+                # They are those of another head.
+                preprocessor.labels = None
         model.preprocessor = preprocessor
         if frozen_layers is not None:
             model.freeze_layers(frozen_layers)
@@ -153,6 +157,12 @@ class TextTaskModel(TaskModel):
             logger.warning("%s is not installed: the model takes token ids, not texts", error.name)
             return None
         return preprocessor_class.of_preset(preset)
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the outputs for the encoder's inputs, or for texts as documented for the preprocessor."""
+        if _is_text(inputs) and self._takes(inputs):
+            inputs = self.preprocessor(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     def compile(
         self,
@@ -449,13 +459,21 @@ def _resolved(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+# Names of the dtypes of texts in TensorFlow, Keras and pandas.
+_TEXT_DTYPES = ("string", "str")
+
+
 def _is_text(x: Any) -> bool:
-    """Returns True for a text and for lists and arrays of texts."""
-    while isinstance(x, list | tuple) and x:
-        x = x[0]
-    if isinstance(x, np.ndarray) and x.dtype.kind == "O" and x.size:
-        x = x.flat[0]
-    return isinstance(x, str | bytes) or (isinstance(x, np.ndarray) and x.dtype.kind in "US")
+    """Returns True for a text, and for lists, arrays, tensors, columns and data frames of texts."""
+    while (isinstance(x, list | tuple | Mapping) and x) or hasattr(x, "columns"):
+        is_named = isinstance(x, Mapping) or hasattr(x, "columns")
+        x = x[next(iter(x))] if is_named else x[0]
+    if getattr(getattr(x, "dtype", None), "kind", "") == "O" and np.size(x):
+        x = np.asarray(x).flat[0]
+    if isinstance(x, str | bytes):
+        return True
+    dtype = getattr(x, "dtype", None)
+    return dtype.kind in "US" if isinstance(dtype, np.dtype) else str(getattr(dtype, "name", dtype)) in _TEXT_DTYPES
 
 
 def _unpacked(data: Any) -> tuple[Any, Any, Any]:

@@ -6,7 +6,7 @@ Shape legend: B batch, S sequence, C classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK
@@ -14,6 +14,7 @@ from bert_tf.layers.pooling import TokenPooling
 from bert_tf.models.base import check_at_least_one, logits, pooled
 from bert_tf.models.bilstm_encoder import Encoder
 from bert_tf.models.kinds import Head, register_model
+from bert_tf.models.presets import Preset
 from bert_tf.models.task_model import TextTaskModel
 
 # Ways to pool the outputs of a row to one vector.
@@ -85,6 +86,16 @@ class BertTextClassifier(TextTaskModel):
             return outputs[:, 0].tolist()
         labels = None if self.preprocessor is None else self.preprocessor.labels
         return [labels[number] if labels else number for number in outputs.argmax(axis=-1).tolist()]
+
+    @classmethod
+    def _kept(cls, preset: Preset, arguments: Mapping[str, Any]) -> Self | None:
+        """Returns the model of a preset; one of standardized numbers is rescaled to the numbers themselves."""
+        model, task = super()._kept(preset, arguments), preset.task or {}
+        if model is not None and "deviation" in task:
+            head = model.get_layer("logits")
+            kernel, bias = head.get_weights()
+            head.set_weights([kernel * task["deviation"], bias * task["deviation"] + task["mean"]])
+        return model
 
     def _objective(self) -> str:
         return "regression" if self.num_classes == 1 else "classification"

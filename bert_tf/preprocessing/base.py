@@ -18,8 +18,9 @@ from bert_tf.config import ConfigError
 from bert_tf.data.schema import TOKEN_IDS
 from bert_tf.models import presets
 from bert_tf.models.preset_sources import open_preset
-from bert_tf.preprocessing import batches, columns
+from bert_tf.preprocessing import batches
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.backends import current_backend
@@ -111,7 +112,8 @@ class Preprocessor(keras.layers.Layer):
     @classmethod
     def _arguments_of(cls, task: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
         """Returns arguments for the task of a preset."""
-        labels = task.get("labels") or info.get("labels")
+        # A preset of labels that are numbers has them as names in task.json only.
+        labels = info.get("labels") if "sequence_length" in info else task.get("labels")
         return {"labels": tuple(labels)} if labels else {}
 
     def encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> EncodedRows:
@@ -288,10 +290,10 @@ class Preprocessor(keras.layers.Layer):
         return set(columns.labels_of(values)) if values is not None and columns.is_text(values) else set()
 
     def numbers_of(self, y: Any) -> np.ndarray:
-        """Returns labels as numbers. Raises ConfigError for names that are not in `labels`."""
+        """Returns labels as numbers. Raises ConfigError for names that are not in `labels`, and for missing labels."""
         values = columns.values_of(y)
         if not columns.is_text(values):
-            return values
+            return columns.numbers_of(values)
         names = columns.labels_of(values)
         index = {label: number for number, label in enumerate(self.labels or ())}
         unknown = sorted({name for name in names if name not in index})

@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import ConfigError
-from bert_tf.preprocessing import columns
 from bert_tf.preprocessing.text import BertTextPreprocessor, checked_rows, weights_of
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import string_tensor
 
 

@@ -16,11 +16,11 @@ from bert_tf.config.data import DataConfig
 from bert_tf.data.masking.tokens import mask_rows
 from bert_tf.data.randomness import stream_keys
 from bert_tf.data.schema import MASK_POSITIONS, PADDING_MASK, TOKEN_IDS
-from bert_tf.preprocessing import batches, columns
+from bert_tf.preprocessing import batches
 from bert_tf.preprocessing.base import Preprocessor
 from bert_tf.preprocessing.text import BertTextPreprocessor
 from bert_tf.tasks.rows import EncodedRows
-from bert_tf.text.packing import pack
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 
 # Shorter rows are padded: `DataConfig` allows none below.
@@ -119,9 +119,8 @@ class BertMaskedLMPreprocessor(BertTextPreprocessor):
     def _arguments_of(cls, task: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
-    def _graph(self, fixed: bool, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        segments = [self.tokenizer.ids(text, keep_mask_token=True) for text in texts]
-        return pack(segments, self.tokenizer.vocabulary, self.sequence_length, fixed)
+    def _segments(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
+        return [self.tokenizer.ids(text, keep_mask_token=True) for text in texts]
 
     def _masking(self, width: int) -> DataConfig:
         predictions = max(1, round(self.masked_lm_prob * width))

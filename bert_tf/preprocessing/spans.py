@@ -13,11 +13,11 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.preprocessing import columns
 from bert_tf.preprocessing.base import PADDINGS, Preprocessor
 from bert_tf.tasks.rows import EncodedRows
 from bert_tf.tasks.squad.files import GoldSpan, SquadExample
 from bert_tf.tasks.squad.task import Squad1Task, Squad2Task
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 
 
@@ -34,7 +34,8 @@ class BertSpanPreprocessor(Preprocessor):
         doc_stride: tokens between the beginnings of consecutive windows.
         max_query_length: maximum tokens of a question, limited to half of a row; longer ones are truncated.
         no_answer: whether a context may have no answer. `fit` sets it if an answer is empty.
-        **kwargs: `padding`, and arguments of `keras.layers.Layer`.
+        **kwargs: `padding`; `null_threshold` (there is no answer if its score exceeds that of the best answer by more;
+            `calibrate` sets it); and arguments of `keras.layers.Layer`.
 
     Call arguments:
         x: tuple, dictionary or data frame of two columns: questions and contexts, (B,).
@@ -70,7 +71,9 @@ class BertSpanPreprocessor(Preprocessor):
         no_answer: bool = False,
         **kwargs: Any,
     ) -> None:
+        null_threshold = kwargs.pop("null_threshold", 0.0)
         super().__init__(tokenizer, sequence_length, kwargs.pop("padding", PADDINGS[0]), **kwargs)
+        self.null_threshold = float(null_threshold)
         self.doc_stride = doc_stride
         self.max_query_length = max_query_length
         self.no_answer = no_answer
@@ -79,7 +82,9 @@ class BertSpanPreprocessor(Preprocessor):
     def task(self) -> Squad1Task:
         """The task of `tasks.squad` with the same windows."""
         limit = min(self.max_query_length, max(1, (self.sequence_length - 4) // 2))
-        return (Squad2Task if self.no_answer else Squad1Task)(doc_stride=self.doc_stride, max_query_length=limit)
+        if not self.no_answer:
+            return Squad1Task(self.doc_stride, limit)
+        return Squad2Task(self.doc_stride, limit, null_threshold=self.null_threshold)
 
     def encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> EncodedRows:
         """Encodes the windows of questions; see `Preprocessor.encode`."""
@@ -95,6 +100,20 @@ class BertSpanPreprocessor(Preprocessor):
         answers = self.task.answers(examples, rows, self.outputs(model, rows))
         return [answer.text or "" for answer in answers]
 
+    def calibrate(self, model: keras.Model, x: Any, y: Any) -> float:
+        """Sets the threshold of no answer to that of the best F1 for the answers `y`, and returns it."""
+        if not self.no_answer:
+            raise ConfigError(
+                "`calibrate` is for questions that may have no answer. Received: `no_answer` is False. Train with an "
+                "empty text as the answer of such questions, or set `model.preprocessor.no_answer`."
+            )
+        examples, rows = self._examples(x, y), self.encode(x)
+        if not examples:
+            raise ConfigError("`x` must hold at least one question. Received: none")
+        answers = self.task.answers(examples, rows, self.outputs(model, rows))
+        self.null_threshold = self.task.calibrate(examples, answers).threshold
+        return self.null_threshold
+
     def adapt_labels(self, y: Any, model: Any) -> None:
         """Sets `no_answer` if an answer is empty."""
         if y is not None and not all(text for text, _ in _answers(y)):
@@ -109,12 +128,12 @@ class BertSpanPreprocessor(Preprocessor):
         """Returns the constructor's arguments, with the vocabulary."""
         config = super().get_config()
         del config["labels"]
-        names = ("doc_stride", "max_query_length", "no_answer")
+        names = ("doc_stride", "max_query_length", "no_answer", "null_threshold")
         return config | {name: getattr(self, name) for name in names}
 
     @classmethod
     def _arguments_of(cls, task: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
-        names = [name for name in ("doc_stride", "max_query_length") if name in task]
+        names = [name for name in ("doc_stride", "max_query_length", "null_threshold") if name in task]
         return {name: task[name] for name in names} | {"no_answer": task.get("task") == Squad2Task.name}
 
     def _examples(self, x: Any, y: Any) -> list[SquadExample]:

@@ -6,8 +6,9 @@ Shape legend: B batch, S sequence, C classes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -15,13 +16,14 @@ import tensorflow as tf
 
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
-from bert_tf.preprocessing import columns
 from bert_tf.preprocessing.base import PADDINGS, Preprocessor
 from bert_tf.tasks.classify.rows import unpadded
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
+from bert_tf.text import columns
 from bert_tf.text.packing import pack
 from bert_tf.text.tokenizer import BertTokenizer, string_tensor
 
+logger = logging.getLogger(__name__)
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 # Texts that are encoded at once.
 _PART = 4096
@@ -87,6 +89,15 @@ class BertTextPreprocessor(Preprocessor):
         self.num_texts = 1
         # Compiled functions by number of texts and padding. Keras and TensorFlow must not track them.
         object.__setattr__(self, "_graphs", {})
+        object.__setattr__(self, "_noted", False)
+
+    @classmethod
+    def _of(
+        cls, tokenizer: BertTokenizer, positions: int, stored: tuple[Mapping[str, Any], Mapping[str, Any]], kwargs: Any
+    ) -> Self:
+        preprocessor = super()._of(tokenizer, positions, stored, kwargs)
+        preprocessor.num_texts = stored[0].get("text_columns", 1)
+        return preprocessor
 
     def call(self, x, y=None, sample_weight=None):
         """Returns the model's inputs, or a tuple of inputs, labels and weights if there are labels."""
@@ -116,10 +127,13 @@ class BertTextPreprocessor(Preprocessor):
         if len({len(column) for column in texts}) != 1:
             raise ConfigError(f"columns must have the same length. Received: {[len(column) for column in texts]}")
         count = len(texts[0])
-        parts = []
+        parts, truncated = [], 0
         for begin in range(0, max(1, count), _PART):
             tensors = tuple(string_tensor(column[begin : begin + _PART]) for column in texts)
-            parts.append(unpadded(self._packed(tensors, fixed=False)))
+            packed, lengths = self._compiled((len(tensors),), self._packed_with_lengths)(*tensors)
+            truncated += int((lengths.numpy() > self.sequence_length).sum())
+            parts.append(unpadded(packed))
+        self._note_truncated(truncated, count)
         token_ids, lengths, first_lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return EncodedRows(
             token_ids=token_ids,
@@ -144,16 +158,18 @@ class BertTextPreprocessor(Preprocessor):
         return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
     def task_json(self, model: keras.Model) -> dict[str, Any] | None:
-        """Returns task.json of the task `classify`, or of `regression` for one output; None without class names."""
+        """Returns task.json of the task `classify`, or of `regression` for one output.
+
+        If labels are numbers, the names of the classes are `0`, `1` and so on.
+        """
         from bert_tf.tasks.classify.task import ClassifyTask, RegressionTask
 
-        if model.num_classes > 1 and not self.labels:
-            return None
         names = ("text",) if self.num_texts == 1 else ("text_a", "text_b")
+        labels = self.labels or tuple(str(number) for number in range(model.num_classes))
         task = (
             RegressionTask(text_names=names, pooling=model.pooling)
             if model.num_classes == 1
-            else ClassifyTask(text_names=names, pooling=model.pooling, labels=self.labels or ())
+            else ClassifyTask(text_names=names, pooling=model.pooling, labels=labels)
         )
         return {"task": task.name, "max_sequence_length": self.sequence_length, **task.description()}
 
@@ -212,15 +228,40 @@ class BertTextPreprocessor(Preprocessor):
     def _packed(self, texts: tuple[tf.Tensor, ...], fixed: bool) -> dict[str, tf.Tensor]:
         if not tf.executing_eagerly():
             return self._graph(fixed, *texts)
-        key = len(texts), fixed
+        return self._compiled((len(texts), fixed), functools.partial(self._graph, fixed))(*texts)
+
+    def _compiled(self, key: tuple[int, ...], function: Callable[..., Any]) -> Any:
+        """Returns a function of as many string tensors as the first number of `key`, compiled once for each key."""
         if key not in self._graphs:
-            signature = [tf.TensorSpec([None], tf.string)] * len(texts)
-            graph = functools.partial(self._graph, fixed)
+            signature = [tf.TensorSpec([None], tf.string)] * key[0]
+            # TensorFlow warns if one method is traced often, as with several preprocessors; it does not know a partial.
+            graph = functools.partial(function)
             self._graphs[key] = tf.function(graph, input_signature=signature, autograph=False)
-        return self._graphs[key](*texts)
+        return self._graphs[key]
+
+    def _packed_with_lengths(self, *texts: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """Returns packed rows, and the number of tokens of each before truncation."""
+        segments = self._segments(*texts)
+        lengths = tf.add_n([segment.row_lengths() + 1 for segment in segments]) + 1
+        return self._pack(segments, fixed=False), lengths
+
+    def _note_truncated(self, truncated: int, count: int) -> None:
+        """Logs the number of truncated texts, once for each preprocessor."""
+        if truncated and not self._noted:
+            object.__setattr__(self, "_noted", True)
+            logger.warning(
+                "%d of %d texts (%.1f%%) are longer than `sequence_length` of %d tokens and are truncated. Pass a "
+                "preprocessor with a larger `sequence_length` to `from_preset` to keep more of them.",
+                truncated, count, 100 * truncated / count, self.sequence_length
+            )  # fmt: skip
 
     def _graph(self, fixed: bool, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        segments = [self.tokenizer.ids(text) for text in texts]
+        return self._pack(self._segments(*texts), fixed)
+
+    def _segments(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
+        return [self.tokenizer.ids(text) for text in texts]
+
+    def _pack(self, segments: list[tf.RaggedTensor], fixed: bool) -> dict[str, tf.Tensor]:
         if len(segments) == 2 and self.truncation != TRUNCATIONS[0]:
             room = self.sequence_length - 3
             cut = TRUNCATIONS.index(self.truncation) - 1

@@ -15,11 +15,11 @@ import keras
 import numpy as np
 
 from bert_tf.config import ConfigError
-from bert_tf.preprocessing import columns
 from bert_tf.preprocessing.base import Preprocessor
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.rows import word_rows
 from bert_tf.tasks.rows import SINGLE_OUTPUT, EncodedRows
+from bert_tf.text import columns
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")

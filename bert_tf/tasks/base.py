@@ -138,6 +138,36 @@ class Task(ABC, Generic[Example, Answer]):
             outputs: the model's outputs for these rows (see `inference.outputs_of`).
         """
 
+    def examples_of(self, x: Any) -> list[Example]:
+        """Returns texts as examples without labels.
+
+        Args:
+            x: columns of texts, or the texts of one example; see `TaskPredictor.predict`.
+
+        Returns:
+            The examples.
+
+        Raises:
+            ConfigError: for inputs of another form, with the number of the row.
+            ValueError: if the task reads examples from files only.
+        """
+        raise ValueError(f"the task `{self.name}` reads files only. Use `predict_file`.")
+
+    def predictions(
+        self, examples: Sequence[Example], answers: Sequence[Answer], top_k: int | None = None
+    ) -> Sequence[Mapping[str, Any]]:
+        """Returns the predictions of `answers` as dictionaries of JSON values; see `tasks.predictions`.
+
+        Args:
+            examples: the examples.
+            answers: their predictions, from `answers`.
+            top_k: number of most probable labels or answers to return; None for the task's default.
+
+        Raises:
+            ValueError: if the task reads examples from files only, or has no ranked predictions for `top_k`.
+        """
+        raise ValueError(f"the task `{self.name}` reads files only. Use `predict_file`.")
+
     @abstractmethod
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
         """Returns the official metrics by name, in [0, 1] unless the official script uses percent."""

@@ -22,16 +22,21 @@ _SHARE_OF_MEMORY = 0.25
 
 
 def outputs_of(
-    model: Model, rows: EncodedRows, config: BertConfig, by_token: bool, done: Callable[[int], None] = lambda _: None
+    model: Model,
+    rows: EncodedRows,
+    config: BertConfig,
+    by_token: bool,
+    done: Callable[[int], None] = lambda _: None,
+    batch_size: int | None = None,
 ) -> Arrays:
     """Returns the outputs of `model`, a function of NumPy arrays, for all rows: float32 arrays by name.
 
     Arrays are (N, ...) in the order of the rows or, with `by_token`, (T, ...) in the order of `rows.token_ids`. The
     only tensor of a model is named `SINGLE_OUTPUT`. `config` serves to estimate the memory of a batch; `done` is called
-    with the number of rows after each batch.
+    with the number of rows after each batch. `batch_size` is the maximum number of rows in a batch, None for any.
     """
     arrays: Arrays = {}
-    for batch in batches_by_length(rows, most_tokens(config, rows.longest)):
+    for batch in batches_by_length(rows, most_tokens(config, rows.longest), most_rows=batch_size):
         inputs = rows.inputs(batch)
         outputs = model(inputs)
         for name, values in (outputs if isinstance(outputs, dict) else {SINGLE_OUTPUT: outputs}).items():
@@ -47,12 +52,17 @@ def outputs_of(
     return arrays
 
 
-def batches_by_length(rows: EncodedRows, tokens: int, begin: int = 0) -> Iterator[np.ndarray]:
-    """Yields batches of row numbers, longest first, from `begin`: at most `tokens` tokens with padding, or one row."""
+def batches_by_length(
+    rows: EncodedRows, tokens: int, begin: int = 0, most_rows: int | None = None
+) -> Iterator[np.ndarray]:
+    """Yields batches of row numbers, longest first, from `begin`: at most `tokens` tokens with padding, or one row.
+
+    `most_rows` is the maximum number of rows in a batch, None for any.
+    """
     order = np.argsort(-rows.lengths, kind="stable")
     while begin < len(order):
         width = rows.width(order[begin : begin + 1]) * rows.choices
-        count = max(1, tokens // width)
+        count = max(1, min(tokens // width, most_rows or len(order)))
         yield order[begin : begin + count]
         begin += count
 

@@ -1,4 +1,4 @@
-"""Predictions of fine-tuned presets."""
+"""Predictions of fine-tuned presets, for texts and for files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from bert_tf.config import local_path
+from bert_tf.config import ConfigError, local_path
 from bert_tf.entry.progress import Progress
 from bert_tf.models import load_preset
 from bert_tf.models.preset_header import TASK_NAME
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.registry import task_of, with_default_task
+from bert_tf.text.columns import is_single
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import Model, current_backend
 
@@ -24,20 +25,25 @@ _PART = 2048
 
 
 class TaskPredictor:
-    """Predicts with a fine-tuned preset.
+    """Predicts texts and files with a fine-tuned preset.
 
     Args:
         preset: preset of a task, run, `RUN@STEP`, or checkpoint of another program with a head for texts, tokens or
             choices; see `load_preset`. The task of such a head is `classify`, `regression`, `ner` or `swag`.
+            `bert-tf finetune` and `save_to_preset` of a task model write presets of a task.
 
     Raises:
         ConfigError: if `load_preset` cannot load the preset.
         ValueError: for a preset without a task, or with a task that is not in `registry.TASKS`.
 
     Example:
-        >>> from bert_tf.tasks.input_errors import InputErrors
         >>> predictor = bert_tf.TaskPredictor("runs/my_task")  # written by `bert-tf finetune classify`
-        >>> predictor.answer_file("my_task/dev.tsv", "predictions.jsonl", InputErrors())
+        >>> prediction = predictor.predict("a good film")
+        >>> prediction["label"] in ("negative", "positive"), list(prediction["probabilities"])
+        (True, ['negative', 'positive'])
+        >>> len(predictor.predict(["a good film", "a dull film"]))
+        2
+        >>> predictor.predict_file("my_task/dev.tsv", "predictions.jsonl")
         4
     """
 
@@ -46,17 +52,17 @@ class TaskPredictor:
         if loaded.task is None:
             raise ValueError(
                 f"{preset}: must be a preset of a task, with a {TASK_NAME}. Received: a {loaded.kind} without one. "
-                f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, "
-                "run `bert-tf convert` with `--task TASK`."
+                f"{_next_step(loaded.kind, preset)}"
             )
         try:
-            self.task, self.max_sequence_length = task_of(with_default_task(loaded.task, loaded.config))
+            self.task, length = task_of(with_default_task(loaded.task, loaded.config))
         except ValueError as error:
             raise ValueError(
                 f"{preset}: {TASK_NAME}: {error}. If another program fine-tuned the model, run "
                 "`bert-tf convert` with `--task TASK`."
             ) from error
         self._config = loaded.config
+        self.max_sequence_length = min(length, loaded.config.max_sequence_length)
         self._tokenizer = BertTokenizer(loaded.vocabulary, loaded.lowercase)
         backend = current_backend()
         self.model, self._most_widths = backend.compile_predict(loaded.model), backend.most_widths
@@ -67,24 +73,76 @@ class TaskPredictor:
         other.model = model
         return other
 
-    def answers(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns the predictions for `examples`, in their order."""
+    def predict(self, x: Any, *, top_k: int | None = None, batch_size: int | None = None) -> Any:
+        """Returns a prediction for each example, or one prediction for the texts of one example.
+
+        | task | `x` | prediction |
+        |---|---|---|
+        | GLUE, `classify` | texts, or two columns of texts | `label`, `probabilities` by label |
+        | `stsb`, `classify --regression` | the same | `number` |
+        | `ner` | texts, or lists of words | `entities`, `words`, `tags` |
+        | `squad1`, `squad2` | questions and contexts | `answer`, `start`, `end`, `probability` |
+        | `swag` | texts and lists of choices | `choice`, `probabilities` |
+
+        `bert_tf.tasks.predictions` describes all entries. The values are those of `predict_file`.
+
+        Args:
+            x: one column: a list, array, pandas column or other iterable. Several columns: a tuple or dictionary of
+                columns, a data frame, a list of tuples or of dictionaries, or an array of shape (examples, columns).
+                Dictionaries and data frames may have further columns if the task knows the names of its own. Strings
+                in place of columns are one example.
+            top_k: number of most probable labels; for questions, number of best answers in `n_best`, at most those of
+                the task.
+            batch_size: maximum number of rows in a batch; by default the free memory determines it.
+
+        Returns:
+            A list of dictionaries of JSON values, or one dictionary for one example.
+
+        Raises:
+            ConfigError: for inputs of another form, with the number of the row, and for values below 1.
+            ValueError: if the task reads examples from files only.
+        """
+        for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+            if value is not None and value < 1:
+                raise ConfigError(f"`{name}` must be at least 1. Received: {value}")
+        examples = self.task.examples_of(x)
+        predictions: list[Any] = []
+        # The same parts as in `predict_file`.
+        for begin in range(0, len(examples), _PART):
+            part = examples[begin : begin + _PART]
+            predictions += self.task.predictions(part, self.predict_examples(part, batch_size), top_k)
+        return predictions[0] if is_single(x) else predictions
+
+    __call__ = predict
+
+    def predict_examples(self, examples: Sequence[Any], batch_size: int | None = None) -> list[Any]:
+        """Returns the predictions for examples of the task, in their order, as the task's `answers`.
+
+        Args:
+            examples: examples from `task.read` or `task.examples_of`.
+            batch_size: maximum number of rows in a batch; by default the free memory determines it.
+        """
         rows = self.task.encode(examples, self._tokenizer, self.max_sequence_length, labelled=False)
         rows = replace(rows, most_widths=self._most_widths)
-        return self.task.answers(examples, rows, outputs_of(self.model, rows, self._config, self.task.by_token))
+        outputs = outputs_of(self.model, rows, self._config, self.task.by_token, batch_size=batch_size)
+        return self.task.answers(examples, rows, outputs)
 
-    def answer_file(self, path: str | Path, output: str | Path, input_errors: InputErrors) -> int:
-        """Predicts for a file in the task's format, part by part. Labels are not required.
+    def predict_file(self, path: str | Path, output: str | Path, input_errors: InputErrors | None = None) -> int:
+        """Predicts a file in the task's format, part by part. Labels are not required.
 
         Args:
             path: the input file.
             output: the file of predictions, in the task's format, written atomically.
-            input_errors: collects faulty entries.
+            input_errors: collects faulty entries; None raises them.
 
         Returns:
             The number of examples.
+
+        Raises:
+            ValueError: for a faulty entry, with file and line.
         """
         path, output = local_path(path), local_path(output)
+        input_errors = InputErrors() if input_errors is None else input_errors
         progress = Progress("examples")
         count = 0
 
@@ -92,7 +150,7 @@ class TaskPredictor:
             nonlocal count
             examples = self.task.read(path, input_errors, labelled=False)
             while part := list(itertools.islice(examples, _PART)):
-                yield part, self.answers(part)
+                yield part, self.predict_examples(part)
                 count += len(part)
                 progress.add(len(part))
 
@@ -100,10 +158,36 @@ class TaskPredictor:
         return count
 
 
+def _next_step(kind: str, preset: str | Path) -> str:
+    """Returns the next step for a preset without a task."""
+    if kind == "BertTokenClassifier":
+        return (
+            "The task `ner` needs labels O, B-TYPE and I-TYPE. For other labels, use `predict_labels` of "
+            f"`bert_tf.BertTokenClassifier.from_preset({str(preset)!r})`."
+        )
+    return (
+        f"Run `bert-tf finetune TASK --preset {preset}` first. If another program fine-tuned the model, run "
+        "`bert-tf convert` again with `--task TASK`."
+    )
+
+
 class Ensemble(TaskPredictor):
     """Averages the predictions of several presets of one task (arXiv 1810.04805, table 2).
 
-    Each preset keeps its vocabulary, length and thresholds. Raises ValueError for different tasks.
+    Probabilities and numbers are averaged; `ner` is not supported. Each preset keeps its vocabulary, length and
+    thresholds.
+
+    Args:
+        presets: directories of presets, or output directories of runs.
+
+    Raises:
+        ConfigError: if `load_preset` cannot load a preset.
+        ValueError: for different tasks, and presets without a task.
+
+    Example:
+        >>> ensemble = bert_tf.Ensemble(["runs/my_task", "runs/my_task"])
+        >>> sorted(ensemble.predict("a good film"))
+        ['label', 'probabilities']
     """
 
     def __init__(self, presets: Sequence[str | Path]) -> None:
@@ -115,7 +199,8 @@ class Ensemble(TaskPredictor):
                     f"{preset}: an ensemble must be of one task, here `{self.task.name}`. Received: `{other.task.name}`"
                 )
 
-    def answers(self, examples: Sequence[Any]) -> list[Any]:
+    def predict_examples(self, examples: Sequence[Any], batch_size: int | None = None) -> list[Any]:
         """Returns the predictions for `examples`, averaged by the task over all models."""
-        of_models = [super().answers(examples), *(other.answers(examples) for other in self._others)]
+        others = (other.predict_examples(examples, batch_size) for other in self._others)
+        of_models = [super().predict_examples(examples, batch_size), *others]
         return self.task.averaged([other.task for other in self._others], of_models)

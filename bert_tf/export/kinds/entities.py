@@ -13,7 +13,6 @@ import tensorflow as tf
 from bert_tf.config import ConfigError
 from bert_tf.data.schema import PADDING_MASK, SEGMENT_IDS, TOKEN_IDS
 from bert_tf.export.checks import checked_texts
-from bert_tf.export.kinds import words
 from bert_tf.export.kinds.base import Endpoint, Outputs, Signatures, class_labels, padded_rows, python_values
 from bert_tf.export.kinds.encoder import TEXT
 from bert_tf.export.kinds.rows import ROWS_AT_ONCE, in_parts, sliced
@@ -21,6 +20,7 @@ from bert_tf.export.kinds.word_windows import WordRows, word_rows
 from bert_tf.export.verify.comparison import Tensors
 from bert_tf.export.verify.tolerances import is_tie
 from bert_tf.models import Preset
+from bert_tf.text import words
 
 _OUTSIDE = "O"
 # Tagging schemes; `bert_tf.tasks.ner.tags` describes them.

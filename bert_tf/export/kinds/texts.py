@@ -118,6 +118,11 @@ class RegressionSignatures(TextSignatures):
     `regress` uses TF Serving's name, outputs [B], for serialized tf.Examples.
     """
 
+    def __init__(self, preset: Preset, max_sequence_length: int | None = None) -> None:
+        super().__init__(preset, max_sequence_length)
+        task = preset.task or {}
+        self._mean, self._deviation = float(task.get("mean", 0.0)), float(task.get("deviation", 1.0))
+
     @property
     def endpoints(self) -> dict[str, Endpoint]:
         """The signatures of all kinds, and `regress`."""
@@ -125,15 +130,15 @@ class RegressionSignatures(TextSignatures):
         return {**super().endpoints, REGRESS: Endpoint(self._regress, inputs)}
 
     def of_logits(self, logits: tf.Tensor) -> tf.Tensor:
-        """Returns the logits, which are the predicted numbers."""
+        """Returns the logits."""
         return logits
 
     def answer(self, *inputs: tf.Tensor) -> Outputs:
-        """Returns the predicted number."""
-        return {"number": self.values(*inputs)[:, 0]}
+        """Returns the predicted number on the scale of the task's files."""
+        return {"number": self._mean + self._deviation * self.values(*inputs)[:, 0]}
 
     def answer_ids(self, *ids: tf.Tensor) -> Outputs:
-        """Returns the predicted number."""
+        """Returns the output of the model, which is standardized if task.json has `mean` and `deviation`."""
         return {"number": self.run(self.checked(*ids))[:, 0]}
 
     def _regress(self, examples: tf.Tensor) -> Outputs:

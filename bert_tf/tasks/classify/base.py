@@ -20,7 +20,9 @@ from bert_tf.models import BertBackbone, BertTextClassifier
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
+from bert_tf.tasks.predictions import LabelPrediction, NumberPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, REGRESSION, SINGLE_OUTPUT, Objective
 
@@ -87,6 +89,11 @@ class TextsTask(Task[TextExample, TextAnswer]):
         """Returns `text`, and `text_pair` for pairs."""
         return dict(zip(("text", "text_pair"), example.texts, strict=False))
 
+    def examples_of(self, x: Any) -> list[TextExample]:
+        """Returns texts, or pairs of texts, as examples; columns are selected by `text_names` if they have names."""
+        rows = columns.rows_of(x, self.text_names)
+        return [TextExample(f"row {number}", texts) for number, texts in enumerate(rows)]
+
     def named_texts(self, example: TextExample) -> tuple[tuple[str, str], ...]:
         """Returns the texts of an example as pairs of name and text."""
         return tuple(zip(self.text_names, example.texts, strict=True))
@@ -138,7 +145,39 @@ class TextTask(TextsTask[LabelAnswer]):
     def answers(self, examples: Sequence[TextExample], rows: EncodedRows, outputs: Arrays) -> list[LabelAnswer]:
         """Returns labels and probabilities, averaged over the windows of each example."""
         means = mean_of_windows(softmax(outputs[SINGLE_OUTPUT], axis=1), rows, len(examples))
-        return [LabelAnswer(self.labels[int(row.argmax())], tuple(row.tolist())) for row in means]
+        return self._labelled(means)
+
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[LabelAnswer]]) -> list[LabelAnswer]:
+        """Returns the labels of the largest mean probability over all models, which may order them differently."""
+        for task in tasks:
+            if sorted(task.labels) != sorted(self.labels):
+                raise ValueError(
+                    f"an ensemble must have the labels {', '.join(self.labels)}. Received: {', '.join(task.labels)}"
+                )
+        orders = [[task.labels.index(label) for label in self.labels] for task in (self, *tasks)]
+        means = np.mean(
+            [
+                np.array([answer.probabilities for answer in of_model]).reshape(-1, len(self.labels))[:, order]
+                for of_model, order in zip(answers, orders, strict=True)
+            ],
+            axis=0,
+        )
+        return self._labelled(means)
+
+    def predictions(
+        self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer], top_k: int | None = None
+    ) -> list[LabelPrediction]:
+        """Returns labels and probabilities by label; with `top_k`, the most probable ones in descending order."""
+        predictions: list[LabelPrediction] = []
+        for answer in answers:
+            named = dict(zip(self.labels, answer.probabilities, strict=True))
+            if top_k is not None:
+                named = dict(sorted(named.items(), key=lambda pair: -pair[1])[:top_k])
+            predictions.append({"label": answer.label, "probabilities": named})
+        return predictions
+
+    def _labelled(self, probabilities: np.ndarray) -> list[LabelAnswer]:
+        return [LabelAnswer(self.labels[int(row.argmax())], tuple(row.tolist())) for row in probabilities]
 
     def score_details(self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]) -> ScoredLabels:
         """Returns the probabilities with the gold labels."""
@@ -180,6 +219,19 @@ class NumberTask(TextsTask[NumberAnswer]):
         """Returns the predicted numbers, averaged over the windows of each example."""
         means = mean_of_windows(outputs[SINGLE_OUTPUT][:, 0], rows, len(examples))
         return [NumberAnswer(number) for number in means.tolist()]
+
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[NumberAnswer]]) -> list[NumberAnswer]:
+        """Returns the mean number over all models."""
+        return [
+            NumberAnswer(sum(a.number for a in of_models) / len(of_models)) for of_models in zip(*answers, strict=True)
+        ]
+
+    def predictions(
+        self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer], top_k: int | None = None
+    ) -> list[NumberPrediction]:
+        """Returns the numbers. Raises ConfigError for `top_k`."""
+        check_unranked(self.name, top_k)
+        return [{"number": answer.number} for answer in answers]
 
     def score_details(self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]) -> ScoredNumbers:
         """Returns the predicted numbers with the gold ones."""

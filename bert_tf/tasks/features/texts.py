@@ -5,9 +5,9 @@ Shape legend: N texts, B batch, S sequence, W width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,47 +20,57 @@ from bert_tf.models import BertBackbone, Preset, load_backbone
 from bert_tf.models.presets import encoder_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.inference import outputs_of
+from bert_tf.text.columns import rows_of
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.backends import current_backend
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 POOLINGS = ("mean", "cls", "pooler")
+# Avoids division by zero; the same as in PyTorch's `normalize`.
+_LEAST_LENGTH = 1e-12
 
 
 def embed(
-    texts: Sequence[str],
+    texts: Any,
     preset: str | Path | Preset,
     *,
     pooling: str = "mean",
     layers: str = "last",
+    normalize: bool = False,
     max_sequence_length: int | None = None,
+    batch_size: int | None = None,
 ) -> np.ndarray:
-    """Returns one vector for each text.
+    """Returns one vector for each text, or one vector for a single text.
 
-    Longer texts are truncated. The vectors are those of the encoder; they are not normalized.
+    Longer texts are truncated.
 
     Args:
-        texts: the N texts.
+        texts: the N texts: a list, array, pandas column, tensor or other iterable; or a single string.
         preset: preset directory, run, `RUN@STEP`, or checkpoint of another program (see `load_preset`), or the result
             of `load_backbone` or `load_preset`, which saves loading the weights again.
         pooling: `mean` averages the vectors of all tokens, `cls` takes the vector of [CLS], and `pooler` takes the
             output of the pooler, which pre-training with next sentences trains.
         layers: `last`, `second_to_last`, `concat_last_4`, `embeddings`, or a single layer such as `layer_3`; not for
             `pooler`.
+        normalize: whether to divide each vector by its length, so that inner products are cosine similarities.
         max_sequence_length: maximum tokens of a text, with [CLS] and [SEP]; defaults to the model's positions.
+        batch_size: maximum number of texts in a batch; by default the free memory determines it.
 
     Returns:
-        Float32 array (N, W). W is the hidden width, or four times as much for `concat_last_4`.
+        Float32 array (N, W), or (W,) for a single string. W is the hidden width, or four times as much for
+        `concat_last_4`.
 
     Raises:
-        ConfigError: if the directory is not a preset, or an argument is invalid.
+        ConfigError: if the directory is not a preset, an argument is invalid, or a text is missing, with its row.
 
     Example:
-        >>> bert_tf.embed(["a good film", "dull"], "runs/small").shape
-        (2, 128)
+        >>> vectors = bert_tf.embed(["a good film", "dull"], "runs/small", normalize=True)
+        >>> vectors.shape, bool(np.isclose(vectors[0] @ vectors[0], 1.0))
+        ((2, 128), True)
+        >>> bert_tf.embed("a good film", "runs/small").shape
+        (128,)
     """
-    if isinstance(texts, str):
-        raise ConfigError(f"`texts` must be a list of texts. Received: a single text. Pass [{texts[:20]!r}]")
+    rows = rows_of(list(texts) if isinstance(texts, tuple) else texts, ("texts",))
     source = preset if isinstance(preset, Preset) else load_backbone(preset)
     encoder = encoder_of(source.model)
     positions = encoder.config.max_sequence_length
@@ -69,14 +79,20 @@ def embed(
         raise ConfigError(
             f"`max_sequence_length` must be from 3 to {positions}, the model's positions. Received: {length}"
         )
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError(f"`batch_size` must be at least 1. Received: {batch_size}")
     model = _pooled(encoder, pooling, layers)
-    if not len(texts):
+    if not rows:
         return np.zeros((0, model.output.shape[-1]), np.float32)
     backend = current_backend()
-    examples = [TextExample(f"text {number}", (str(text),)) for number, text in enumerate(texts, start=1)]
-    rows = text_rows(examples, BertTokenizer(source.vocabulary, source.lowercase), length)
-    rows = replace(rows, most_widths=backend.most_widths)
-    return outputs_of(backend.compile_predict(model), rows, encoder.config, by_token=False)[SINGLE_OUTPUT]
+    examples = [TextExample(f"row {number}", row) for number, row in enumerate(rows)]
+    encoded = text_rows(examples, BertTokenizer(source.vocabulary, source.lowercase), length)
+    encoded = replace(encoded, most_widths=backend.most_widths)
+    predict = backend.compile_predict(model)
+    vectors = outputs_of(predict, encoded, encoder.config, by_token=False, batch_size=batch_size)[SINGLE_OUTPUT]
+    if normalize:
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_LENGTH)
+    return vectors[0] if isinstance(texts, str | bytes) else vectors
 
 
 def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:

@@ -226,7 +226,7 @@ class _Best:
             return self._measured[1:]
         # Saved by an earlier process that was interrupted.
         predictor = TaskPredictor(self.preset)
-        return predictor.task, predictor.answers(self.examples)
+        return predictor.task, predictor.predict_examples(self.examples)
 
     def _answered(self, model: Model) -> tuple[Task, list[Any]]:
         outputs = outputs_of(model, self.rows, self.source.config, self.task.by_token)
@@ -298,7 +298,7 @@ def _further(further: Mapping[str, Sequence[Any]], output: Path) -> dict[str, fl
     predictor = TaskPredictor(output / RUN_PRESET_NAME)
     task = predictor.task
     for name, examples in further.items():
-        answers = predictor.answers(examples)
+        answers = predictor.predict_examples(examples)
         task.write(output / DEV_NAME / f"{name}_{task.predictions_name}", iter([(examples, answers)]))
         metrics |= {f"{metric}_{name}": value for metric, value in task.score(examples, answers).items()}
     return metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
+from scipy.special import softmax
 
 from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
@@ -19,6 +21,8 @@ from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence, read_columns, read_tags
 from bert_tf.tasks.ner.rows import word_rows
 from bert_tf.tasks.ner.tags import OUTSIDE, SCHEMES, entities, entity_scores, scheme_of, tags_of, type_of
+from bert_tf.tasks.ner.texts import NerAnswer, prediction_of, sentences_of
+from bert_tf.tasks.predictions import WordsPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
@@ -29,7 +33,7 @@ Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class NerTask(Task[Sentence, Tags]):
+class NerTask(Task[Sentence, NerAnswer]):
     """Named entity recognition with column files; predictions are tags in the scheme of the training files.
 
     Columns are counted from the end if they are negative. `document_context` fills up a sentence's row with context
@@ -132,33 +136,52 @@ class NerTask(Task[Sentence, Tags]):
         """Returns a token classifier."""
         return BertTokenClassifier(backbone, len(self.labels))
 
-    def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[Tags]:
-        """Returns the most probable class of each word, independently as in the paper, as tags of the scheme."""
-        is_word = rows.weights[SINGLE_OUTPUT] > 0
-        classes = iter(outputs[SINGLE_OUTPUT][is_word].argmax(axis=-1).tolist())
-        return [_converted([self.labels[next(classes)] for _ in sentence.words], self.scheme) for sentence in examples]
+    def answers(self, examples: Sequence[Sentence], rows: EncodedRows, outputs: Arrays) -> list[NerAnswer]:
+        """Returns the most probable class of each word, independently as in the paper, and tags of the scheme."""
+        logits = outputs[SINGLE_OUTPUT][rows.weights[SINGLE_OUTPUT] > 0]
+        classes = [self.labels[number] for number in logits.argmax(axis=-1)]
+        probabilities = softmax(logits, axis=-1).max(axis=-1, initial=0.0).tolist()
+        bounds = itertools.pairwise(itertools.accumulate((len(sentence.words) for sentence in examples), initial=0))
+        return [
+            NerAnswer(
+                _converted(classes[begin:end], self.scheme), tuple(classes[begin:end]), tuple(probabilities[begin:end])
+            )
+            for begin, end in bounds
+        ]
 
-    def score(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> dict[str, float]:
+    def examples_of(self, x: Any) -> list[Sentence]:
+        """Returns texts, or lists of words, as sentences, each a document of its own."""
+        return list(sentences_of(x))
+
+    def predictions(
+        self, examples: Sequence[Sentence], answers: Sequence[NerAnswer], top_k: int | None = None
+    ) -> list[WordsPrediction]:
+        """Returns entities, words and tags. Raises ConfigError for `top_k`."""
+        check_unranked(self.name, top_k)
+        return [prediction_of(sentence, answer) for sentence, answer in zip(examples, answers, strict=True)]
+
+    def score(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, float]:
         """Returns the metrics of `entity_scores`."""
-        return entity_scores([sentence.tags for sentence in examples], answers)
+        return entity_scores([sentence.tags for sentence in examples], [answer.tags for answer in answers])
 
-    def score_details(self, examples: Sequence[Sentence], answers: Sequence[Tags]) -> Scored:
+    def score_details(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> Scored:
         """Returns gold and predicted entities of each sentence as spans; `right` is the F1 of the sentence."""
-        return [_scored(sentence, tags) for sentence, tags in zip(examples, answers, strict=True)]
+        return [_scored(sentence, answer.tags) for sentence, answer in zip(examples, answers, strict=True)]
 
-    def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[Tags]]]) -> None:
+    def write(self, path: Path, answers: Iterator[tuple[Sequence[Sentence], Sequence[NerAnswer]]]) -> None:
         r"""Writes the lines of the file with the predicted tag as last column, after the gold tag if there is one.
 
         conlleval reads this format; if columns are separated by tabs, with `-d '\t'`.
         """
         with staged_file(path) as file:
-            for sentence, tags in pairs_of(answers):
-                words = [f"{line}{sentence.separator}{tag}" for line, tag in zip(sentence.written, tags, strict=True)]
+            for sentence, answer in pairs_of(answers):
+                tagged = zip(sentence.written, answer.tags, strict=True)
+                words = [f"{line}{sentence.separator}{tag}" for line, tag in tagged]
                 file.write("".join(f"{line}\n" for line in (*sentence.before, *words, *sentence.after)).encode())
 
-    def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[Tags]:
+    def read_answers(self, path: Path, examples: Sequence[Sentence]) -> list[NerAnswer]:
         """Reads tags from the last column of a file of any program with the same words."""
-        return read_tags(path, examples, self.token_column)
+        return [NerAnswer(tags) for tags in read_tags(path, examples, self.token_column)]
 
 
 def _scheme(examples: Iterable[Sentence]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.data.schema import END_LOGITS, START_LOGITS
+from bert_tf.tasks.predictions import AnswerPrediction, CandidatePrediction
 from bert_tf.tasks.rows import Arrays
 from bert_tf.tasks.squad.files import SquadExample
 from bert_tf.tasks.squad.windows import ScoredTokens, Windows, scored_tokens
@@ -42,6 +43,11 @@ class Candidate(NamedTuple):
         values = {"text": self.text, "probability": self.probability, "answer_start": self.start}
         return values if self.start_logit is None else values | logits
 
+    def prediction(self) -> CandidatePrediction:
+        """Returns text, position in the context and probability."""
+        end = self.start + len(self.text) if self.text else -1
+        return {"answer": self.text, "start": self.start, "end": end, "probability": self.probability}
+
 
 @dataclass(frozen=True)
 class SquadAnswer:
@@ -61,6 +67,17 @@ class SquadAnswer:
     def best(self) -> Candidate | None:
         """The most probable candidate with a text; None if there is no such candidate."""
         return next((candidate for candidate in self.candidates if candidate.text), None)
+
+    def prediction(self, top_k: int | None = None) -> AnswerPrediction:
+        """Returns the answer as a dictionary, with the `top_k` best candidates unless that is None."""
+        null = next((candidate for candidate in self.candidates if not candidate.text), Candidate("", -1, 0.0))
+        chosen = self.best if self.text and self.best else null
+        prediction: AnswerPrediction = {**chosen.prediction()}
+        if self.null_odds is not None:
+            prediction |= {"no_answer_probability": null.probability, "null_odds": self.null_odds}
+        if top_k is not None:
+            prediction["n_best"] = [candidate.prediction() for candidate in self.candidates[:top_k]]
+        return prediction
 
 
 def find_answers(

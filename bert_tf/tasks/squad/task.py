@@ -15,11 +15,13 @@ from bert_tf.models import BertBackbone, BertSpanPredictor
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictions import AnswerPrediction
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
 from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_json_object, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
 from bert_tf.tasks.squad.windows import Windows, make_windows
+from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import SPANS, Objective
 
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 # [CLS], two [SEP] and a token of the context.
 _LEAST_BESIDE_QUERY = 4
 _SHOWN_IDS = 5
+# Names of the texts of an example.
+TEXT_NAMES = ("question", "context")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,20 @@ class Squad1Task(Task[SquadExample, SquadAnswer]):
             raise TypeError(f"`rows` must be `Windows`, as returned by `encode`. Received: {type(rows).__name__}")
         threshold = self.threshold if self.may_be_impossible else None
         return list(find_answers(examples, rows, outputs, self.max_answer_length, self.n_best, threshold))
+
+    def examples_of(self, x: Any) -> list[SquadExample]:
+        """Returns questions and contexts as examples."""
+        rows = columns.rows_of(x, TEXT_NAMES)
+        return [
+            SquadExample(f"row {number}", str(number), question, context)
+            for number, (question, context) in enumerate(rows)
+        ]
+
+    def predictions(
+        self, examples: Sequence[SquadExample], answers: Sequence[SquadAnswer], top_k: int | None = None
+    ) -> list[AnswerPrediction]:
+        """Returns the answers; with `top_k`, also the best ones of the task's `n_best`."""
+        return [answer.prediction(top_k) for answer in answers]
 
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[SquadAnswer]]) -> list[SquadAnswer]:
         """Returns the text with the largest mean probability over all models; "" by mean null odds and threshold."""

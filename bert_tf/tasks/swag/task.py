@@ -18,8 +18,10 @@ from bert_tf.reports.tasks.scored import Scored, ScoredLabel, ScoredLabels
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.predictions import ChoicePrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.swag.files import CONTEXT, PREDICTION, START, ChoiceExample, read_choices, read_predictions
+from bert_tf.tasks.swag.texts import choice_examples
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.training.losses import CLASSIFICATION, SINGLE_OUTPUT, Objective
 
@@ -75,6 +77,25 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def serving_inputs(self, example: ChoiceExample) -> dict[str, Any]:
         """Returns `text` and `choices`."""
         return {"text": example.context, "choices": _choices(example)}
+
+    def examples_of(self, x: Any) -> list[ChoiceExample]:
+        """Returns texts and their choices, or the columns of SWAG's files, as examples.
+
+        A choice takes the place of an ending, without `sent2`. Raises ConfigError for different numbers of choices.
+        """
+        return choice_examples(x, self.choices)
+
+    def predictions(
+        self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer], top_k: int | None = None
+    ) -> list[ChoicePrediction]:
+        """Returns the most probable choice and all probabilities. Raises ConfigError for `top_k`."""
+        check_unranked(self.name, top_k)
+        return [{"choice": answer.choice, "probabilities": list(answer.probabilities)} for answer in answers]
+
+    def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[ChoiceAnswer]]) -> list[ChoiceAnswer]:
+        """Returns the choices of the largest mean probability over all models."""
+        means = np.mean([[answer.probabilities for answer in of_model] for of_model in answers], axis=0)
+        return [ChoiceAnswer(int(row.argmax()), tuple(row.tolist())) for row in means]
 
     def build(self, backbone: BertBackbone) -> keras.Model:
         """Returns a model that scores each ending."""

@@ -62,7 +62,7 @@ def test_metrics_of_the_export_equal_those_of_the_preset(preset: Path, exported:
     evaluation = ExportEvaluation(preset, dev, MAX_LENGTH)(exported("classifier"))
     answerer = TaskPredictor(preset)
     examples = list(answerer.task.read(dev, InputErrors()))
-    assert evaluation["preset"]["metrics"] == answerer.task.score(examples, answerer.answers(examples))
+    assert evaluation["preset"]["metrics"] == answerer.task.score(examples, answerer.predict_examples(examples))
     assert evaluation["exported"]["metrics"] == evaluation["preset"]["metrics"]
     assert evaluation["metric"] in evaluation["preset"]["metrics"]
     assert (evaluation["data"], evaluation["examples"]) == (str(dev), 20)

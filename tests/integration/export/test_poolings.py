@@ -41,7 +41,7 @@ def saved_preset(directory: Path, pooling: str = "mean", classes: int = len(LABE
 def test_signature_outputs_equal_those_of_the_task(pooling: str, tmp_path: Path) -> None:
     directory = saved_preset(tmp_path / "preset", pooling, labels=LABELS)
     texts = ["the cat sat", "a big red house and a dog ran to the mat .", "on"]
-    answers = TaskPredictor(directory).answers([TextExample("f", (text,)) for text in texts])
+    answers = TaskPredictor(directory).predict_examples([TextExample("f", (text,)) for text in texts])
     for served, answer in zip(Predictor(directory)(texts), answers, strict=True):
         assert served["label"] == answer.label
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, rtol=1e-4)

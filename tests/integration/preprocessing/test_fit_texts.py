@@ -65,8 +65,10 @@ def test_classifier_learns_label_names(preset: Path, tmp_path: Path) -> None:
     assert float(model.optimizer.learning_rate) == 0.0, "the schedule ends with the last step"
     again = check_saved(model, TEXTS, tmp_path)
     assert again.preprocessor.labels == ("neg", "pos") and again.predict_labels(TEXTS[:2]) == LABELS[:2]
-    predicted = bert_tf.TaskPredictor(tmp_path / "preset").task
-    assert (predicted.name, predicted.labels) == ("classify", ("neg", "pos"))
+    predictor = bert_tf.TaskPredictor(tmp_path / "preset")
+    assert predictor.task.name == "classify"
+    assert [row["label"] for row in predictor.predict(TEXTS[:4])] == LABELS[:4]
+    assert sorted(predictor.predict(TEXTS[0])["probabilities"]) == ["neg", "pos"]
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert loaded.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["accuracy"] == 1.0
     assert loaded.fit(TEXTS, LABELS, verbose=0).history["loss"][0] < 0.5
@@ -82,6 +84,8 @@ def test_texts_equal_ids_in_every_form(preset: Path) -> None:
         model.predict(tf.data.Dataset.from_tensor_slices(TEXTS).batch(32), verbose=0), expected
     )
     np.testing.assert_array_equal(model.predict_on_batch(TEXTS), model.predict_on_batch(ids))
+    for x in (TEXTS, tf.constant(TEXTS), np.array(TEXTS)):
+        np.testing.assert_allclose(model(x), expected, atol=1e-6)
     loss = model.evaluate(ids, numbers, verbose=0)
     assert model.evaluate(TEXTS, numbers, verbose=0) == loss
     assert model.evaluate(TEXTS, np.eye(2)[numbers], verbose=0) == pytest.approx(loss, abs=1e-6)
@@ -93,7 +97,26 @@ def test_texts_equal_ids_in_every_form(preset: Path) -> None:
     )
 
 
-def test_fit_accepts_datasets_callbacks_and_custom_optimizers(preset: Path) -> None:
+def test_numbers_as_labels_are_names_in_the_preset(preset: Path, tmp_path: Path) -> None:
+    model = classifier(preset)
+    model.fit(TEXTS, NUMBERS, batch_size=8, verbose=0)
+    model.save_to_preset(tmp_path / "preset")
+    again = classifier(tmp_path / "preset")
+    assert again.predict_labels(TEXTS) == model.predict_labels(TEXTS)
+    predicted = bert_tf.TaskPredictor(tmp_path / "preset").predict(TEXTS)
+    assert [int(row["label"]) for row in predicted] == model.predict_labels(TEXTS)
+
+
+def test_a_new_head_has_new_labels(preset: Path, tmp_path: Path) -> None:
+    model = classifier(preset)
+    model.fit(TEXTS[:4], LABELS[:4], verbose=0)
+    model.save_to_preset(tmp_path / "preset")
+    other = classifier(tmp_path / "preset", num_classes=3)
+    other.fit(TEXTS[:3], ["a", "b", "c"], verbose=0)
+    assert other.preprocessor.labels == ("a", "b", "c")
+
+
+def test_fit_takes_datasets_callbacks_and_own_optimizers(preset: Path) -> None:
     model = classifier(preset)
     seen: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
@@ -112,7 +135,16 @@ def test_regression_on_pairs(preset: Path, tmp_path: Path) -> None:
     history = model.fit(x, [4.0, 1.0, 3.0, 2.0] * 8, batch_size=8, epochs=6, verbose=0)
     assert learned(history) and "mean_absolute_error" in history.history
     assert check_saved(model, (TEXTS, TEXTS), tmp_path).predict_labels((TEXTS[:1], TEXTS[:1]))[0] > 2.0
-    assert bert_tf.TaskPredictor(tmp_path / "preset").task.text_names == ("text_a", "text_b")
+    assert bert_tf.BertTextPreprocessor.from_preset(tmp_path / "preset").num_texts == 2
+    predictor = bert_tf.TaskPredictor(tmp_path / "preset")
+    assert predictor.task.text_names == ("text_a", "text_b")
+    # `bert-tf finetune classify --regression` trains on standardized numbers.
+    saved = bert_tf.load_preset(tmp_path / "preset")
+    task = saved.task | {"mean": 5.0, "deviation": 0.5}
+    bert_tf.save_preset(saved.model, tmp_path / "standardized", saved.vocabulary, True, task=task)
+    expected = [row["number"] for row in bert_tf.TaskPredictor(tmp_path / "standardized").predict((TEXTS, TEXTS))]
+    model = bert_tf.BertTextClassifier.from_preset(tmp_path / "standardized")
+    assert model.predict_labels((TEXTS, TEXTS)) == pytest.approx(expected, abs=1e-5)
 
 
 def test_ids_only_without_preprocessor(preset: Path) -> None:
@@ -120,8 +152,9 @@ def test_ids_only_without_preprocessor(preset: Path) -> None:
     ids = bert_tf.BertTextPreprocessor.from_preset(preset)(TEXTS)
     assert model.fit(ids, np.array(NUMBERS), verbose=0).history["loss"][0] > 0
     for x in (TEXTS, np.array(TEXTS), (TEXTS, TEXTS)):
-        with pytest.raises(ConfigError, match="without `preprocessor` takes a dictionary.*Received: texts"):
-            model.predict(x)
+        for method in (model.predict, model):
+            with pytest.raises(ConfigError, match="without `preprocessor` takes a dictionary.*Received: texts"):
+                method(x)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +181,9 @@ def test_words(preset: Path, tmp_path: Path) -> None:
     assert model.evaluate(dataset, verbose=0) == pytest.approx(expected, abs=1e-5)
     again = check_saved(model, WORDS, tmp_path)
     assert again.predict_labels(WORDS[:3]) == TAGS[:3]
-    assert bert_tf.TaskPredictor(tmp_path / "preset").task.labels == ("B-X", "O")
+    predicted = bert_tf.TaskPredictor(tmp_path / "preset").predict(WORDS[:3])
+    assert [row["tags"] for row in predicted] == TAGS[:3]
+    assert [entity["entity"] for row in predicted for entity in row["entities"]] == ["films", "story", "film"]
 
 
 def test_spans(preset: Path, tmp_path: Path) -> None:
@@ -160,6 +195,28 @@ def test_spans(preset: Path, tmp_path: Path) -> None:
     dataset = tf.data.Dataset.from_tensor_slices((x, ANSWERS)).batch(24)
     assert model.evaluate(dataset, verbose=0) == pytest.approx(model.evaluate(x, ANSWERS, verbose=0), abs=1e-5)
     assert check_saved(model, x, tmp_path).predict_answers(x) == ANSWERS
+    predicted = bert_tf.TaskPredictor(tmp_path / "preset").predict(x)
+    assert [row["answer"] for row in predicted] == ANSWERS
+    assert [context[row["start"] : row["end"]] for row, context in zip(predicted, CONTEXTS, strict=True)] == ANSWERS
+    with pytest.raises(ConfigError, match="may have no answer. Received: `no_answer` is False"):
+        model.calibrate(x, ANSWERS)
+
+
+def test_the_threshold_of_no_answer_is_calibrated(preset: Path, tmp_path: Path) -> None:
+    model = bert_tf.BertSpanPredictor.from_preset(preset)
+    answers = ["good", ""] * 12
+    model.compile(learning_rate=1e-2)
+    model.fit((QUESTIONS, CONTEXTS), answers, batch_size=8, epochs=6, verbose=0)
+    assert model.predict_answers((QUESTIONS, CONTEXTS)) == answers
+    # Of no question is the answer kept, so that the best threshold is below the smallest null odds.
+    threshold = model.calibrate((QUESTIONS, CONTEXTS), [""] * 24)
+    assert model.predict_answers((QUESTIONS, CONTEXTS)) == [""] * 24
+    assert check_saved(model, (QUESTIONS, CONTEXTS), tmp_path).preprocessor.null_threshold == threshold
+    predictor = bert_tf.TaskPredictor(tmp_path / "preset")
+    odds = [row["null_odds"] for row in predictor.predict((QUESTIONS, CONTEXTS))]
+    assert min(odds) > threshold == predictor.task.threshold
+    assert threshold < model.calibrate((QUESTIONS, CONTEXTS), answers) < max(odds)
+    assert model.predict_answers((QUESTIONS, CONTEXTS)) == answers
 
 
 def test_padding_is_excluded_from_spans(preset: Path) -> None:
@@ -175,6 +232,8 @@ def test_choices(preset: Path, tmp_path: Path) -> None:
     assert learned(model.fit((STEMS, ENDINGS), [0, 1] * 12, batch_size=8, epochs=8, verbose=0))
     assert model.predict_labels((STEMS, ENDINGS)) == [0, 1] * 12
     check_saved(model, (STEMS, ENDINGS), tmp_path)
+    predicted = bert_tf.TaskPredictor(tmp_path / "preset").predict((STEMS, ENDINGS))
+    assert [row["choice"] for row in predicted] == [0, 1] * 12
 
 
 def test_masked_lm(preset: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_mask_tokens_of_the_text_are_predicted() -> None:
     "preprocessor",
     [
         BertWordPreprocessor(TOKENIZER, 9, labels=("O", "X")),
-        BertSpanPreprocessor(TOKENIZER, 30, 20, 10, True, padding="fixed"),
+        BertSpanPreprocessor(TOKENIZER, 30, 20, 10, True, padding="fixed", null_threshold=-1.5),
         BertMaskedLMPreprocessor(TOKENIZER, 20, 0.2, "whole_word", 7, truncation="only_first"),
     ],
     ids=lambda preprocessor: type(preprocessor).__name__,

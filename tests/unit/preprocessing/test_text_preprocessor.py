@@ -17,27 +17,6 @@ FIRST, SECOND = ["good films .", "a dull story was the film", ""], ["the film is
 TOKENIZER = BertTokenizer(VOCABULARY)
 
 
-class Column:
-    """A column of a data frame: only numpy reads it."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self.values = values
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        return np.array(self.values, object)
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-class Frame(dict):
-    """A data frame of columns."""
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self)
-
-
 def arrays(inputs: Any) -> dict[str, list]:
     return {name: np.asarray(values).tolist() for name, values in inputs.items()}
 
@@ -55,13 +34,16 @@ def test_columns_may_have_any_form() -> None:
     expected = arrays(pack([TOKENIZER(FIRST), TOKENIZER(SECOND)], VOCABULARY, 8))
     for x in (
         (np.array(FIRST), np.array(SECOND, object)),
-        {"premise": FIRST, "hypothesis": Column(SECOND)},
-        Frame(a=Column(FIRST), b=Column(SECOND)),
+        {"premise": FIRST, "hypothesis": np.array(SECOND)},
         list(zip(FIRST, SECOND, strict=True)),
         (tf.constant(FIRST), tf.constant(SECOND)),
         ([text.encode() for text in FIRST], SECOND),
-    ):
-        assert arrays(preprocessor(x)) == expected, x
+    ],
+    ids=["arrays", "dict", "list of pairs", "tensors", "bytes"],
+)
+def test_columns_may_have_any_form(x: Any) -> None:
+    preprocessor = BertTextPreprocessor(TOKENIZER, 8)
+    assert arrays(preprocessor(x)) == arrays(preprocessor((FIRST, SECOND)))
     assert preprocessor.num_texts == 2
 
 
@@ -130,6 +112,21 @@ def test_columns_of_different_lengths_are_refused() -> None:
         BertTextPreprocessor(TOKENIZER).encode((FIRST, ["a"]))
     with pytest.raises(ConfigError, match=r"`y` must have one entry for each of 3 texts. Received: shape \(2,\)"):
         BertTextPreprocessor(TOKENIZER).encode(FIRST, [1, 0])
+
+
+def test_truncated_texts_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
+    preprocessor = BertTextPreprocessor(TOKENIZER, 6)
+    preprocessor.encode(["good films ."])
+    assert not caplog.records
+    preprocessor.encode(FIRST)
+    preprocessor.encode(FIRST)
+    assert [record.getMessage()[:21] for record in caplog.records] == ["1 of 3 texts (33.3%) "]
+    caplog.clear()
+    BertTextPreprocessor(TOKENIZER, 12).encode((FIRST, SECOND))
+    BertTextPreprocessor(TOKENIZER, 13).encode((FIRST, SECOND))
+    assert not caplog.records
+    BertTextPreprocessor(TOKENIZER, 9).encode((FIRST, SECOND))
+    assert "2 of 3" in caplog.text
 
 
 @pytest.mark.parametrize(

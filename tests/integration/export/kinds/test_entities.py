@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.export.inference import Predictor
-from bert_tf.export.kinds import words
 from bert_tf.export.signatures import signatures_of
 from bert_tf.models import BertBackbone, BertTokenClassifier, load_preset, save_preset
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.tags import entities
 from bert_tf.tasks.predictor import TaskPredictor
+from bert_tf.text import words
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "dog", "ran", "u", "n", "e", ".", ",", "-", "猫")
@@ -51,14 +51,14 @@ def test_tags_of_spaced_words_equal_those_of_the_task(scheme: str, tmp_path: Pat
     # A word that contains a space becomes several words.
     rows = [tuple(" ".join(row).split()) for row in drawn(seed=1)]
     sentences = [Sentence(Path("f"), 1, row, (), row, " ", document=(row,)) for row in rows]
-    expected = TaskPredictor(preset).answers([sentence for sentence in sentences if sentence.words])
+    expected = TaskPredictor(preset).predict_examples([sentence for sentence in sentences if sentence.words])
     signatures = signatures_of(load_preset(preset))
     texts = ["  ".join(row) for row in rows]
     endpoint = signatures.endpoints["words"]
     outputs = {name: value.numpy() for name, value in endpoint.function(tf.constant(texts)).items()}
     answers = iter(expected)
     for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        tags = next(answers) if row else ()
+        tags = next(answers).tags if row else ()
         assert [tag.decode() for tag in outputs["tags"][number] if tag] == list(tags)
         assert [word.decode() for word in outputs["words"][number] if word] == list(row)
         assert (outputs["probabilities"][number, : len(row)] > 0.2).all()

@@ -83,7 +83,7 @@ def test_answers_equal_those_of_the_task(task: dict[str, Any], tmp_path: Path) -
     preset = saved(tmp_path / "preset", **task)
     rows = drawn(30, seed=1)
     examples = [SquadExample("f", str(n), question, context, ()) for n, (question, context) in enumerate(rows)]
-    expected = TaskPredictor(preset).answers(examples)
+    expected = TaskPredictor(preset).predict_examples(examples)
     found = Predictor(preset)(*zip(*rows, strict=True))
     for (_, context), answer, served in zip(rows, expected, found, strict=True):
         assert served["answer"] == answer.text

@@ -70,7 +70,7 @@ def test_labels_equal_those_of_the_task(columns: int, windows: bool, tmp_path: P
         text_names=["a", "b"][:columns],
     )  # fmt: skip
     rows = drawn(columns, seed=columns)
-    expected = TaskPredictor(preset).answers([TextExample("f", row) for row in rows])
+    expected = TaskPredictor(preset).predict_examples([TextExample("f", row) for row in rows])
     found = Predictor(preset)(*zip(*rows, strict=True))
     for answer, served in zip(expected, found, strict=True):
         assert served["label"] == answer.label
@@ -78,10 +78,14 @@ def test_labels_equal_those_of_the_task(columns: int, windows: bool, tmp_path: P
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, atol=1e-5)
 
 
-def test_regression_outputs_equal_those_of_the_task(tmp_path: Path) -> None:
-    preset = classifier(tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"])
+def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> None:
+    preset = classifier(
+        tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"],
+        mean=3.0, deviation=0.5,
+    )  # fmt: skip
     rows = drawn(2, seed=3)
-    expected = [answer.number for answer in TaskPredictor(preset).answers([TextExample("f", row) for row in rows])]
+    answers = TaskPredictor(preset).predict_examples([TextExample("f", row) for row in rows])
+    expected = [answer.number for answer in answers]
     np.testing.assert_allclose(
         [row["number"] for row in Predictor(preset)(*zip(*rows, strict=True))], expected, atol=1e-5
     )
@@ -113,7 +117,7 @@ def test_choices_equal_those_of_the_task(known: int, tmp_path: Path) -> None:
     save_preset(BertMultipleChoice(BertBackbone(CONFIG)), preset, VOCABULARY, True, description)
     rows = drawn(6, seed=4)[1:]
     examples = [ChoiceExample("f", n, row[0], row[1], row[2:]) for n, row in enumerate(rows)]
-    expected = TaskPredictor(preset).answers(examples)
+    expected = TaskPredictor(preset).predict_examples(examples)
     signatures = signatures_of(load_preset(preset))
     texts = [row[0] for row in rows]
     choices = [[f"{row[1]} {ending}".strip() for ending in row[2:]] for row in rows]

@@ -94,7 +94,7 @@ def test_probe_learns_resumes_and_predicts(texts, monkeypatch):
     summary = json.loads((texts / "run" / "result.json").read_text())
     assert summary["metrics"] == result.metrics and summary["step"] == result.step
     assert load_preset(texts / "run").kind == "BertProbe"
-    TaskPredictor(texts / "run").answer_file(texts / "dev.tsv", texts / "again.jsonl", InputErrors())
+    TaskPredictor(texts / "run").predict_file(texts / "dev.tsv", texts / "again.jsonl", InputErrors())
     whole, kept = (
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in (texts / "again.jsonl", texts / "run" / "dev" / "predictions.jsonl")
@@ -114,7 +114,7 @@ def test_labels_without_examples_are_never_predicted(texts):
     result = probed(texts, "run", Features("layer_2", "max"), ClassifyTask(labels=("absent", "high", "low")))
     answers = TaskPredictor(result.preset)
     examples = list(answers.task.read(texts / "dev.tsv", InputErrors()))
-    assert {answer.label for answer in answers.answers(examples)} == {"high", "low"}
+    assert {answer.label for answer in answers.predict_examples(examples)} == {"high", "low"}
     assert (texts / "run" / "features").is_dir()
 
 
@@ -178,7 +178,7 @@ def test_a_tagger_learns_on_both_backends(tmp_path):
     for old, new in zip(before[:-2], load_backbone(tmp_path / "tensorflow").model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
     predictor = TaskPredictor(tmp_path / "tensorflow")
-    predictor.answer_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
+    predictor.predict_file(tmp_path / "dev.txt", tmp_path / "again.txt", InputErrors())
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "tensorflow/dev/predictions.txt").read_text()
     # A finished run is not trained again; another combination is another run.
     assert tagged(tmp_path, "tensorflow").metrics == result.metrics

@@ -67,7 +67,7 @@ def run(home: Path) -> Path:
 def test_preset_predicts_a_file_of_its_task(home: Path, run: Path, tmp_path: Path) -> None:
     predictor = TaskPredictor(str(run))
     assert isinstance(predictor.task, ClassifyTask)
-    assert predictor.answer_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
+    assert predictor.predict_file(str(home / "dev.tsv"), str(tmp_path / "answers.jsonl"), InputErrors()) == 24
 
 
 @pytest.mark.parametrize("as_path", [str, Path])
@@ -146,10 +146,10 @@ def test_invalid_rows_are_refused_or_skipped_and_listed(home: Path, run: Path, t
     path = tmp_path / "bad.tsv"
     path.write_text("text\tx\napple\t1\n \t2\nzinc\npear\t3\n", "utf-8")
     with pytest.raises(ValueError, match=r"bad.tsv: line 3: `text` is empty"):
-        TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", InputErrors())
+        TaskPredictor(run).predict_file(path, tmp_path / "out.jsonl", InputErrors())
     assert not (tmp_path / "out.jsonl").exists()
     input_errors = InputErrors(skip=True)
-    assert TaskPredictor(run).answer_file(path, tmp_path / "out.jsonl", input_errors) == 2
+    assert TaskPredictor(run).predict_file(path, tmp_path / "out.jsonl", input_errors) == 2
     assert [problem.place.rsplit(" ", 1)[1] for problem in input_errors.problems] == ["3", "4"]
     assert len((tmp_path / "out.jsonl").read_text("utf-8").splitlines()) == 2
 

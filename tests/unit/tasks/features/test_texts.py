@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
 from bert_tf.config import ConfigError
@@ -71,10 +72,22 @@ def test_a_loaded_preset_is_not_loaded_again(
     assert bert_tf.embed([], loaded).shape == (0, CONFIG.hidden_dim)
 
 
+def test_texts_may_have_any_form(preset: Path) -> None:
+    loaded = bert_tf.load_backbone(preset)
+    expected = bert_tf.embed(TEXTS, loaded)
+    for texts in (np.array(TEXTS), tuple(TEXTS), iter(TEXTS), tf.constant(TEXTS), {"text": TEXTS}):
+        np.testing.assert_array_equal(bert_tf.embed(texts, loaded), expected)
+    np.testing.assert_allclose(bert_tf.embed(TEXTS[0], loaded), expected[0], atol=1e-6)
+    np.testing.assert_allclose(bert_tf.embed(TEXTS, loaded, batch_size=2), expected, atol=1e-6)
+    normalized = bert_tf.embed(TEXTS, loaded, normalize=True)
+    np.testing.assert_allclose(normalized * np.sqrt((expected**2).sum(1, keepdims=True)), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"texts": "a b c"}, "`texts` must be a list"),
+        ({"texts": ["a", None]}, "must hold strings. Received: None in row 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
         ({"pooling": "max"}, "`pooling` must be one of mean, cls, pooler"),
         ({"layers": "weighted_sum_all"}, "must not be a weighted sum"),
         ({"layers": "layer_9"}, "Received: 'layer_9'"),

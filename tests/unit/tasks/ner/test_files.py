@@ -9,6 +9,7 @@ import pytest
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import read_columns
 from bert_tf.tasks.ner.task import NerTask
+from bert_tf.tasks.ner.texts import NerAnswer
 
 FIRST_AND_LAST = (0, -1)
 CONLL = b"""-DOCSTART- -X- -X- O
@@ -135,7 +136,7 @@ Blackburn NNP I-NP I-PER I-LOC
 BRUSSELS NNP I-NP I-LOC O
 
 """
-TAGS = [("I-PER", "O"), ("O", "I-LOC"), ("O",)]
+TAGS = [NerAnswer(tags) for tags in (("I-PER", "O"), ("O", "I-LOC"), ("O",))]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_real_files_are_read_completely(shared_data, tmp_path, name, sentences, 
     assert (len(found), sum(len(sentence.words) for sentence in found)) == (sentences, words)
     assert not any(sentence.words[0].startswith("en:") for sentence in found)
     assert task.fit_labels(found).scheme == "IOB2"
-    gold = [sentence.tags for sentence in found]
+    gold = [NerAnswer(sentence.tags) for sentence in found]
     assert task.score(found, gold)["f1"] == 1.0
     task.write(tmp_path / "out", iter([(found, gold)]))
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -14,6 +14,7 @@ from bert_tf.reports.tasks.scored import ScoredSpans, Span
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence
 from bert_tf.tasks.ner.task import NerTask
+from bert_tf.tasks.ner.texts import NerAnswer
 from bert_tf.tasks.registry import task_of
 from bert_tf.text.tokenizer import BertTokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -112,7 +113,7 @@ def test_targets_are_in_iob2(tmp_path, tokenizer):
 
 def test_scored(tmp_path):
     sentences = read(write(tmp_path, "dev", IOB1), NerTask())
-    scored = NerTask().score_details(sentences, [("I-PER", "O", "I-LOC"), ("I-LOC", "I-LOC")])
+    scored = NerTask().score_details(sentences, [NerAnswer(("I-PER", "O", "I-LOC")), NerAnswer(("I-LOC", "I-LOC"))])
     place = f"{tmp_path}/dev: line"
     assert scored == [
         ScoredSpans(
@@ -125,4 +126,4 @@ def test_scored(tmp_path):
         ),
         ScoredSpans(f"{place} 7", "", "d ee", (Span(0, 4, "LOC"),), (Span(0, 4, "LOC"),), 1.0),
     ]
-    assert NerTask().score_details(sentences[:1], [("O", "O", "O")])[0].right == 0.0
+    assert NerTask().score_details(sentences[:1], [NerAnswer(("O", "O", "O"))])[0].right == 0.0
