@@ -5,9 +5,11 @@ Shape legend: N texts, B batch, S sequence, W width.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -21,10 +23,13 @@ from bert_tf.models.presets import encoder_of
 from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends import current_backend
+from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 POOLINGS = ("mean", "cls", "pooler")
+# Models and graphs of encoders by pooling and layers: a preset that is passed again is not compiled again.
+_COMPILED: WeakKeyDictionary[BertBackbone, dict[tuple[str, str], tuple[keras.Model, Model]]] = WeakKeyDictionary()
 
 
 def embed(
@@ -42,7 +47,7 @@ def embed(
     Args:
         texts: the N texts.
         preset: preset directory, output directory of a run, or the result of `load_backbone` or `load_preset`, which
-            saves loading the weights again.
+            saves loading the weights and compiling the model again.
         pooling: `mean` averages the vectors of all tokens, `cls` takes the vector of [CLS], and `pooler` takes the
             output of the pooler, which pre-training with next sentences trains.
         layers: `last`, `second_to_last`, `concat_last_4`, `embeddings`, or a single layer such as `layer_3`; not for
@@ -69,14 +74,22 @@ def embed(
         raise ConfigError(
             f"`max_sequence_length` must be from 3 to {positions}, the model's positions. Received: {length}"
         )
-    model = _pooled(encoder, pooling, layers)
+    graphs = _COMPILED.setdefault(encoder, {})
+    if (pooling, layers) not in graphs:
+        pooled = _pooled(encoder, pooling, layers)
+        graphs[pooling, layers] = pooled, current_backend().compile_predict(pooled)
+    model, predict = graphs[pooling, layers]
     if not len(texts):
         return np.zeros((0, model.output.shape[-1]), np.float32)
-    backend = current_backend()
     examples = [TextExample(f"text {number}", (str(text),)) for number, text in enumerate(texts, start=1)]
-    rows = text_rows(examples, BertTokenizer(source.vocabulary, source.lowercase), length)
-    rows = replace(rows, most_widths=backend.most_widths)
-    return outputs_of(backend.compile_predict(model), rows, encoder.config, by_token=False)[SINGLE_OUTPUT]
+    rows = text_rows(examples, _tokenizer(source.vocabulary, source.lowercase), length)
+    rows = replace(rows, most_widths=current_backend().most_widths)
+    return outputs_of(predict, rows, encoder.config, by_token=False)[SINGLE_OUTPUT]
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(vocabulary: Vocabulary, lowercase: bool) -> BertTokenizer:
+    return BertTokenizer(vocabulary, lowercase)
 
 
 def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,17 @@ def test_a_loaded_preset_is_not_loaded_again(preset: Path, monkeypatch: pytest.M
     monkeypatch.setattr("bert_tf.tasks.features.texts.load_backbone", None)
     np.testing.assert_array_equal(bert_tf.embed(TEXTS, loaded), expected)
     assert bert_tf.embed([], loaded).shape == (0, CONFIG.hidden_dim)
+
+
+def test_a_loaded_preset_is_compiled_once_and_not_kept(preset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = bert_tf.load_backbone(preset)
+    first = bert_tf.embed(TEXTS, loaded)
+    monkeypatch.setattr("bert_tf.tasks.features.texts._pooled", None)
+    np.testing.assert_array_equal(bert_tf.embed(TEXTS, loaded), first)
+    model = weakref.ref(loaded.model)
+    del loaded
+    gc.collect()
+    assert model() is None
 
 
 @pytest.mark.parametrize(
