@@ -27,9 +27,10 @@ _TICKS = 4
 _FAR = 0.1
 # A matrix with more columns has no numbers in its cells.
 _MOST_NUMBERS = 12
-# Colours of the palette for groups of points.
+# Colors of the palette for groups of points.
 _GROUPS = 8
-# Space around a chart that stands alone, and above it for the title.
+# Width of a chart that stands alone, in pixels; the space around it, and above it for the title.
+_PIXELS = 640.0
 _MARGIN, _HEAD = 20.0, 44.0
 _FONT = "font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 
@@ -68,15 +69,16 @@ class Chart(Element):
     def _repr_svg_(self) -> str:
         """Returns the chart as a file: with title, background and style; notebooks call this method."""
         width, height = (float(number) for number in self.attrib["viewBox"].split()[2:])
+        size = (width + 2 * _MARGIN, height + _HEAD + _MARGIN)
         whole = copy(self)
         whole.attrib = self.attrib | {
-            "xmlns": "http://www.w3.org/2000/svg", "style": _FONT, "width": "640",
-            "viewBox": f"{-_MARGIN:g} {-_HEAD:g} {width + 2 * _MARGIN:g} {height + _HEAD + _MARGIN:g}",
+            "xmlns": "http://www.w3.org/2000/svg", "style": _FONT,
+            "viewBox": f"{-_MARGIN:g} {-_HEAD:g} {size[0]:g} {size[1]:g}",
+            "width": f"{_PIXELS:g}", "height": f"{_PIXELS * size[1] / size[0]:.0f}",
         }  # fmt: skip
         head = Chart("", "", 0.0)
         SubElement(head, "style").text = f"\n{asset('palette.css')}{asset('chart.css')}"
-        size = (width + 2 * _MARGIN - 1, height + _HEAD + _MARGIN - 1)
-        head.bar("sheet", (0.5 - _MARGIN, 0.5 - _HEAD), size, rx=10)
+        head.bar("sheet", (0.5 - _MARGIN, 0.5 - _HEAD), (size[0] - 1, size[1] - 1), rx=10)
         head.label(self.findtext("title", ""), 0, 22 - _HEAD, "start", "title")
         whole[:0] = head[2:]
         return tostring(whole, "unicode", short_empty_elements=False)
@@ -337,7 +339,7 @@ def matrix_chart(
 
 
 def points_chart(title: str, groups: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Chart:
-    """Draws the points (N, 2) of each group in one colour; `names` are the tooltips of a group's points.
+    """Draws the points (N, 2) of each group in one color; `names` are the tooltips of a group's points.
 
     Both axes have the same scale and no ticks, because only distances matter.
     """
