@@ -11,7 +11,7 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint docs advice bench clean
+.PHONY: setup demo test test-integration test-slow test-flink job-servers workers checkpoints lint docs notebooks advice bench clean
 
 setup: $(READY)
 
@@ -67,6 +67,11 @@ lint: $(READY)
 # The documentation as a site, in build/site; warnings are errors.
 docs: $(READY)
 	$(BIN)/mkdocs build --strict --quiet
+
+# Runs the notebooks with the released encoder of `checkpoints` and saves their outputs.
+notebooks: $(READY) checkpoints
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[notebooks]'
+	BERT_TF_CHECKPOINTS=$(CHECKPOINTS) $(BIN)/python docs/notebooks.py
 
 # Counts functions that are long, complex or have many parameters; never fails.
 advice: $(READY)

@@ -1,14 +1,19 @@
-"""Charts as inline SVG, each with a title, a description, and values as tooltips."""
+"""Charts as inline SVG, each with a title, a description, and values as tooltips.
+
+Notebooks display a chart that is the result of a cell, with its title and on a background of its own.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
+from bert_tf.reports.page import asset
 from bert_tf.reports.text import cut, percent
 
 # In units of the view box; the page scales it to the available width.
@@ -20,6 +25,14 @@ _CUT = 4.0
 _TICKS = 4
 # Differences between probability and accuracy above this are highlighted.
 _FAR = 0.1
+# A matrix with more columns has no numbers in its cells.
+_MOST_NUMBERS = 12
+# Colors of the palette for groups of points.
+_GROUPS = 8
+# Width of a chart that stands alone, in pixels; the space around it, and above it for the title.
+_PIXELS = 640.0
+_MARGIN, _HEAD = 20.0, 44.0
+_FONT = "font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,27 @@ class Chart(Element):
     def __html__(self) -> str:
         """Returns the markup; all texts are escaped."""
         return tostring(self, "unicode", short_empty_elements=False)
+
+    def __repr__(self) -> str:
+        """Returns the title."""
+        return f"{type(self).__name__}({self.findtext('title')!r})"
+
+    def _repr_svg_(self) -> str:
+        """Returns the chart as a file: with title, background and style; notebooks call this method."""
+        width, height = (float(number) for number in self.attrib["viewBox"].split()[2:])
+        size = (width + 2 * _MARGIN, height + _HEAD + _MARGIN)
+        whole = copy(self)
+        whole.attrib = self.attrib | {
+            "xmlns": "http://www.w3.org/2000/svg", "style": _FONT,
+            "viewBox": f"{-_MARGIN:g} {-_HEAD:g} {size[0]:g} {size[1]:g}",
+            "width": f"{_PIXELS:g}", "height": f"{_PIXELS * size[1] / size[0]:.0f}",
+        }  # fmt: skip
+        head = Chart("", "", 0.0)
+        SubElement(head, "style").text = f"\n{asset('palette.css')}{asset('chart.css')}"
+        head.bar("sheet", (0.5 - _MARGIN, 0.5 - _HEAD), (size[0] - 1, size[1] - 1), rx=10)
+        head.label(self.findtext("title", ""), 0, 22 - _HEAD, "start", "title")
+        whole[:0] = head[2:]
+        return tostring(whole, "unicode", short_empty_elements=False)
 
     def mark(self, tag: str, kind: str, tip: str = "", **attributes: float | str) -> Element:
         """Adds a shape with a CSS class and a tooltip; underscores in names of attributes become hyphens."""
@@ -267,6 +301,64 @@ def heat_chart(labels: Sequence[str], counts: np.ndarray) -> Chart:
         chart.label(name, left - 4, top + middle, "end", "name")
         upright = chart.label(name, 0, 0, "start", "name")
         upright.set("transform", f"translate({_px(left + middle)} {_px(top - 4)}) rotate(-90)")
+    return chart
+
+
+def matrix_chart(
+    title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray, form: str = "{:.2f}"
+) -> Chart:
+    """Draws numbers (rows, columns) as cells, darker for higher ones; `form` is the format of a number."""
+    numbers = np.asarray(values, np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    longest = max(map(len, [*rows, ""]))
+    left, turned = min(10.0 + 7 * longest, 0.5 * WIDTH), max(map(len, columns)) * len(columns) > 48
+    top = min(12.0 + 6.5 * max(map(len, columns)), 130.0) if turned else 20.0
+    side = (WIDTH - left) / len(columns)
+    tall = min(side, 34.0) if len(columns) <= _MOST_NUMBERS else side
+    chart = Chart(title, f"{len(rows)} rows, {len(columns)} columns.", top + tall * len(rows))
+    for row, name in enumerate(rows):
+        chart.label(cut(name, 34), left - 8, top + tall * (row + 0.5) + 4, "end", "name")
+        for column, other in enumerate(columns):
+            share = (numbers[row, column] - low) / (high - low or 1.0)
+            number = form.format(numbers[row, column])
+            x, y = left + side * column, top + tall * row
+            opacity = f"{0.06 + 0.94 * share:.2f}"
+            cell = {"x": x + 1, "y": y + 1, "width": side - 2, "height": tall - 2, "rx": min(3.0, tall / 8)}
+            chart.mark("rect", "warm", f"{name}, {other}: {number}", **cell, opacity=opacity)
+            if len(columns) <= _MOST_NUMBERS:
+                kind = "number strong" if share > 0.6 else "number"
+                chart.label(number, x + side / 2, y + tall / 2 + 4, kind=kind)
+    for column, name in enumerate(columns):
+        middle = left + side * (column + 0.5)
+        label = chart.label(cut(name, 20), 0 if turned else middle, 0 if turned else top - 7, "start", "name")
+        if turned:
+            label.set("transform", f"translate({_px(middle + 4)} {_px(top - 6)}) rotate(-90)")
+        else:
+            label.set("text-anchor", "middle")
+    return chart
+
+
+def points_chart(title: str, groups: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Chart:
+    """Draws the points (N, 2) of each group in one color; `names` are the tooltips of a group's points.
+
+    Both axes have the same scale and no ticks, because only distances matter.
+    """
+    if len(groups) > _GROUPS:
+        raise ValueError(f"`groups` must be at most {_GROUPS}. Received: {len(groups)}")
+    points = np.concatenate(list(groups.values())).astype(np.float64)
+    low, high = points.min(axis=0), points.max(axis=0)
+    scale = (WIDTH - 24) / max(float(high[0] - low[0]), 1e-9)
+    height = scale * float(high[1] - low[1]) + 24
+    chart = Chart(title, f"{len(points)} points in {len(groups)} groups.", height + 30)
+    for number, (group, places) in enumerate(groups.items()):
+        for place, name in zip(places, names[group], strict=True):
+            x, y = 12 + scale * (place[0] - low[0]), 12 + scale * (high[1] - place[1])
+            chart.dot(f"group{number}", float(x), float(y), 5, f"{group}: {name}")
+    at = 8.0
+    for number, group in enumerate(groups):
+        chart.dot(f"group{number}", at, height + 18, 5)
+        chart.label(group, at + 10, height + 22, "start", "name")
+        at += 32 + 7 * len(group)
     return chart
 
 

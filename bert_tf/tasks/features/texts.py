@@ -5,9 +5,11 @@ Shape legend: N texts, B batch, S sequence, W width.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -22,12 +24,15 @@ from bert_tf.tasks.classify.rows import TextExample, text_rows
 from bert_tf.tasks.inference import outputs_of
 from bert_tf.text.columns import rows_of
 from bert_tf.text.tokenizer import BertTokenizer
-from bert_tf.training.backends import current_backend
+from bert_tf.text.vocabulary import Vocabulary
+from bert_tf.training.backends import Model, current_backend
 from bert_tf.training.losses import SINGLE_OUTPUT
 
 POOLINGS = ("mean", "cls", "pooler")
 # Avoids division by zero; the same as in PyTorch's `normalize`.
 _LEAST_LENGTH = 1e-12
+# Models and graphs of encoders by pooling and layers: a preset that is passed again is not compiled again.
+_COMPILED: WeakKeyDictionary[BertBackbone, dict[tuple[str, str], tuple[keras.Model, Model]]] = WeakKeyDictionary()
 
 
 def embed(
@@ -47,7 +52,7 @@ def embed(
     Args:
         texts: the N texts: a list, array, pandas column, tensor or other iterable; or a single string.
         preset: preset directory, run, `RUN@STEP`, or checkpoint of another program (see `load_preset`), or the result
-            of `load_backbone` or `load_preset`, which saves loading the weights again.
+            of `load_backbone` or `load_preset`, which saves loading the weights and compiling the model again.
         pooling: `mean` averages the vectors of all tokens, `cls` takes the vector of [CLS], and `pooler` takes the
             output of the pooler, which pre-training with next sentences trains.
         layers: `last`, `second_to_last`, `concat_last_4`, `embeddings`, or a single layer such as `layer_3`; not for
@@ -81,18 +86,25 @@ def embed(
         )
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"`batch_size` must be at least 1. Received: {batch_size}")
-    model = _pooled(encoder, pooling, layers)
+    graphs = _COMPILED.setdefault(encoder, {})
+    if (pooling, layers) not in graphs:
+        pooled = _pooled(encoder, pooling, layers)
+        graphs[pooling, layers] = pooled, current_backend().compile_predict(pooled)
+    model, predict = graphs[pooling, layers]
     if not rows:
         return np.zeros((0, model.output.shape[-1]), np.float32)
-    backend = current_backend()
     examples = [TextExample(f"row {number}", row) for number, row in enumerate(rows)]
-    encoded = text_rows(examples, BertTokenizer(source.vocabulary, source.lowercase), length)
-    encoded = replace(encoded, most_widths=backend.most_widths)
-    predict = backend.compile_predict(model)
+    encoded = text_rows(examples, _tokenizer(source.vocabulary, source.lowercase), length)
+    encoded = replace(encoded, most_widths=current_backend().most_widths)
     vectors = outputs_of(predict, encoded, encoder.config, by_token=False, batch_size=batch_size)[SINGLE_OUTPUT]
     if normalize:
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_LENGTH)
     return vectors[0] if isinstance(texts, str | bytes) else vectors
+
+
+@functools.lru_cache(maxsize=2)
+def _tokenizer(vocabulary: Vocabulary, lowercase: bool) -> BertTokenizer:
+    return BertTokenizer(vocabulary, lowercase)
 
 
 def _pooled(encoder: BertBackbone, pooling: str, layers: str) -> keras.Model:

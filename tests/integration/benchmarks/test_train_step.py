@@ -46,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
-def test_steps_beside_keras_hub(tmp_path: Path) -> None:
+def test_steps_are_measured_against_keras_hub(tmp_path: Path) -> None:
     (result,) = measured(tmp_path, "--precisions", "bfloat16", "--peers", "keras_hub")["results"]
     ours, peer = result["results"]
     assert (ours["name"], peer["name"]) == ("bert_tf bfloat16", "keras_hub bfloat16")

@@ -116,7 +116,7 @@ def test_a_new_head_has_new_labels(preset: Path, tmp_path: Path) -> None:
     assert other.preprocessor.labels == ("a", "b", "c")
 
 
-def test_fit_takes_datasets_callbacks_and_own_optimizers(preset: Path) -> None:
+def test_fit_accepts_datasets_callbacks_and_custom_optimizers(preset: Path) -> None:
     model = classifier(preset)
     seen: list[int] = []
     callback = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))

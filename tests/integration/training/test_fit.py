@@ -60,7 +60,7 @@ def assert_same_run(output, result, uninterrupted):
 
 
 @pytest.mark.smoke
-def test_a_run_gives_figures_files_and_a_model_that_learned(unbroken):
+def test_fit_writes_metrics_and_files_and_trains_the_model(unbroken):
     output, result = unbroken
     assert sorted(p.name for p in output.iterdir()) == [
         "checkpoints", "history.jsonl", "report.html", "status.json", "tensorboard",

@@ -35,7 +35,7 @@ VARIANTS = {
 }
 
 
-def moments(variant: str) -> list[tuple[str, int]]:
+def kill_moments(variant: str) -> list[tuple[str, int]]:
     """Returns moments: an event, and the number of further events before the process is killed.
 
     float16 has those at which its weights, averages and optimizer state are written, or have been read again.
@@ -94,7 +94,7 @@ def test_kills_leave_no_trace(tmp_path, variant):
     unbroken = started(pretrain(tmp_path, tmp_path / "unbroken", variant))
     assert unbroken.returncode == 0, unbroken.stderr
     arguments = pretrain(tmp_path, tmp_path / "killed", variant)
-    for moment in moments(variant):
+    for moment in kill_moments(variant):
         killed = started(arguments, moment)
         assert killed.returncode == -signal.SIGKILL, (moment, killed.stderr)
     ended = started(arguments)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from tests.support.paths import REPOSITORY
 
-FOLDERS = ("bert_tf", "beam_pipelines", "benchmarks", "tests", "docs", "saved_models", "deployment")
-SUFFIXES = {".config", ".html", ".j2", ".json", ".md", ".py", ".txt", ".yaml", ".yml"}
+FOLDERS = ("bert_tf", "beam_pipelines", "benchmarks", "tests", "docs", "notebooks", "saved_models", "deployment")
+SUFFIXES = {".config", ".html", ".ipynb", ".j2", ".json", ".md", ".py", ".txt", ".yaml", ".yml"}
 BEGINS = re.compile(r"(What|How|Which|Where|Whether|Tells (?:)whether|Returns (what|how|which|where|whether))\b")
 # Phrases in docstrings, comments, messages and documents. The groups keep this file from matching itself.
 PHRASES = re.compile(r"\b(?:tells (?:)whether|is (?:)none of|there is (?:)none)\b", re.IGNORECASE)

@@ -58,11 +58,11 @@ def places(tokenizer: BertTokenizer, text: str) -> list[tuple[str, str]]:
         ("ΑΣ", [("α", "Α"), ("##ς", "Σ")]),
     ],
 )
-def test_uncased_places(text, expected, uncased):
+def test_uncased_offsets(text, expected, uncased):
     assert places(uncased, text) == expected
 
 
-def test_marks_of_the_next_text_are_not_taken(uncased):
+def test_combining_marks_of_the_next_text_are_excluded(uncased):
     ids, starts, limits = uncased.tokenize_with_offsets(["é", "\u0301\u0301", "\u0301a\u0301"])
     assert ids.row_splits.tolist() == [0, 1, 1, 2]
     assert (starts.tolist(), limits.tolist()) == ([0, 1], [1, 3])

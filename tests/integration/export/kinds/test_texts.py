@@ -78,7 +78,7 @@ def test_labels_equal_those_of_the_task(columns: int, windows: bool, tmp_path: P
         np.testing.assert_allclose(list(served["probabilities"].values()), answer.probabilities, atol=1e-5)
 
 
-def test_numbers_are_those_of_the_task_and_answer_regress(tmp_path: Path) -> None:
+def test_regression_outputs_equal_those_of_the_task(tmp_path: Path) -> None:
     preset = classifier(
         tmp_path / "preset", 1, task="regression", text_columns=2, windows=True, text_names=["a", "b"],
         mean=3.0, deviation=0.5,

@@ -18,10 +18,10 @@ def test_run_ends_if_the_other_worker_is_missing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("moment", "told"),
+    ("moment", "signalled"),
     [("signal_at=7", {0}), ("signal_at=7", {0, 1}), ("signal_at_evaluation=1", {0}), ("signal_at_evaluation=1", {1})],
 )
-def test_a_signal_to_some_workers_stops_all_with_a_checkpoint(tmp_path, told, moment):
+def test_signal_to_some_workers_checkpoints_and_stops_all(tmp_path, signalled, moment):
     ports, settings = free_ports(2), ("steps=400", "evaluate_every=8", "log_every=4")
     workers = [start(tmp_path / "run", ports, i, *settings, *([moment] * (i in signalled))) for i in range(2)]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]

@@ -193,7 +193,9 @@ def test_entity_outcomes_are_distinguished_by_shape(tmp_path: Path) -> None:
     assert page.texts("td", within="compact")[:6] == ["PER", "50.0%", "50.0%", "50.0%", "2", "2"]
 
 
-@pytest.mark.parametrize("name", ["page.css", "tasks.css", "attention.css", "attention.js", "sort.js"])
+@pytest.mark.parametrize(
+    "name", ["palette.css", "chart.css", "page.css", "tasks.css", "attention.css", "attention.js", "sort.js"]
+)
 def test_assets_are_included_unchanged(name: str) -> None:
     assert pages.asset(name) == (Path(pages.__file__).parent / "assets" / name).read_text()
 

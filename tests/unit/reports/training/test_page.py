@@ -17,7 +17,7 @@ def records(count=5):
     return [*train, {"split": "validation", "step": count, "loss": 2.5, "mlm_accuracy": 0.25, "mlm_perplexity": 12.18}]
 
 
-def test_a_page_needs_nothing_else():
+def test_page_is_self_contained():
     text = page(records(), STATUS)
     assert text.startswith("<!DOCTYPE html>")
     assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=", text)
@@ -80,7 +80,7 @@ def test_the_state_is_told(status, words):
     assert ("Run the same command" in head) == (status.state != "finished")
 
 
-def test_what_is_not_there_is_not_drawn():
+def test_empty_history_has_no_charts():
     assert "<svg" not in page([], STATUS)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarra
         ),
     ],
 )
-def test_vectors_are_those_of_the_encoder(
+def test_vectors_equal_those_of_the_encoder(
     options: dict[str, Any], of: Any, loaded: bert_tf.models.Preset, encoder: keras.Model
 ) -> None:
     found = bert_tf.embed(TEXTS, loaded, **options)
@@ -81,6 +83,17 @@ def test_texts_may_have_any_form(preset: Path) -> None:
     np.testing.assert_allclose(bert_tf.embed(TEXTS, loaded, batch_size=2), expected, atol=1e-6)
     normalized = bert_tf.embed(TEXTS, loaded, normalize=True)
     np.testing.assert_allclose(normalized * np.sqrt((expected**2).sum(1, keepdims=True)), expected, atol=1e-5)
+
+
+def test_a_loaded_preset_is_compiled_once_and_not_kept(preset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = bert_tf.load_backbone(preset)
+    first = bert_tf.embed(TEXTS, loaded)
+    monkeypatch.setattr("bert_tf.tasks.features.texts._pooled", None)
+    np.testing.assert_array_equal(bert_tf.embed(TEXTS, loaded), first)
+    model = weakref.ref(loaded.model)
+    del loaded
+    gc.collect()
+    assert model() is None
 
 
 @pytest.mark.parametrize(

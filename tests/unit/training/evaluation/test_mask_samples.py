@@ -80,7 +80,7 @@ def test_text_is_a_table_that_tensorboard_renders(filled):
     assert cells[3] == ["3 ✗", "&lt;b&gt;", "20.0%", "the 50.0%", "sat 30.0%", "&lt;b&gt; 20.0%"]
 
 
-def test_the_page_tells_right_from_wrong(filled):
+def test_page_marks_correct_and_wrong_predictions(filled):
     text = page([], RunStatus("runs/mine", 10), Evaluation({}, filled=(filled,)))
     assert "9 tokens, 2 of 3 masks correct" in text
     shown = re.findall(r'<ruby class="(\w+)" title="[^"]+"><span class="now">(.*?)</span>.*?<rt>(.*?)</rt>', text)
