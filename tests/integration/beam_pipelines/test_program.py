@@ -16,7 +16,7 @@ import pytest
 
 from beam_pipelines import create_pretraining_data, program
 from beam_pipelines.errors import InputError, PipelineError
-from tests.support.beam_pipelines.runner_samples import start, wait_for_a_shard
+from tests.support.beam_pipelines.runner_samples import start, wait_for_shard
 from tests.support.beam_pipelines.samples import contents, documents, write_corpus, write_vocabulary
 
 
@@ -137,7 +137,7 @@ def test_killed_run_resumes(home: Path, data_flags: list[str], capsys: pytest.Ca
     whole, broken = home / "whole", home / "broken"
     flags = [*data_flags, "--num_shards=200"]
     process = start([*flags, f"--output={broken}"])
-    wait_for_a_shard(process, broken)
+    wait_for_shard(process, broken)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     unbroken = create_pretraining_data.run([*flags, f"--output={whole}"])
@@ -151,7 +151,7 @@ def test_killed_run_resumes(home: Path, data_flags: list[str], capsys: pytest.Ca
 def test_ctrl_c_is_reported_in_one_line(home: Path, data_flags: list[str]) -> None:
     output = home / "interrupted"
     process = start([*data_flags, "--num_shards=400", f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors

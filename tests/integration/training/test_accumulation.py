@@ -33,7 +33,7 @@ def test_accumulated_gradients_equal_those_of_the_whole_batch(tmp_path, whole_ba
 
 
 @pytest.mark.slow
-def test_compiled_parts_in_two_replicas(tmp_path, whole):
+def test_compiled_parts_in_two_replicas(tmp_path, whole_batch_run):
     settings = ('strategy="mirrored"', "num_replicas=2", "accumulate=2", "dropout=0", 'jit_compile="true"')
     made = in_subprocess(tmp_path / "two", *settings)
     assert made.returncode == 0, made.stderr

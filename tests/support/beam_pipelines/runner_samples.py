@@ -56,7 +56,7 @@ def start(flags: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
-def wait_for_a_shard(process: subprocess.Popen[str], output: Path) -> None:
+def wait_for_shard(process: subprocess.Popen[str], output: Path) -> None:
     """Waits until one shard is complete or the process has ended."""
     while process.poll() is None and not any((output / ".reports").glob("train-*.json")):
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -22,7 +22,7 @@ from tests.support.beam_pipelines.runner_samples import (
     needs_job_server,
     needs_workers,
     start,
-    wait_for_a_shard,
+    wait_for_shard,
     worker_pool,
 )
 from tests.support.beam_pipelines.samples import contents, documents
@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_line(small_disk: Path, flags: list[str]) -> None:
 def test_ctrl_c_ends_everything(home: Path, flags: list[str]) -> None:
     output = home / "interrupted"
     process = start([*flags[:-1], f"--num_shards={MANY_SHARDS}", f"--output={output}", *SMALL_FLINK])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
