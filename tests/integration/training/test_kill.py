@@ -53,7 +53,7 @@ def kill_moments(variant: str) -> list[tuple[str, int]]:
         (r"os.rename .*staging-step-00000024", chooser.randint(2, 20), True),
         (r"os.rename .*staging-step-00000028", chooser.randint(300, 1500), True),
         # The last evaluation is followed by the report and the preset.
-        (r"os.rename .*staging-step-00000060", chooser.randint(5, 1500), False),
+        (r"os.rename .*staging-step-00000060", chooser.randint(5, 1500), True),
         (r"os.mkdir .*\.preset\.staging", chooser.randint(1, 1500), True),
     ]
     return [(event, later) for event, later, of_float16 in every if of_float16 or variant == "float32"]

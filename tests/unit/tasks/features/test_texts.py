@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,13 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.config import ConfigError
+from bert_tf.models.presets import encoder_of
 from bert_tf.text.tokenizer import BertTokenizer
 from tests.support.tasks.feature_samples import CONFIG, VOCABULARY, write_preset
 
 TEXTS = ["a b c", "", "e f g h i j k l m n o p a b c d e f g", "p", "a b c"]
+
+Outputs = Callable[[str, int], dict[str, np.ndarray]]
 
 
 @pytest.fixture(scope="module")
@@ -26,22 +31,28 @@ def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def encoder(preset: Path) -> keras.Model:
-    model = bert_tf.load_backbone(preset).model
-    return keras.Model(model.input, {**model.layer_outputs, **model.output})
-
-
-@pytest.fixture(scope="module")
 def loaded(preset: Path) -> bert_tf.models.Preset:
     return bert_tf.load_preset(preset)
 
 
-def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarray]:
-    """Returns the outputs of the encoder for one text without padding."""
-    ids, _ = BertTokenizer(VOCABULARY).tokenize([text])
-    row = np.array([[VOCABULARY.cls_id, *ids[: length - 2], VOCABULARY.sep_id]], np.int32)
-    inputs = {"token_ids": row, "segment_ids": np.zeros_like(row), "padding_mask": np.ones_like(row)}
-    return {name: np.asarray(value)[0] for name, value in encoder(inputs).items()}
+@pytest.fixture(scope="module")
+def outputs(loaded: bert_tf.models.Preset) -> Outputs:
+    """Returns a function from a text and a length to the outputs of the encoder for it alone, without padding."""
+    model = encoder_of(loaded.model)
+    encoder = keras.Model(model.input, {**model.layer_outputs, **model.output})
+    tokenizer = BertTokenizer(VOCABULARY)
+
+    @functools.cache
+    def of_ids(ids: tuple[int, ...]) -> dict[str, np.ndarray]:
+        row = np.array([ids], np.int32)
+        inputs = {"token_ids": row, "segment_ids": np.zeros_like(row), "padding_mask": np.ones_like(row)}
+        return {name: np.asarray(value)[0] for name, value in encoder(inputs).items()}
+
+    def of_text(text: str, length: int) -> dict[str, np.ndarray]:
+        ids, _ = tokenizer.tokenize([text])
+        return of_ids((VOCABULARY.cls_id, *ids[: length - 2].tolist(), VOCABULARY.sep_id))
+
+    return of_text
 
 
 @pytest.mark.parametrize(
@@ -57,12 +68,12 @@ def outputs(encoder: keras.Model, text: str, length: int) -> dict[str, np.ndarra
     ],
 )
 def test_vectors_equal_those_of_the_encoder(
-    options: dict[str, Any], of: Any, loaded: bert_tf.models.Preset, encoder: keras.Model
+    options: dict[str, Any], of: Any, loaded: bert_tf.models.Preset, outputs: Outputs
 ) -> None:
     found = bert_tf.embed(TEXTS, loaded, **options)
     length = options.get("max_sequence_length", CONFIG.max_sequence_length)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, [of(outputs(encoder, text, length)) for text in TEXTS], atol=1e-5)
+    np.testing.assert_allclose(found, [of(outputs(text, length)) for text in TEXTS], atol=1e-5)
 
 
 def test_a_loaded_preset_is_not_loaded_again(
