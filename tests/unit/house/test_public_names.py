@@ -16,9 +16,9 @@ BertBackbone BertBiLSTMEncoder BertChoicePreprocessor BertConfig BertEmbeddings 
 BertMaskedLMPreprocessor BertMultipleChoice BertPretrainer BertProbe BertSpanPredictor BertSpanPreprocessor
 BertTextClassifier BertTextPreprocessor BertTokenClassifier BertTokenizer BertWordPreprocessor ConfigError DataConfig
 Ensemble EvaluationSpec FinetuneInit LinearWarmupDecay Manifest MaskedLMHead MaskedLMLoss NextSentenceHead Preset
-RunConfig RunSpec TaskFiles TaskPredictor TrainResult TrainingConfig TrainingData Vocabulary convert embed
-evaluate_pretraining export_preset finetune_task fit load_backbone load_preset load_vocabulary pack pretraining_dataset
-read_checkpoint read_manifest save_preset save_vocabulary serve task_class weights_sha256
+RunConfig RunSpec TaskFiles TaskPredictor TrainResult TrainingConfig TrainingData Vocabulary average_presets convert
+embed evaluate_pretraining export_preset finetune_task fit load_backbone load_preset load_vocabulary pack
+pretraining_dataset read_checkpoint read_manifest save_preset save_vocabulary serve task_class weights_sha256
 """.split()  # noqa: SIM905
 
 
