@@ -233,5 +233,6 @@ def _positions(preset: Path) -> int | None:
         for name in _POSITIONS:
             if type(node.get(name)) is int:
                 return node[name]
-        nodes += [child for child in node.values() if isinstance(child, dict)]
+        # `info` has the length of the training data under the same name.
+        nodes += [child for key, child in node.items() if isinstance(child, dict) and key != "info"]
     return None

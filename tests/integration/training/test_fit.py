@@ -60,8 +60,8 @@ def assert_same_run(output, result, uninterrupted):
 
 
 @pytest.mark.smoke
-def test_fit_writes_metrics_and_files_and_trains_the_model(unbroken):
-    output, result = unbroken
+def test_fit_writes_metrics_and_files_and_trains_the_model(uninterrupted):
+    output, result = uninterrupted
     assert sorted(p.name for p in output.iterdir()) == [
         "checkpoints", "history.jsonl", "report.html", "status.json", "tensorboard",
     ]  # fmt: skip

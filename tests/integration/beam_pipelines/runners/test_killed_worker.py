@@ -17,7 +17,7 @@ from tests.support.beam_pipelines.runner_samples import (
     needs_job_server,
     needs_workers,
     start,
-    wait_for_a_shard,
+    wait_for_shard,
     worker_pool,
     workers_of,
 )
@@ -48,7 +48,7 @@ def uninterrupted(home: Path, flags: list[str]) -> Path:
 def run_and_kill(flags: list[str], output: Path, pool: subprocess.Popen[str] | None = None) -> list[str]:
     """Kills one worker of `pool` or of the driver after the first shard; returns the output of the driver."""
     process = start([*flags, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     workers = workers_of(pool or process)
     if workers:
         os.kill(workers[0], signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_run_survives_a_killed_local_worker(
 def test_ctrl_c_ends_local_workers(home: Path, flags: list[str]) -> None:
     output = home / "interrupted"
     process = start([*flags, *LOCAL, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     workers = workers_of(process)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()
@@ -103,7 +103,7 @@ def test_run_resumes_at_once_after_its_driver_was_killed(
     """Workers are not awaited; they may write for some moments after their driver was killed."""
     output = home / "orphans"
     process = start([*flags, *LOCAL, f"--output={output}"])
-    wait_for_a_shard(process, output)
+    wait_for_shard(process, output)
     assert len(workers_of(process)) == 2
     process.kill()
     process.wait()
