@@ -19,13 +19,14 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, from_dict, local_path, save_json
+from bert_tf.config import BertConfig, ConfigError, from_dict, save_json
 from bert_tf.config.base import read_json_object
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.kinds import MODEL_KINDS
 from bert_tf.models.preset_files import check_replaceable, replace_directory, set_aside
 from bert_tf.models.serialization import checked_model, configs_of, deserialize_model, serialize_model, upgraded
 from bert_tf.models.weights import read_weights, stored_shapes, write_weights
+from bert_tf.storage import input_path, working_copy
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary, save_vocabulary
 
 CONFIG_NAME = "config.json"
@@ -128,7 +129,7 @@ def save_preset(
 
     Args:
         model: model of one of `MODEL_KINDS`; its optimizer is not saved.
-        directory: output directory, which must be missing, empty or a preset.
+        directory: output directory or its URL, which must be missing, empty or a preset.
         vocabulary: vocabulary of the same size as the model's token embedding.
         lowercase: whether the tokenizer lower-cases.
         task: content of task.json; no file is written if None.
@@ -146,7 +147,6 @@ def save_preset(
         >>> sorted(path.name for path in Path("encoder").iterdir())
         ['config.json', 'model.weights.h5', 'vocab.txt']
     """
-    directory = local_path(directory)
     kind = MODEL_KINDS.get(type(model).__name__)
     if kind is None or not isinstance(model, kind.model):
         raise ConfigError(f"`model` must be one of {', '.join(MODEL_KINDS)}. Received: {type(model)}")
@@ -154,7 +154,6 @@ def save_preset(
     header = PresetHeader(
         FORMAT_VERSION, serialize_model(model), lowercase, vocabulary.fingerprint, info=dict(info or {})
     )
-    check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
         save_json(header, staging / CONFIG_NAME)
@@ -164,14 +163,16 @@ def save_preset(
         write_weights(model, staging / WEIGHTS_NAME)
         read_header(staging)
 
-    replace_directory(directory, write)
+    with working_copy(directory) as path:
+        check_replaceable(path, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
+        replace_directory(path, write)
 
 
 def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     """Reads a preset.
 
     Args:
-        directory: preset directory, or the output directory of a run that contains `preset`.
+        directory: preset directory, or the output directory of a run that contains `preset`; also a URL.
         dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:
@@ -199,8 +200,8 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
 
 
 def preset_directory(directory: str | Path) -> Path:
-    """Returns `directory`, or `directory/preset` for the output directory of a run. Raises ConfigError for a URL."""
-    directory = local_path(directory)
+    """Returns `directory`, or `directory/preset` for the output directory of a run; of a URL, its local copy."""
+    directory = input_path(directory, "preset")
     run_preset = directory / RUN_PRESET_NAME
     return run_preset if (run_preset / CONFIG_NAME).is_file() and not (directory / CONFIG_NAME).is_file() else directory
 
@@ -209,7 +210,7 @@ def load_backbone(directory: str | Path, dtype: Any = None) -> Preset:
     """Reads the encoder of a preset of any kind.
 
     Args:
-        directory: preset directory, or the output directory of a run that contains `preset`.
+        directory: preset directory, or the output directory of a run that contains `preset`; also a URL.
         dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:
