@@ -111,8 +111,8 @@ class Output:
             raise type(error)(f"{error} {self._saved_here()}") from error
 
     def publish_siblings(self) -> None:
-        """Uploads files that were written next to the output, `NAME.…`, and removes them here."""
-        for path in sorted(self.folder.glob(f"{self.path.name}.*")):
+        """Uploads files that were written next to the output, such as skipped examples, and removes them here."""
+        for path in sorted(p for p in self.folder.iterdir() if p.is_file() and p != self.path and p.name[0] != "."):
             self._lease.check()
             self._parent.upload(path, path.name)
             path.unlink()
