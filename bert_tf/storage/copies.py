@@ -40,12 +40,12 @@ def input_path(path: str | Path, use: str = "files") -> Path:
         StoreError: if the store refuses or does not answer.
 
     Example:
-        >>> import fsspec
-        >>> fsspec.filesystem("memory").pipe_file("/bucket/vocab.txt", b"[PAD]")
-        >>> bert_tf.storage.input_path("memory://bucket/vocab.txt").read_text()
+        >>> from bert_tf.storage import Store, input_path
+        >>> _ = Store("memory://bucket").write("vocab.txt", b"[PAD]")
+        >>> input_path("memory://bucket/vocab.txt").read_text()
         '[PAD]'
-        >>> bert_tf.storage.input_path("vocab.txt").name
-        'vocab.txt'
+        >>> input_path("runs/small").name
+        'small'
     """
     if not is_url(path):
         return local_path(path)

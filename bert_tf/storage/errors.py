@@ -27,7 +27,16 @@ _TEMPORARY_STATUSES = (408, 425, 429)
 
 
 class StoreError(OSError):
-    """An object store refuses a request, or has not answered after all attempts."""
+    """An object store refuses a request, or has not answered after all attempts.
+
+    Example:
+        >>> from bert_tf.storage import Store, StoreError
+        >>> try:
+        ...     Store("nothing://bucket/run")
+        ... except StoreError:
+        ...     print("an unknown scheme")
+        an unknown scheme
+    """
 
 
 class NotRetriedError(StoreError):

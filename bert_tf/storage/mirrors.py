@@ -53,10 +53,10 @@ def data_path(path: str | Path) -> Path:
         StoreError: if the store refuses or does not answer.
 
     Example:
-        >>> import fsspec
-        >>> fsspec.filesystem("memory").put("data", "/bucket/data", recursive=True)
-        >>> mirror = bert_tf.storage.data_path("memory://bucket/data")
-        >>> bert_tf.read_manifest(mirror) == bert_tf.read_manifest("data")
+        >>> from pathlib import Path
+        >>> from bert_tf.storage import Store, data_path
+        >>> _ = Store("memory://bucket/data").upload(Path("data/manifest.json"), "manifest.json")
+        >>> bert_tf.read_manifest(data_path("memory://bucket/data")) == bert_tf.read_manifest("data")
         True
     """
     return _mirrored(str(path).rstrip("/"), cache_directory()) if is_url(path) else local_path(path)
