@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from bert_tf.cli import main
@@ -118,3 +119,22 @@ def test_faults_of_real_clients_are_named(
     assert "bucket 'nobody' does not exist" in capsys.readouterr().err
     assert main(["inspect", f"{s3}/nothing"]) == 1
     assert f"{s3}/nothing does not exist" in capsys.readouterr().err
+    Store(s3).write(".lease", b"first", create=True)
+    with pytest.raises(FileExistsError):
+        Store(s3).write(".lease", b"second", create=True)
+
+    with monkeypatch.context() as patch:
+        # moto refuses keys of no account.
+        patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)
+        assert main(["inspect", f"{s3}/data"]) == 1
+        assert "no permission" in capsys.readouterr().err
+    system = type(fsspec.filesystem("s3"))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    system.clear_instance_cache()
+    try:
+        assert main(["inspect", f"{s3}/data"]) == 1
+        assert "no valid credentials" in capsys.readouterr().err
+    finally:
+        system.clear_instance_cache()
