@@ -18,7 +18,7 @@ STEP = "checkpoints/step-00000001"
 def write_step(run: Path, step: int, text: str = "weights") -> Path:
     folder = run / "checkpoints" / f"step-{step:08d}"
     folder.mkdir(parents=True)
-    for name in ("model.npz", "optimizer.npz", "state.json"):
+    for name in ("model.npz", "variables.npz", "state.json"):
         (folder / name).write_text(f"{text} {step}")
     return folder
 
@@ -42,7 +42,7 @@ def test_local_paths_are_unchanged(tmp_path: Path) -> None:
 def test_markers_are_uploaded_last_and_deleted_first(bucket: str) -> None:
     with working_copy(f"{bucket}/run") as run:
         publish(write_step(run, 1))
-        assert changes() == [f"{STEP}/model.npz", f"{STEP}/optimizer.npz", f"{STEP}/state.json"]
+        assert changes() == [f"{STEP}/model.npz", f"{STEP}/variables.npz", f"{STEP}/state.json"]
         (run / "result.json").write_text("{}")
         publish(run)
         CALLS.clear()
@@ -53,7 +53,7 @@ def test_markers_are_uploaded_last_and_deleted_first(bucket: str) -> None:
         "-result.json",
         f"-{STEP}/state.json",
         f"-{STEP}/model.npz",
-        f"-{STEP}/optimizer.npz",
+        f"-{STEP}/variables.npz",
         "history.jsonl",
         "result.json",
     ]
@@ -105,8 +105,12 @@ def test_a_killed_writer_keeps_its_newer_files(bucket: str, monkeypatch: pytest.
         with working_copy(f"{bucket}/run") as run:
             write_step(run, 1)
     write_step(run, 2)
-    with working_copy(f"{bucket}/run"):
-        assert "run/checkpoints/step-00000002/state.json" in Store(bucket).files()
+    # It was killed between an upload and its entry in the journal.
+    store = Store(f"{bucket}/run")
+    store.write("checkpoints/step-00000002/model.npz", b"weights of the upload")
+    with working_copy(store.url):
+        assert store.read("checkpoints/step-00000002/state.json") == b"weights 2"
+        assert store.read("checkpoints/step-00000002/model.npz") == b"weights 2"
 
 
 def test_incomplete_directories_of_the_store_are_ignored_and_named(
