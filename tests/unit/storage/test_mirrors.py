@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,14 @@ def test_shards_before_the_first_step_are_not_fetched(url: str) -> None:
     # Shards are skipped by whole windows: none of this small split.
     batches = pretraining_batches(url, "train", batch_size=3, seed=1, epochs=1, start_step=19)
     assert len(list(batches)) == 1
+
+
+def test_readers_of_one_machine_fetch_a_shard_once(url: str) -> None:
+    directory = data_path(url)
+    shard = read_manifest(directory).shards["train"][0]
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: Mirror(directory, url).fetch(shard), range(8)))
+    assert len(paths) == 1 and fetched() == [shard.name]
 
 
 @pytest.mark.parametrize("fault", [truncated_download, TimeoutError()])
