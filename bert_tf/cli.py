@@ -20,6 +20,7 @@ from bert_tf.commands.arguments import Parser
 from bert_tf.commands.completion import SHELLS, completion_script
 from bert_tf.commands.pipelines import add_pipeline_arguments, run_pipeline
 from bert_tf.commands.quiet import check_keras_backend, import_tensorflow
+from bert_tf.commands.urls import local_arguments
 from bert_tf.entry.errors import is_expected, one_line
 from bert_tf.entry.packages import missing_package
 
@@ -162,9 +163,10 @@ def _run(arguments: list[str]) -> dict[str, Any]:
     keras = command is None or command.keras
     if keras:
         check_keras_backend()
-    args.check(args)
-    import_tensorflow(keras=keras)
-    return args.run(args)
+    with local_arguments(args) as with_urls:
+        args.check(args)
+        import_tensorflow(keras=keras)
+        return with_urls(args.run(args))
 
 
 if __name__ == "__main__":

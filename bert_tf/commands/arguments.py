@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bert_tf.config import ConfigError, local_path
+from bert_tf.commands.urls import Url, path_or_url
+from bert_tf.config import ConfigError
 from bert_tf.config.data import VERIFY
 from bert_tf.config.describe import describe_fields
 from bert_tf.config.errors import did_you_mean
@@ -27,14 +28,14 @@ _COLUMN = 36
 class Parser(argparse.ArgumentParser):
     """A strict argument parser, also for its subcommands.
 
-    It rejects URLs for arguments of type `Path` and flags that are abbreviated. Its errors suggest the closest known
-    name for every unknown command, flag or choice, also if a required flag is missing at the same time.
+    It rejects flags that are abbreviated. Arguments of type `Path` may be URLs (see `urls`). Its errors suggest the
+    closest known name for every unknown command, flag or choice, also if a required flag is missing at the same time.
     """
 
     def __init__(self, **kwargs: Any) -> None:
         options: dict[str, Any] = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
         super().__init__(**(options | kwargs))
-        self.register("type", Path, _local)
+        self.register("type", Path, path_or_url)
         self._received: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -83,23 +84,16 @@ class Parser(argparse.ArgumentParser):
         return flags
 
 
-def _local(text: str) -> Path:
-    try:
-        return local_path(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def preset_name(text: str) -> Path:
-    """Returns a name of a preset as a path; see `config.preset_names`. Rejects URLs.
+def preset_name(text: str) -> Path | Url:
+    """Returns a name of a preset as a path or a URL; see `config.preset_names`.
 
     Example:
         >>> from bert_tf.commands.arguments import preset_name
         >>> preset_name("hf:models/other").as_posix()
         'hf:models/other'
     """
-    _local(text.removeprefix(HUGGINGFACE_PREFIX))
-    return Path(text)
+    name = path_or_url(text.removeprefix(HUGGINGFACE_PREFIX))
+    return name if isinstance(name, Url) else Path(text)
 
 
 def definitions(title: str, entries: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.commands.inputs import check_path
+from bert_tf.commands.urls import text_or_url
 from bert_tf.config import ConfigError, local_path
 from bert_tf.config.errors import did_you_mean
 from bert_tf.config.preset_names import preset_directory
@@ -25,10 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     forms = ", ".join(FORMS)
     parser.add_argument(
-        "--source", nargs=2, required=True, metavar=("FORM", "PATH"), help=f"source format and path; formats: {forms}"
+        "--source",
+        type=text_or_url,
+        nargs=2,
+        required=True,
+        metavar=("FORM", "PATH"),
+        help=f"source format and path; formats: {forms}",
     )
     parser.add_argument(
-        "--target", nargs=2, required=True, metavar=("FORM", "PATH"), help="target format and a new directory"
+        "--target",
+        type=text_or_url,
+        nargs=2,
+        required=True,
+        metavar=("FORM", "PATH"),
+        help="target format and a new directory",
     )
     parser.add_argument("--vocabulary", type=Path, help="vocab.txt, if the source has none")
     parser.add_argument(
@@ -120,7 +131,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     for head in parity.lost:
         print(f"{head}: not supported by {args.target[0]}, omitted")
     return {
-        "output": args.target[1],
+        "output": str(args.target[1]),
         "max_abs_difference": parity.max_abs_difference,
         "computed_by": list(parity.computed_by),
         "tensors": parity.tensors,

@@ -19,6 +19,7 @@ from bert_tf.commands.arguments import (
     settings_of,
 )
 from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabulary
+from bert_tf.commands.urls import text_or_url
 from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
 from bert_tf.config.training import STRATEGIES
 from bert_tf.pretraining.recipes import RECIPES, recipe
@@ -32,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", type=Path, required=True, help="output directory of `bert-tf data`, with one length or two"
     )
-    parser.add_argument("--model", help="model size (tiny … large, L4_H256) or config.json; default: the recipe's")
+    parser.add_argument(
+        "--model", type=text_or_url, help="model size (tiny … large, L4_H256) or config.json; default: the recipe's"
+    )
     parser.add_argument(
         "--init",
         type=preset_name,
@@ -124,7 +127,7 @@ def configuration(args: argparse.Namespace) -> RunConfig:
 
         model = InitialWeights.of(args.init).config
     elif args.model:
-        model = BertConfig.from_name_or_path(args.model, vocabulary_size=size)
+        model = BertConfig.from_name_or_path(str(args.model), vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
     return with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)

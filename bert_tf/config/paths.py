@@ -30,13 +30,13 @@ def local_path(path: str | Path) -> Path:
         >>> try:
         ...     local_path("gs://bucket/run")
         ... except bert_tf.ConfigError:
-        ...     print("only `vocab` and `data` read URLs")
-        only `vocab` and `data` read URLs
+        ...     print("a URL")
+        a URL
     """
     if _URL.match(str(path)):
         raise ConfigError(
-            f"{str(path)!r} is a URL, but only `vocab` and `data` support URLs. Use a local path and copy the files "
-            "with the tool of the storage provider, for example `gcloud storage cp --recursive`."
+            f"{str(path)!r} is a URL, which is not supported here. Use a local path: `bert_tf.storage.input_path` "
+            "copies an input to this machine, and `bert_tf.storage.working_copy` uploads an output."
         )
     return Path(path)
 

@@ -13,12 +13,13 @@ import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bert_tf.config import ConfigError, local_path
+from bert_tf.config import ConfigError
 from bert_tf.config.base import from_dict, read_json_object, to_dict
 from bert_tf.config.data import DataConfig
 from bert_tf.config.files import sha256_of, write_file
 from bert_tf.data.schema import MANIFEST_NAME, SCHEMA_VERSION, SPLITS, VOCABULARY_NAME, length_folder
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
+from bert_tf.storage.mirrors import data_path, is_mirror
 from bert_tf.text.vocabulary import Vocabulary, load_vocabulary
 
 _VERSIONED = (
@@ -120,7 +121,7 @@ def read_manifest(directory: str | Path) -> Manifest:
     """Reads `manifest.json` of a data directory.
 
     Args:
-        directory: data directory.
+        directory: data directory, or its URL.
 
     Returns:
         The manifest.
@@ -136,9 +137,10 @@ def read_manifest(directory: str | Path) -> Manifest:
         >>> manifest.counts["documents_read"]
         60
     """
-    path = local_path(directory) / MANIFEST_NAME
+    directory = data_path(directory)
+    path = directory / MANIFEST_NAME
     if not path.is_file():
-        lengths = sorted(folder.name for folder in Path(directory).glob(length_folder("*")) if folder.is_dir())
+        lengths = sorted(folder.name for folder in directory.glob(length_folder("*")) if folder.is_dir())
         if lengths:
             raise ConfigError(
                 f"{directory} holds data of several lengths. Use one of its folders: {', '.join(lengths)}."
@@ -175,8 +177,11 @@ def check_vocabulary(manifest: Manifest, vocabulary: Vocabulary) -> None:
 def verify_shards(directory: str | Path, manifest: Manifest, checksums: bool = False) -> None:
     """Raises ValueError, which names the first shard that does not exist or has another size than in the manifest.
 
-    With `checksums`, SHA-256 is also compared, which reads all data.
+    With `checksums`, SHA-256 is also compared, which reads all data. Shards of a mirror are compared when they are
+    fetched.
     """
+    if is_mirror(Path(directory)):
+        return
     for shard in manifest.all_shards:
         verify_shard(Path(directory) / shard.name, shard, checksums)
 
@@ -203,8 +208,9 @@ def open_data(
     A `vocabulary`, for example that of a model, is compared with that of the data; for `checksums` see `verify_shards`.
     Raises ValueError if a file is missing or does not match the manifest.
     """
+    directory = data_path(directory)
     manifest = read_manifest(directory)
-    data_vocabulary = load_vocabulary(Path(directory) / VOCABULARY_NAME)
+    data_vocabulary = load_vocabulary(directory / VOCABULARY_NAME)
     for pieces in (data_vocabulary, vocabulary):
         if pieces is not None:
             try:
@@ -220,7 +226,7 @@ def data_directories(path: str | Path) -> list[Path]:
 
     The list is empty if there are none. Raises ConfigError if a manifest cannot be read.
     """
-    path = local_path(path)
+    path = data_path(path)
     if (path / MANIFEST_NAME).is_file():
         return [path]
     folders = [folder for folder in path.glob(length_folder("*")) if folder.is_dir()]

@@ -17,6 +17,7 @@ from bert_tf.data.manifest import Manifest, data_directories, read_manifest, ver
 from bert_tf.data.schema import VERIFIED_NAME
 from bert_tf.data.tfrecord.shards import ShardInfo, find_damage
 from bert_tf.entry.errors import is_tensorflow_error
+from bert_tf.storage.mirrors import Mirror, is_mirror
 
 logger = logging.getLogger(__name__)
 _NEXT_STEP = "Run `bert-tf data` again, or copy this file again."
@@ -53,9 +54,10 @@ def verify_data(directory: str | Path, manifest: Manifest, verify: str = "once")
     """
     if verify not in VERIFY:
         raise ValueError(f"`verify` must be one of {', '.join(VERIFY)}. Received: {verify!r}")
-    if verify == "never":
-        return
     directory = Path(directory)
+    if verify == "never" or is_mirror(directory):
+        # Shards of a mirror are compared when they are fetched.
+        return
     known = _known(directory)
     verified: dict[str, list[Any] | None] = {}
     for shard in manifest.all_shards:
@@ -81,7 +83,9 @@ def _state(path: Path, shard: ShardInfo) -> list[Any] | None:
 
 
 def _first_damage(directory: Path, manifest: Manifest) -> str | None:
-    return next(filter(None, (find_damage(directory / shard.name) for shard in manifest.all_shards)), None)
+    mirror = Mirror.at(directory)
+    paths = [mirror.path(shard) if mirror else directory / shard.name for shard in manifest.all_shards]
+    return next(filter(None, (find_damage(path) for path in paths if not mirror or path.exists())), None)
 
 
 def _places(directory: Path) -> list[Path]:

@@ -29,6 +29,7 @@ from bert_tf.models.preset_files import set_aside
 from bert_tf.models.preset_header import PresetHeader, read_header
 from bert_tf.models.serialization import deserialize_model
 from bert_tf.models.weights import Weights, WeightsFile, read_weights
+from bert_tf.storage import preset_path
 from bert_tf.text.vocabulary import Vocabulary
 
 WEIGHTS_NAME = "model.weights.h5"
@@ -113,7 +114,8 @@ def open_preset(name: str | Path) -> PresetSource:
     """Reads everything but the weights of a preset.
 
     Args:
-        name: preset directory, run, `RUN@STEP`, or checkpoint of another program; see `config.preset_names`.
+        name: preset directory, run, `RUN@STEP`, or checkpoint of another program (see `config.preset_names`); also a
+            URL.
 
     Returns:
         The source, whose weights are read on demand.
@@ -122,7 +124,7 @@ def open_preset(name: str | Path) -> PresetSource:
         ConfigError: for any other name, an unreadable file, an unknown key, or a vocabulary that does not match the
             model; the message names the file and the field.
     """
-    path, kind = find_preset(name)
+    path, kind = find_preset(preset_path(name))
     if kind in FOREIGN:
         return importlib.import_module(_CONVERSION).open_checkpoint(path)
     if kind == "checkpoint":

@@ -19,7 +19,7 @@ from typing import Any
 
 import keras
 
-from bert_tf.config import BertConfig, ConfigError, local_path
+from bert_tf.config import BertConfig, ConfigError
 from bert_tf.config.preset_names import CONFIG_NAME
 from bert_tf.data.schema import VOCABULARY_NAME
 from bert_tf.models.kinds import MODEL_KINDS
@@ -27,6 +27,7 @@ from bert_tf.models.preset_files import check_replaceable, replace_directory
 from bert_tf.models.preset_header import TASK_NAME, check_vocabulary, read_header, write_header
 from bert_tf.models.preset_sources import WEIGHTS_NAME, PresetSource, open_preset
 from bert_tf.models.weights import write_weights
+from bert_tf.storage import working_copy
 from bert_tf.text.vocabulary import Vocabulary
 
 # Verification record of a conversion.
@@ -78,7 +79,7 @@ def save_preset(
 
     Args:
         model: model of one of `MODEL_KINDS`; its optimizer is not saved.
-        directory: output directory, which must be missing, empty or a preset.
+        directory: output directory or its URL, which must be missing, empty or a preset.
         vocabulary: vocabulary of the same size as the model's token embedding.
         lowercase: whether the tokenizer lower-cases.
         task: content of task.json; no file is written if None.
@@ -96,19 +97,19 @@ def save_preset(
         >>> sorted(path.name for path in Path("encoder").iterdir())
         ['config.json', 'model.weights.h5', 'vocab.txt']
     """
-    directory = local_path(directory)
     kind = MODEL_KINDS.get(type(model).__name__)
     if kind is None or not isinstance(model, kind.model):
         raise ConfigError(f"`model` must be one of {', '.join(MODEL_KINDS)}. Received: {type(model)}")
     check_vocabulary(vocabulary, encoder_of(model).config, "`vocabulary`")
-    check_replaceable(directory, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
 
     def write(staging: Path) -> None:
         write_header(model, staging, vocabulary, lowercase, task, info)
         write_weights(model, staging / WEIGHTS_NAME)
         read_header(staging)
 
-    replace_directory(directory, write)
+    with working_copy(directory) as path:
+        check_replaceable(path, (CONFIG_NAME, VOCABULARY_NAME, WEIGHTS_NAME, TASK_NAME, PARITY_NAME), CONFIG_NAME)
+        replace_directory(path, write)
 
 
 def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
@@ -117,7 +118,7 @@ def load_preset(directory: str | Path, dtype: Any = None) -> Preset:
     Args:
         directory: preset directory, output directory of a run, `RUN@STEP` for a checkpoint of a run, or a checkpoint of
             another program, which is converted in memory: a directory of transformers (`hf:DIRECTORY` also works), of
-            keras-hub, or with a TensorFlow checkpoint of google-research/bert or of the Model Garden.
+            keras-hub, or with a TensorFlow checkpoint of google-research/bert or of the Model Garden; also a URL.
         dtype: Keras dtype policy of the model or its name; defaults to the global policy.
 
     Returns:

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import RunConfig, local_path, to_dict
+from bert_tf.config import RunConfig, to_dict
 from bert_tf.config.preset_names import RUN_PRESET_NAME
 from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
@@ -26,12 +26,14 @@ from bert_tf.models.preset_header import write_header
 from bert_tf.pretraining.facts import data_facts, sample_inputs
 from bert_tf.pretraining.warm_start import InitialWeights
 from bert_tf.reports.training import write_report
+from bert_tf.storage import data_path, working_copy
 from bert_tf.text.vocabulary import Vocabulary
 from bert_tf.training.evaluation.baselines import EvaluationContext, chance_figures, published_figures
 from bert_tf.training.evaluation.evaluate import evaluate_pretraining
 from bert_tf.training.fit import TrainResult, fit
 from bert_tf.training.logging.flops import step_flops
 from bert_tf.training.losses import MASKED_LM, PRETRAINING
+from bert_tf.training.output import is_chief
 from bert_tf.training.run_spec import EvaluationSpec, Packing, RunSpec, TrainingData
 
 
@@ -56,7 +58,7 @@ def phases_of(data: str | Path, run: RunConfig) -> tuple[list[Phase], Vocabulary
     first (the paper's A.2), the longer ones take the last `training.long_share` of the steps. Raises ValueError if data
     and configuration do not match, there are more than two lengths, or the vocabularies of two lengths differ.
     """
-    folders = data_directories(data) or [local_path(data)]
+    folders = data_directories(data) or [data_path(data)]
     if len(folders) > 2:
         names = ", ".join(folder.name for folder in folders)
         raise ValueError(f"{data}: must hold examples of one or two lengths. Received: {names}")
@@ -78,9 +80,16 @@ def run_pretraining(
 
     For data of single segments (`bert-tf data --no_nsp`) the model has neither pooler nor next sentence prediction
     head, because nothing would train them. `init` is a preset of the run's architecture whose weights to start from;
-    None starts from random ones. Raises ValueError if data, configuration and `init` do not match; for a URL.
+    None starts from random ones. All paths may be URLs; of an output on a store, the path of the working copy is
+    returned. Raises ValueError if data, configuration and `init` do not match.
     """
-    output = local_path(output)
+    with working_copy(output, writes=is_chief(run.training.strategy)) as directory:
+        return _run_pretraining(data, run, directory, init)
+
+
+def _run_pretraining(
+    data: str | Path, run: RunConfig, output: Path, init: str | Path | None
+) -> tuple[Path, TrainResult]:
     phases, vocabulary = phases_of(data, run)
     initial = InitialWeights.of(init) if init else None
     if initial:
@@ -92,7 +101,7 @@ def run_pretraining(
     fingerprints = [fingerprint(phase.manifest) for phase in phases]
     identity = fingerprints[0] if len(fingerprints) == 1 else fingerprints
     origin = initial.identity() if initial else {}
-    facts = data_facts(local_path(data), [phase.manifest for phase in phases])
+    facts = data_facts(data_path(data), [phase.manifest for phase in phases])
     lowercase = phases[0].manifest.config.lowercase
 
     def build_model() -> BertPretrainer:
@@ -260,7 +269,7 @@ def run_evaluation(preset: str | Path, data: str | Path, batch_size: int = 32) -
     another kind, data of another vocabulary or with more positions than the model, or data without pairs for a preset
     that has only a next sentence prediction head.
     """
-    loaded, data = load_preset(preset), local_path(data)
+    loaded, data = load_preset(preset), data_path(data)
     if loaded.kind != "BertPretrainer":
         raise ValueError(
             f"{preset}: `evaluate` needs a pre-trained preset. Received: {loaded.kind}. The metrics of a fine-tuned "

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import keras
 
-from bert_tf.config import TrainingConfig, local_path, to_dict
+from bert_tf.config import TrainingConfig, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
 from bert_tf.layers.computation import set_computation
+from bert_tf.storage import working_copy
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
@@ -29,7 +30,7 @@ from bert_tf.training.loop.nan_recovery import NanRecovery
 from bert_tf.training.loop.preemption import PreemptionHandler
 from bert_tf.training.loop.profiler import StepProfile, check_profiled_steps
 from bert_tf.training.optim.build import averaged_weights, averages, keep_averages, make_optimizer, set_halved
-from bert_tf.training.output import TENSORBOARD_NAME, make_output
+from bert_tf.training.output import TENSORBOARD_NAME, is_chief, make_output
 from bert_tf.training.run_spec import RunSpec, TrainingData
 from bert_tf.training.validation import validate_config
 
@@ -74,7 +75,7 @@ def fit(run: RunSpec, config: TrainingConfig, output: str | Path) -> TrainResult
     Args:
         run: model, data, objective and evaluations.
         config: training configuration. With `patience` a run that measures a metric may end early.
-        output: output directory: new, empty, or of the same run.
+        output: output directory, or its URL: new, empty, or of the same run.
 
     Returns:
         The result. If `output` holds the finished run, it is evaluated again without training.
@@ -94,8 +95,12 @@ def fit(run: RunSpec, config: TrainingConfig, output: str | Path) -> TrainResult
         >>> bert_tf.fit(run, bert_tf.TrainingConfig(steps=2, batch_size=4), "runs/new").step
         2
     """
+    with working_copy(output, writes=is_chief(config.strategy)) as directory:
+        return _fit(run, config, directory)
+
+
+def _fit(run: RunSpec, config: TrainingConfig, output: Path) -> TrainResult:
     began = time.perf_counter()
-    output = local_path(output)
     trainer = _Trainer(run, config, output)
     writer = only_writer(output, "training in") if trainer.is_chief else contextlib.nullcontext()
     with trainer.backend.run_scope(), writer, trainer.reporter.watch():

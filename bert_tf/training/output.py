@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 from pathlib import Path
 
 from bert_tf.config import ConfigError
@@ -39,6 +42,25 @@ def check_output(output: Path) -> None:
             f"{output}: the output directory must be new, empty or of this run, but it holds "
             f"{', '.join(other_files[:5])}. Choose another output directory."
         )
+
+
+def is_chief(strategy: str) -> bool:
+    """Returns True if this process writes the output: unless it is another worker than the first of `TF_CONFIG`.
+
+    Args:
+        strategy: distribution strategy.
+
+    Example:
+        >>> from bert_tf.training.output import is_chief
+        >>> is_chief("none")
+        True
+    """
+    if strategy != "multi_worker":
+        return True
+    # An invalid TF_CONFIG is reported when the workers meet.
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return int(json.loads(os.environ.get("TF_CONFIG", ""))["task"]["index"]) == 0
+    return True
 
 
 def make_output(output: Path) -> None:

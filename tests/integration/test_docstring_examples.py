@@ -27,7 +27,7 @@ import pytest
 from tests.support.paths import REPOSITORY
 
 # Packages whose public names, and modules whose public classes, have an example.
-PACKAGES = ("bert_tf.client", "bert_tf.config", "bert_tf.layers", "bert_tf.models")
+PACKAGES = ("bert_tf.client", "bert_tf.config", "bert_tf.layers", "bert_tf.models", "bert_tf.storage")
 CLASSES = ("bert_tf.text.tokenizer", "bert_tf.text.vocabulary")
 FUNCTIONS = ("beam_pipelines.build_vocabulary.run", "beam_pipelines.create_pretraining_data.run")
 # Examples that train, export, serve, or read pre-training data.
@@ -37,7 +37,7 @@ LONG = {
     "bert_tf.TrainResult", "bert_tf.client.ModelClient", "bert_tf.client.PredictError",
     "bert_tf.client.connect", "bert_tf.client.predict", "bert_tf.convert", "bert_tf.evaluate_pretraining",
     "bert_tf.export_preset", "bert_tf.finetune_task", "bert_tf.fit", "bert_tf.TrainingData",
-    "bert_tf.pretraining_dataset", "bert_tf.read_manifest", "bert_tf.serve",
+    "bert_tf.pretraining_dataset", "bert_tf.read_manifest", "bert_tf.serve", "bert_tf.storage.data_path",
 }  # fmt: skip
 CLASS_NAMES = ("negative", "positive")
 WORDS = """
@@ -225,6 +225,7 @@ def test_wrong_output_is_detected() -> None:
 @pytest.mark.parametrize("name", sorted(set(PUBLIC) - LONG))
 def test_example(name: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shutil.copytree(files, tmp_path / "files"))
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     differences = run_example(examples_of(name), 8501)
     assert not differences, differences
 
@@ -234,6 +235,7 @@ def test_long_example(
     name: str, all_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.chdir(shutil.copytree(all_files, tmp_path / "files"))
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
     port = request.getfixturevalue("server_port") if name.startswith("bert_tf.client.") else free_port()
     differences = run_example(examples_of(name), port)
     assert not differences, differences

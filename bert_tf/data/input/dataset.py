@@ -14,6 +14,7 @@ from bert_tf.config.data import DataConfig
 from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import ShardInfo
+from bert_tf.storage.mirrors import Mirror, data_path
 from bert_tf.text.vocabulary import Vocabulary
 
 # Seed of the masks of dynamic records in evaluation, so that metrics of different runs are comparable.
@@ -96,6 +97,8 @@ class Split:
     seed: int  # of the order of the records and of the masks
     config: DataConfig
     vocabulary: Vocabulary
+    # Makes a shard of a mirror available at its path; None if all shards are there.
+    fetch: Callable[[Path], Path] | None = None
 
     @classmethod
     def open(cls, directory: str | Path, name: str, options: BatchOptions) -> Split:
@@ -105,6 +108,7 @@ class Split:
         """
         if name not in SPLITS:
             raise ValueError(f"`split` must be one of {', '.join(SPLITS)}. Received: {name!r}")
+        directory = data_path(directory)
         manifest, vocabulary = open_data(directory)
         shards: Sequence[ShardInfo] = manifest.shards[name]
         examples, epochs = manifest.examples(name), options.epochs
@@ -115,12 +119,14 @@ class Split:
                 f"{directory}: split `{name}` has {examples} examples, too few to fill a batch in {epochs} epochs. "
                 f"Received: batch_size={options.batch_size}"
             )
+        mirror = Mirror.at(directory)
         return cls(
-            [Path(directory) / shard.name for shard in shards],
+            [mirror.path(shard) if mirror else directory / shard.name for shard in shards],
             [shard.examples for shard in shards],
             options.seed if options.training else EVALUATION_SEED,
             manifest.config,
             vocabulary,
+            mirror.fetcher(shards) if mirror else None,
         )
 
 

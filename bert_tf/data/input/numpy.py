@@ -27,6 +27,7 @@ from bert_tf.data.schema import (
 from bert_tf.data.tfrecord.example_codec import Column
 from bert_tf.data.tfrecord.example_reader import decode_examples
 from bert_tf.data.tfrecord.shards import read_shard
+from bert_tf.storage.mirrors import AHEAD
 from bert_tf.text.vocabulary import Vocabulary
 
 # Serialized records and their keys, uint64 [n].
@@ -79,7 +80,7 @@ class RecordOrder:
     """Reads the records of a split in the order that `dataset.Split` describes."""
 
     def __init__(self, split: Split) -> None:
-        self._paths, self._seed = split.paths, split.seed
+        self._paths, self._seed, self._fetch = split.paths, split.seed, split.fetch
         self._counts = np.array(split.counts, np.int64)
         self._examples = int(self._counts.sum())
 
@@ -108,7 +109,9 @@ class RecordOrder:
         ends = np.cumsum(self._counts[order])
         whole = int(np.searchsorted(ends, start, side="right"))
         before = int(ends[whole - 1]) if whole else 0
-        paths = [self._paths[shard] for shard in order[whole:]]
+        paths: Iterator[Path] = (self._paths[shard] for shard in order[whole:])
+        if self._fetch is not None:
+            paths = prefetched(map(self._fetch, paths), AHEAD)
         records = itertools.islice(itertools.chain.from_iterable(map(read_shard, paths)), start - before, None)
         while piece := list(itertools.islice(records, size)):
             positions = np.arange(start, start + len(piece))

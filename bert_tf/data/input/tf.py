@@ -28,6 +28,7 @@ from bert_tf.data.schema import (
     TOKEN_IDS,
     Feature,
 )
+from bert_tf.storage.mirrors import AHEAD
 from bert_tf.text.vocabulary import Vocabulary
 
 
@@ -40,7 +41,7 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     weight 0.
 
     Args:
-        directory: data directory with its manifest.
+        directory: data directory with its manifest, or its URL.
         split: `train` or `validation`.
         **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`.
 
@@ -84,6 +85,7 @@ class RecordOrder:
 
     def __init__(self, split: Split) -> None:
         self._names, self._seed = list(map(str, split.paths)), split.seed
+        self._fetch = split.fetch
         self._counts = np.array(split.counts, np.int64)
         self._examples = int(self._counts.sum())
 
@@ -103,7 +105,7 @@ class RecordOrder:
             skipped = window * WINDOW
             whole = tf.searchsorted(ends, skipped[tf.newaxis], side="right")[0]
             before = tf.concat([[0], ends], axis=0)[whole]
-            records = tf.data.TFRecordDataset(tf.gather(self._names, order[whole:]))
+            records = self._read(tf.gather(self._names, order[whole:]))
             windows = records.skip(skipped - before).batch(WINDOW)
             numbers = tf.data.Dataset.range(window, tf.int64.max)
 
@@ -128,7 +130,19 @@ class RecordOrder:
             positions = number * batch_size + tf.range(tf.size(serialized, tf.int64))
             return serialized, self._keys(0, order, ends, positions)
 
-        return tf.data.TFRecordDataset(self._names).batch(batch_size).enumerate().map(keyed)
+        return self._read(tf.constant(self._names)).batch(batch_size).enumerate().map(keyed)
+
+    def _read(self, names: tf.Tensor) -> tf.data.Dataset:
+        """Returns the records of shards, one after the other. Shards of a mirror are fetched ahead of the reader."""
+        fetch = self._fetch
+        if fetch is None:
+            return tf.data.TFRecordDataset(names)
+
+        def fetched(name: tf.Tensor) -> tf.Tensor:
+            path = tf.numpy_function(lambda name: str(fetch(Path(name.decode()))), [name], tf.string)
+            return tf.ensure_shape(path, ())
+
+        return tf.data.TFRecordDataset(tf.data.Dataset.from_tensor_slices(names).map(fetched).prefetch(AHEAD))
 
     def _keys(self, epoch: tf.Tensor | int, order: tf.Tensor, ends: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         """Returns the keys of the records at `positions` of an epoch: uint64 [n]."""

@@ -19,6 +19,7 @@ from bert_tf.config import ConfigError
 from bert_tf.config.base import flatten
 from bert_tf.config.files import sha256_of, sync_directory
 from bert_tf.config.preset_names import STATE_NAME, checkpoint_name, checkpoint_steps
+from bert_tf.storage import publish
 
 FORMAT = 1
 # Settings that may differ between the run that wrote a checkpoint and the run that resumes it.
@@ -107,7 +108,8 @@ class CheckpointStore:
     def save(self, step: int, progress: Mapping[str, float]) -> Path:
         """Writes the checkpoint of `step`, with metrics that `restore` returns, and removes those not to be kept.
 
-        Raises OSError if it cannot be written, and leaves no partial files; TrainingError if a weight is not finite.
+        An output on a store is uploaded. Raises OSError if the checkpoint cannot be written, and leaves no partial
+        files; TrainingError if a weight is not finite; StoreError if it cannot be uploaded.
         """
         target = self.path(step)
         if not self._writing.writes:
@@ -144,6 +146,7 @@ class CheckpointStore:
             # Renamed first: a partly removed checkpoint must not be reported as damaged.
             removed = self.path(old).rename(self.directory / f".staging-{self.path(old).name}")
             shutil.rmtree(removed)
+        publish(target)
         return target
 
     def _surplus(self) -> list[int]:

@@ -1,8 +1,9 @@
-"""Only Beam commands and functions accept URLs; the others create no local directory named after a URL scheme."""
+"""Commands take URLs wherever they take paths; functions that do not create no directory named after a scheme."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 import bert_tf
-from bert_tf.cli import EXIT_FAILURE, EXIT_USAGE, build_parser, main
-from bert_tf.config import BertConfig, ConfigError, TrainingConfig
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from bert_tf.cli import EXIT_FAILURE, build_parser, main
+from bert_tf.commands.urls import Url, local_arguments
+from bert_tf.config import ConfigError, TrainingConfig
+from bert_tf.storage import Store
+from tests.support.storage.faulty import create_bucket
 
 URL = "gs://bucket/run"
 
@@ -26,67 +29,104 @@ def path_actions(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Arg
             yield parser, action
 
 
-def test_every_argument_that_is_a_path_refuses_urls() -> None:
+def test_every_argument_that_is_a_path_takes_urls() -> None:
     found = list(path_actions(build_parser()))
     assert len(found) > 100
     for parser, action in found:
-        with pytest.raises(argparse.ArgumentError, match="is a URL"):
-            parser._get_value(action, URL)
+        assert parser._get_value(action, f"{URL}/") == Url(URL)
         assert parser._get_value(action, "run") == Path("run")
+        with pytest.raises(argparse.ArgumentError, match="is a URL"):
+            parser._get_value(action, "file:///run")
+
+
+def parsed(*argv: str) -> argparse.Namespace:
+    return build_parser().parse_args(argv)
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of an empty bucket."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERT_TF_CACHE", str(tmp_path / "cache"))
+    return create_bucket("bucket")
+
+
+def test_arguments_become_local_paths_and_outputs_are_uploaded(bucket: str) -> None:
+    Store(bucket).write("a/vocab.txt", b"[PAD]")
+    Store(bucket).write("a/text.txt", b"text")
+    flags = ("--vocabulary", f"{bucket}/a/vocab.txt", "--input", f"{bucket}/a/text.txt", "--output", f"{bucket}/b/ids")
+    args = parsed("tokenize", *flags)
+    with local_arguments(args) as with_urls:
+        assert (args.vocabulary.read_text(), args.input.read_text()) == ("[PAD]", "text")
+        args.output.write_text("1")
+        summary = with_urls({"output": str(args.output), "other": f"{args.output}/preset", "lines": 1})
+    assert summary == {"output": f"{bucket}/b/ids", "other": f"{bucket}/b/ids/preset", "lines": 1}
+    assert Store(bucket).read("b/ids") == b"1"
+
+
+def test_lists_and_formats_with_urls(bucket: str) -> None:
+    for name in ("source/config.json", "models/a/1/saved_model.pb", "models/b/1/saved_model.pb"):
+        Store(bucket).write(name, b"{}")
+    args = parsed("serve", "--model", f"{bucket}/models/a", f"{bucket}/models/b")
+    with local_arguments(args):
+        assert [path.name for path in args.model] == ["a", "b"]
+    args = parsed("convert", "--source", "huggingface", f"{bucket}/source", "--target", "preset", f"{bucket}/new")
+    with local_arguments(args):
+        assert args.source[0] == "huggingface" and (args.source[1] / "config.json").is_file()
+        assert args.target[1].name == "new"
 
 
 @pytest.mark.parametrize(
-    ("argv", "status"),
+    ("argv", "message"),
     [
-        (["pretrain", "--data", "data", "--output", URL], EXIT_USAGE),
-        (["evaluate", "--preset", URL, "--data", "data"], EXIT_USAGE),
-        (["finetune", "cola", "--preset", "p", "--data", "d", "--output", URL], EXIT_USAGE),
-        (["export", "--preset", "p", "--output", URL], EXIT_USAGE),
-        (["convert", "--source", "huggingface", "here", "--target", "preset", URL], EXIT_FAILURE),
-        (["convert", "--source", "huggingface", URL, "--target", "preset", "here"], EXIT_FAILURE),
+        (["demo", "--output", URL], "is a URL, which is not supported"),
+        (["evaluate", "--preset", "faulty://bucket/run", "--data", "data"], "faulty://bucket/run does not exist"),
+        (["pretrain", "--data", "faulty://none/data", "--output", "run"], "the bucket 'none' does not exist"),
+        (["inspect", "nothing://bucket/run"], "nothing://bucket/run"),
     ],
 )
-def test_commands_refuse_urls(
-    argv: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_commands_name_urls_that_cannot_be_used(
+    argv: list[str], message: str, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    try:
-        received = main(argv)
-    except SystemExit as stop:
-        received = stop.code
-    assert received == status
-    assert f"'{URL}' is a URL" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert main(argv) == EXIT_FAILURE
+    assert message in capsys.readouterr().err
+    assert [path.name for path in Path().iterdir()] in ([], ["cache"])
+
+
+@pytest.mark.parametrize(
+    ("argv", "writes"),
+    [
+        (("--strategy", "multi_worker"), False),
+        (("--set", "training.strategy=multi_worker"), False),
+        ((), True),
+    ],
+)
+def test_only_the_chief_writes(
+    argv: tuple[str, ...], writes: bool, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    args = parsed("pretrain", "--data", "data", "--output", f"{bucket}/run", *argv)
+    with local_arguments(args):
+        assert (Store(bucket).read(".run.lease") is not None) == writes
 
 
 def _functions() -> dict[str, Callable[[str], Any]]:
     from bert_tf.config.files import staged_file
-    from bert_tf.pretraining.run import run_evaluation, run_pretraining
-    from bert_tf.reports.tasks.attention import attention_view
     from bert_tf.tasks.features.cache import FeatureFolder
     from bert_tf.tasks.features.embed import embed_file
     from bert_tf.tasks.glue.submission import bundle
 
-    vocabulary, training = Vocabulary(SPECIAL_TOKENS), TrainingConfig()
-    tiny = BertConfig(5, 2, 1, 1, 2, 4)
+    training = TrainingConfig()
     return {
-        "TaskPredictor": bert_tf.TaskPredictor,
-        "BertBackbone.from_preset": bert_tf.BertBackbone.from_preset,
         "convert": lambda url: bert_tf.convert("here", url, "preset"),
         "export_preset": lambda url: bert_tf.export_preset("here", url),
-        "fit": lambda url: bert_tf.fit(bert_tf.RunSpec(None, None), training, url),
         "finetune_task": lambda url: bert_tf.finetune_task(None, None, None, training, url),
-        "load_preset": bert_tf.load_preset,
         "read_checkpoint": bert_tf.read_checkpoint,
-        "read_manifest": bert_tf.read_manifest,
-        "save_preset": lambda url: bert_tf.save_preset(bert_tf.BertBackbone(tiny), url, vocabulary, True),
         "serve": bert_tf.serve,
-        "attention_view": lambda url: attention_view(url, ["x"]),
         "bundle": lambda url: bundle("here", url),
         "embed_file": lambda url: embed_file("here", "x.txt", ["layer_1"], url),
         "FeatureFolder": FeatureFolder,
-        "run_evaluation": lambda url: run_evaluation(url, "data"),
-        "run_pretraining": lambda url: run_pretraining("data", bert_tf.RunConfig(), url),
         "staged_file": lambda url: staged_file(url).__enter__(),
     }
 
@@ -98,3 +138,11 @@ def test_functions_refuse_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             function(URL)
         assert error, name
     assert not list(tmp_path.iterdir())
+
+
+def test_functions_read_presets_from_urls(bucket: str) -> None:
+    for function in (bert_tf.load_preset, bert_tf.TaskPredictor, bert_tf.BertBackbone.from_preset):
+        with pytest.raises(FileNotFoundError, match=f"{bucket}/run does not exist"):
+            function(f"{bucket}/run")
+    with pytest.raises(FileNotFoundError, match=f"{bucket}/data does not exist"):
+        bert_tf.read_manifest(f"{bucket}/data")

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from tests.support.paths import REPOSITORY
 
-BELOW_MODELS = {"entry", "config", "text", "data", "layers"}
+BELOW_MODELS = {"entry", "config", "storage", "text", "data", "layers"}
 BELOW_TASKS = BELOW_MODELS | {"models", "training"}
 # Package -> packages that it may import.
 ALLOWED = {
     "entry": set(),
     "config": set(),
     "text": {"config"},
-    "data": {"entry", "config", "text"},
+    "storage": {"config"},
+    "data": {"entry", "config", "storage", "text"},
     "layers": {"config", "text", "data"},
     "models": BELOW_MODELS,
     "training": BELOW_MODELS,
@@ -60,7 +61,7 @@ MODULES = {
 }
 # Rooms of the server; none imports a later one, and neither protocol imports the other.
 SERVING_ROOMS = {"requests": 0, "models": 1, "service": 2, "http": 3, "grpc": 3}
-NO_TENSORFLOW = {"config", "layers", "models"}
+NO_TENSORFLOW = {"config", "storage", "layers", "models"}
 NO_KERAS = {"client", "serving"}
 # Their input pipelines are TensorFlow graphs.
 NOT_FOR_BEAM = ("bert_tf.data.input.tf", "bert_tf.data.masking.tf", "bert_tf.data.verification")

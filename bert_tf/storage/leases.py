@@ -1,0 +1,162 @@
+"""Leases: objects that keep two writers of one output apart."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bert_tf.storage.errors import StoreError
+from bert_tf.storage.stores import Store
+
+# Seconds between two renewals of a lease, between two looks at the lease of another process, and without a renewal
+# until a lease has ended.
+RENEWAL, LOOK, END = 10.0, 5.0, 60.0
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class LeaseError(RuntimeError):
+    """Another process writes to the output."""
+
+
+class Lease:
+    """The right to write below a URL, renewed by a thread until it is released.
+
+    A lease has ended if it was not renewed for `END` seconds while a new writer looks at it. No clock of another
+    machine is read. The lease of a process of this machine that no longer exists ends at once.
+
+    Args:
+        store: store of the directory around the output.
+        name: name of the output. The lease is beside it, `.NAME.lease`, because the output may be a file.
+        token: name of this writer. A lease with the same token is taken over at once.
+        sleep: function that waits a number of seconds between two looks.
+    """
+
+    def __init__(self, store: Store, name: str, token: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.token, self.output = token, store.path(name)
+        self._store, self._sleep, self._name = store, sleep, f".{name}.lease"
+        self._renewals = 0
+        self._released = threading.Event()
+        # A renewal must not follow a release.
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._renew_until_released, name="bert_tf-lease", daemon=True)
+
+    def acquire(self) -> bool:
+        """Acquires the lease and returns True if nobody else has written since this writer held it last.
+
+        Raises:
+            LeaseError: if another process holds it.
+        """
+        holder = self._read()
+        was_own = holder is not None and holder.get("token") == self.token
+        if holder is not None and not was_own and not _has_ended(holder):
+            self._wait_for_end(holder)
+        try:
+            self._store.write(self._name, self._content(), create=holder is None)
+        except FileExistsError:
+            raise self._error(self._read() or {}) from None
+        # Of two processes that took over the same lease, the last one has it; also for stores that replace an object
+        # although it must not exist.
+        self.check()
+        self._thread.start()
+        return was_own
+
+    def check(self) -> None:
+        """Raises LeaseError if another process has taken the lease over."""
+        holder = self._read()
+        if holder is None or holder.get("token") != self.token:
+            raise self._error(holder or {})
+
+    def release(self) -> None:
+        """Ends the lease, unless another process has it."""
+        self._released.set()
+        with self._writing:
+            if (self._read() or {}).get("token") == self.token:
+                self._store.delete(self._name)
+
+    def _wait_for_end(self, holder: dict[str, Any]) -> None:
+        """Returns when the lease of another process was not renewed for long enough. Raises LeaseError if it was."""
+        _LOGGER.warning(
+            "%s: %s has the lease; waiting up to %g s for a sign of it", self.output, _described(holder), END
+        )
+        for _ in range(round(END / LOOK)):
+            self._sleep(LOOK)
+            current = self._read()
+            if current is None:
+                return
+            if current != holder:
+                raise self._error(current)
+
+    def _renew_until_released(self) -> None:
+        while not self._released.wait(RENEWAL):
+            try:
+                with self._writing:
+                    if self._released.is_set() or (self._read() or {}).get("token") != self.token:
+                        return
+                    self._renewals += 1
+                    self._store.write(self._name, self._content())
+            except StoreError as error:
+                _LOGGER.warning("%s: the lease could not be renewed: %s", self.output, error)
+
+    def _content(self) -> bytes:
+        fields = {"token": self.token, "host": _host(), "pid": os.getpid(), "renewals": self._renewals}
+        return json.dumps(fields).encode()
+
+    def _read(self) -> dict[str, Any] | None:
+        content = self._store.read(self._name)
+        if content is None:
+            return None
+        try:
+            fields = json.loads(content)
+        except ValueError:
+            fields = None
+        return fields if isinstance(fields, dict) else {}
+
+    def _error(self, holder: dict[str, Any]) -> LeaseError:
+        return LeaseError(
+            f"{self.output}: another process ({_described(holder)}) is writing here. Wait until it ends, or choose "
+            "another output."
+        )
+
+
+def new_token() -> str:
+    """Returns a token that no other writer has."""
+    return uuid.uuid4().hex
+
+
+def _described(holder: dict[str, Any]) -> str:
+    host = str(holder.get("host", "an unknown host")).partition("/")[0]
+    return f"process {holder.get('pid', 'unknown')} of {host}"
+
+
+def _host() -> str:
+    """Returns a name of this machine and of its processes' numbers: equal names have the same process ids."""
+    parts = [socket.gethostname()]
+    for path, read in (("/proc/sys/kernel/random/boot_id", Path.read_text), ("/proc/self/ns/pid", os.readlink)):
+        try:
+            parts.append(str(read(Path(path))).strip())
+        except OSError:
+            parts.append("")
+    return "/".join(parts)
+
+
+def _has_ended(holder: dict[str, Any]) -> bool:
+    """Returns True if the holder is a process of this machine that no longer exists."""
+    pid = holder.get("pid")
+    if holder.get("host") != _host() or not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,266 @@
+"""Objects below one URL: listing, reading, downloading, uploading and deleting, with retries."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk, missing_file_system, permanent
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
+# Fields of a listing that change with an object, the most reliable first: GCS, S3, HDFS and others.
+_TAGS = ("generation", "ETag", "etag", "md5Hash", "mtime", "modified", "LastModified", "created")
+# Seconds before the second and each later attempt. The clients of stores also repeat requests by themselves.
+DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+def is_url(path: object) -> bool:
+    """Returns True for a string such as `gs://bucket/run`.
+
+    Example:
+        >>> from bert_tf.storage import is_url
+        >>> is_url("s3://bucket/run"), is_url("runs/small")
+        (True, False)
+    """
+    return isinstance(path, str) and _URL.fullmatch(path) is not None
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Size of an object in bytes, and a tag that changes with its content."""
+
+    size: int
+    tag: str
+
+
+class Store:
+    """The objects at a URL or below it.
+
+    Failures that may be temporary are retried with exponential back-off. An upload or download is complete only if the
+    sizes of both sides agree.
+
+    Args:
+        url: URL of an object or of a common prefix, without a slash at the end.
+        sleep: function that waits a number of seconds between two attempts.
+
+    Raises:
+        StoreError: if the package of the URL's scheme is missing.
+
+    Example:
+        >>> from bert_tf.storage import Store
+        >>> store = Store("memory://bucket/run")
+        >>> _ = store.write("notes/a.txt", b"text")
+        >>> store.files()["notes/a.txt"].size, store.read("notes/a.txt")
+        (4, b'text')
+        >>> store.delete("notes/a.txt")
+    """
+
+    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.url = url.rstrip("/")
+        self._sleep = sleep
+        self._system, self._root = _file_system(self.url)
+
+    def path(self, name: str) -> str:
+        """Returns the URL of the object `name`; "" is the URL itself."""
+        return f"{self.url}/{name}" if name else self.url
+
+    def files(self) -> dict[str, StoredFile]:
+        """Returns all objects by name relative to the URL, in order; "" is an object at the URL itself.
+
+        Raises StoreError if there are none because the bucket does not exist.
+        """
+        listing = self._retried(lambda: self._find(self._root))
+        if not listing:
+            self._check_bucket()
+        return {name: _stored(info) for name, info in sorted(listing.items())}
+
+    def files_with_prefix(self) -> dict[str, StoredFile]:
+        """Returns the objects whose URL begins with this URL and a dot: the files of a TensorFlow checkpoint.
+
+        Their names are relative to the parent of the URL.
+        """
+        parent, _, name = self._root.rpartition("/")
+        listing = self._retried(lambda: self._find(parent))
+        found = {key: _stored(info) for key, info in sorted(listing.items()) if key.startswith(f"{name}.")}
+        return {key: file for key, file in found.items() if "/" not in key}
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the content of an object, None if it does not exist."""
+        try:
+            return self._retried(lambda: bytes(self._system.cat_file(self._key(name))), name)
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes, *, create: bool = False) -> StoredFile:
+        """Writes an object and returns its size and tag.
+
+        With `create`, raises FileExistsError if the object exists. A repeated attempt that finds its own content
+        succeeds.
+        """
+
+        def attempt() -> None:
+            try:
+                self._system.pipe_file(self._key(name), content, mode="create" if create else "overwrite")
+            except OSError as error:
+                if not (create and _is_refused_creation(error)):
+                    raise
+                if bytes(self._system.cat_file(self._key(name))) != content:
+                    raise FileExistsError(f"{self.path(name)} exists") from error
+
+        self._retried(attempt, name)
+        return self._info(name, len(content))
+
+    def download(self, name: str, target: Path, file: StoredFile) -> None:
+        """Downloads an object of a listing beside `target`, then renames it.
+
+        Raises FileNotFoundError if the object does not exist, OSError if the disk is full.
+        """
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.tmp")
+
+        def attempt() -> None:
+            self._system.get_file(self._key(name), str(partial))
+            size = partial.stat().st_size if partial.exists() else 0
+            if size != file.size:
+                raise _TruncatedError(f"must have {file.size} bytes. Received: {size}")
+            partial.replace(target)
+
+        try:
+            self._retried(attempt, name)
+        except OSError as error:
+            if is_full_disk(error):
+                raise OSError(
+                    error.errno,
+                    f"no space left for {self.path(name)} ({file.size} bytes). Free some space, or set BERT_TF_CACHE "
+                    "to a directory on a larger disk",
+                    str(target),
+                ) from error
+            raise
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def upload(self, source: Path, name: str) -> StoredFile:
+        """Uploads a local file and returns size and tag of the object."""
+
+        def attempt() -> StoredFile:
+            size = source.stat().st_size
+            self._system.put_file(str(source), self._key(name))
+            return self._info(name, size)
+
+        return self._retried(attempt, name)
+
+    def delete(self, name: str) -> None:
+        """Deletes an object; a missing one is ignored."""
+        with contextlib.suppress(FileNotFoundError):
+            self._retried(lambda: self._system.rm_file(self._key(name)), name)
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _find(self, root: str) -> dict[str, dict[str, Any]]:
+        self._system.invalidate_cache()
+        try:
+            listing = self._system.find(root, detail=True)
+        except FileNotFoundError:
+            return {}
+        # Objects whose names end with a slash stand for directories.
+        return {
+            name.removeprefix(root).lstrip("/"): info
+            for name, info in listing.items()
+            if info["type"] == "file" and not name.endswith("/")
+        }
+
+    def _info(self, name: str, size: int) -> StoredFile:
+        self._system.invalidate_cache()
+        stored = _stored(self._system.info(self._key(name)))
+        if stored.size != size:
+            raise _TruncatedError(f"must have {size} bytes. Received: {stored.size}")
+        return stored
+
+    def _check_bucket(self) -> None:
+        """Raises StoreError if the bucket does not exist; accounts that may not list the bucket are accepted."""
+        bucket = self._root.strip("/").partition("/")[0]
+        try:
+            self._retried(lambda: self._system.ls(bucket))
+        except FileNotFoundError as error:
+            scheme = self.url.partition("://")[0]
+            if scheme in ("memory", "hdfs"):
+                return
+            raise NotRetriedError(
+                f"{self.url}: the bucket {bucket!r} does not exist. Create it, or correct the URL."
+            ) from error
+        except NotRetriedError as error:
+            _LOGGER.debug("%s: the bucket cannot be listed: %s", self.url, error)
+
+    def _retried(self, attempt: Callable[[], _T], name: str = "") -> _T:
+        """Returns the result of `attempt`, which is repeated after temporary failures.
+
+        Raises StoreError after the last attempt, or after the first one if the failure is permanent.
+        """
+        for delay in (*DELAYS, None):
+            try:
+                return attempt()
+            except Exception as error:
+                if lasting := permanent(error, self.path(name)):
+                    raise lasting from (None if lasting is error else error)
+                reason = str(error) or type(error).__name__
+                if delay is None:
+                    raise StoreError(
+                        f"{self.path(name)}: no success after {len(DELAYS) + 1} attempts: {reason}. Run the same "
+                        "command again when the store answers."
+                    ) from error
+                _LOGGER.warning("%s: %s; next attempt in %g s", self.path(name), reason, delay)
+                self._sleep(delay)
+        raise AssertionError("unreachable")
+
+
+class _TruncatedError(Exception):
+    """An object or a download has another size than its source."""
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """Returns the file system of a URL and the path in it."""
+    scheme = url.partition("://")[0]
+    options: dict[str, Any] = {"use_listings_cache": False}
+    if scheme in ("gs", "gcs") and os.environ.get("STORAGE_EMULATOR_HOST"):
+        # An emulator has no accounts and no gRPC, which gcsfs would use to read the kind of a bucket.
+        options["token"] = "anon"
+        os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    try:
+        import fsspec
+    except ImportError as error:
+        raise missing_file_system(error, scheme) from error
+    try:
+        system, root = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise missing_file_system(error, scheme) from error
+    except ValueError as error:
+        raise NotRetriedError(f"{url}: {error}. Use a URL such as gs://bucket/run or s3://bucket/run.") from error
+    except Exception as error:
+        raise permanent(error, url) or StoreError(f"{url}: {error}") from error
+    return system, root.rstrip("/")
+
+
+def _stored(info: dict[str, Any]) -> StoredFile:
+    tag = next((info[name] for name in _TAGS if info.get(name)), "")
+    # Some file systems list a time as a number, but describe a single file with a date.
+    tag = tag.timestamp() if isinstance(tag, datetime.datetime) else tag
+    return StoredFile(int(info["size"] or 0), str(tag).strip('"'))
+
+
+def _is_refused_creation(error: OSError) -> bool:
+    """Returns True if an object could not be created because it exists."""
+    # s3fs reports the status 412 as "invalid argument".
+    return isinstance(error, FileExistsError) or "PreconditionFailed" in repr(error.__cause__)
