@@ -7,6 +7,7 @@ backends other than TensorFlow.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 __version__ = "0.2.0"
@@ -73,10 +74,19 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
+# Packages that import Keras. On its TensorFlow backend, TensorFlow would print eight lines of notices first.
+_ON_KERAS = ("layers", "models", "preprocessing", "tasks", "training")
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOMES[name]
+    if home.split(".")[1] in _ON_KERAS and os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+        from bert_tf.entry.quiet import import_tensorflow
+
+        import_tensorflow(freeze=False)
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ _LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/dxg")
 
 
-def import_tensorflow(within: contextlib.AbstractContextManager[Any] | None = None) -> None:
+def import_tensorflow(within: contextlib.AbstractContextManager[Any] | None = None, freeze: bool = True) -> None:
     """Imports TensorFlow if it is installed, and shows its stderr output only if the import fails.
 
     TensorFlow reports CPU features and missing GPU drivers before it reads any log level. On a machine without a GPU
@@ -32,13 +32,15 @@ def import_tensorflow(within: contextlib.AbstractContextManager[Any] | None = No
 
     Args:
         within: context manager entered around the import.
+        freeze: False for a process of others, such as a notebook, whose objects stay subject to garbage collection.
     """
     if "tensorflow" in sys.modules or importlib.util.find_spec("tensorflow") is None:
         return
     other_backend = os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow"
     verbose = os.environ.setdefault(_LEVEL, "2") in ("0", "1")
     messages = contextlib.nullcontext() if verbose else _buffer_stderr()
-    with without_collecting(), messages, within or contextlib.nullcontext():
+    collecting = without_collecting() if freeze else contextlib.nullcontext()
+    with collecting, messages, within or contextlib.nullcontext():
         import tensorflow as tf
 
         if other_backend:

@@ -42,3 +42,10 @@ def test_only_commands_that_need_keras_import_it_and_only_serve_prefers_onednn(
     summary = json.loads(done.stdout)
     assert (summary["found"], summary["onednn"]) == (found, onednn)
     assert done.stderr == ""
+
+
+def test_public_names_import_keras_without_messages() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    code = "import gc, bert_tf; bert_tf.BertBackbone; print(gc.get_freeze_count())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
