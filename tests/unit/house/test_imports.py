@@ -31,7 +31,7 @@ ALLOWED = {
     "conversion": BELOW_MODELS | {"models"},
     "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry", "root"},
-    "root": {"cli"},
+    "root": {"cli", "entry"},
 }
 # Modules that a package may import from a package that is otherwise forbidden.
 MODULES = {
