@@ -3,8 +3,8 @@
     bert-tf demo --output runs/demo
     python docs/picture.py runs/demo
 
-Needs Chromium or Chrome. The run in the README was shorter: 500 steps of pre-training, evaluated every 50 steps, and
-one seed and five epochs of fine-tuning.
+Needs Chromium or Chrome. The run in the README was shorter: 1,000 steps of pre-training, and two seeds and three epochs
+of fine-tuning.
 """
 
 from __future__ import annotations
