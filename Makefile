@@ -43,7 +43,7 @@ $(CHECKPOINTS)/.ready: $(READY)
 
 # Flink and Spark on this machine, and Dataflow's dry run; requires Maven and Java 11 or 17.
 test-flink: $(READY) job-servers workers
-	BERT_TF_WORKERS=$(WORKERS) $(BIN)/python -m pytest -m runners
+	BERT_TF_WORKERS=$(WORKERS) $(PYTEST) --dist loadfile -m runners
 
 job-servers:
 	deployment/job_servers/fetch

@@ -59,10 +59,13 @@ def test_scratch_and_pretrained_get_the_same_runs(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the steps beats the baselines; with less fine-tuning, pre-training makes more difference."""
+    """A third of the steps beats the baselines; with less fine-tuning, pre-training makes more difference.
+
+    The accuracies of the classifier were 0.53 and 0.50 with two seeds, and 0.44 and 0.44 without pre-training.
+    """
     monkeypatch.setattr(demo, "PRETRAINING", replace(demo.PRETRAINING, steps=1000, warmup_steps=100))
     monkeypatch.setattr(demo, "FINETUNING", replace(demo.FINETUNING, epochs=3))
-    monkeypatch.setattr(demo, "RESTARTS", 2)
+    monkeypatch.setattr(demo, "RESTARTS", 1)
     assert main(["demo", "--output", str(tmp_path / "demo")]) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out.splitlines()[-1])
