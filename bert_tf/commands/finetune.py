@@ -18,6 +18,7 @@ from bert_tf.commands.arguments import (
 from bert_tf.commands.inputs import check_length, check_preset
 from bert_tf.config import TrainingConfig, with_overrides
 from bert_tf.config.features import COMBINATIONS
+from bert_tf.config.training import check_finetuning
 from bert_tf.tasks.registry import command_line_tasks
 from bert_tf.training.output import check_output
 
@@ -135,7 +136,7 @@ def check(args: argparse.Namespace) -> None:
     check_preset(args.preset)
     check_length(args.max_sequence_length, args.preset)
     refuse_overrides(args.overrides, _NO_EFFECT, "fine-tuning counts in epochs")
-    configuration(args)
+    check_finetuning(configuration(args))
     command_line_tasks()[args.task].make_files(args)
     if args.grid is None and args.restarts == 1:
         check_output(args.output)

@@ -175,6 +175,17 @@ class TrainingConfig:
         return self.warmup_steps if self.warmup_steps >= 0 else max(1, total_steps // 10)
 
 
+def check_finetuning(config: TrainingConfig) -> None:
+    """Raises ConfigError for a strategy that fine-tuning does not support."""
+    reasons = {
+        "multi_worker": "fine-tuning runs in one process",
+        "tpu": "batches of fine-tuning have several lengths, and the strategy needs one. JAX trains on the TPUs of one "
+        "machine with `KERAS_BACKEND=jax` and mirrored",
+    }
+    if reason := reasons.get(config.strategy):
+        raise ConfigError(f"`training.strategy` must be none or mirrored. Received: {config.strategy}; {reason}.")
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Configuration of a training run; `--set section.field=value` overrides its fields.

@@ -15,6 +15,7 @@ import keras
 
 from bert_tf.config import ConfigError, TrainingConfig, local_path, save_json, to_dict
 from bert_tf.config.preset_names import CONFIG_NAME, RUN_PRESET_NAME
+from bert_tf.config.training import check_finetuning
 from bert_tf.models import BertFeatureTagger, Preset, load_preset, save_preset
 from bert_tf.models.preset_header import write_header
 from bert_tf.models.presets import encoder_of
@@ -98,8 +99,7 @@ def finetune_task(
         >>> result.dev_examples, sorted(result.metrics)
         (4, ['accuracy', 'macro_f1', 'majority'])
     """
-    if config.strategy == "multi_worker":
-        raise ConfigError("fine-tuning runs in one process: `training.strategy` must not be multi_worker.")
+    check_finetuning(config)
     output = local_path(output)
     input_errors = InputErrors() if input_errors is None else input_errors
     if sources.augment:

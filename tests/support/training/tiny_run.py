@@ -100,7 +100,10 @@ def dataset(batch_size: int, start: int = 0, stop: int | None = None, at_step=No
         return {k: tf.TensorSpec(v.shape, tf.as_dtype(v.dtype)) for k, v in values.items()}
 
     signature = tuple(spec(part) for part in batch(0, batch_size))
-    return tf.data.Dataset.from_generator(batches, output_signature=signature)
+    # Without tf.data's autotuning: in TensorFlow 2.21 the deletion of an iterator may wait a minute for its thread.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return tf.data.Dataset.from_generator(batches, output_signature=signature).with_options(options)
 
 
 def loss_of(training, inputs, targets, logits, weights):

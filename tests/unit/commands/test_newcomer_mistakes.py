@@ -37,6 +37,10 @@ BEFORE_TENSORFLOW = {
         "finetune classify --preset preset --data task --output new --set learning_rate=1",
         ["unknown section `learning_rate`", "did you mean `training.learning_rate`?"],
     ),
+    "strategy of finetune": (
+        "finetune classify --preset preset --data task --output new --set training.strategy=tpu",
+        ["must be none or mirrored. Received: tpu", "KERAS_BACKEND=jax"],
+    ),
     "task": ("finetune clasify --preset preset --data task --output new", ["'clasify'", "did you mean `classify`?"]),
     "no task": ("finetune --preset preset --data task", ["TASK must come before --preset", "bert-tf finetune --help"]),
     "recipe": ("pretrain --data data --output new --recipe smal", ["'smal'", "did you mean `small`?", "mini_256"]),

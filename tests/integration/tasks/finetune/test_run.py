@@ -171,7 +171,7 @@ def test_invalid_training_rows_are_skipped_and_listed(home: Path, tmp_path: Path
 
 def test_several_workers_are_refused(home: Path, tmp_path: Path) -> None:
     config = replace(CONFIG, strategy="multi_worker")
-    with pytest.raises(ConfigError, match="`training.strategy` must not be multi_worker"):
+    with pytest.raises(ConfigError, match="`training.strategy` must be none or mirrored. Received: multi_worker"):
         finetune_task(ClassifyTask(), sources(home), FinetuneInit(home / "encoder"), config, tmp_path)
 
 
