@@ -65,7 +65,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     """
     monkeypatch.setattr(demo, "PRETRAINING", replace(demo.PRETRAINING, steps=1000, warmup_steps=100))
     monkeypatch.setattr(demo, "FINETUNING", replace(demo.FINETUNING, epochs=3))
-    monkeypatch.setattr(demo, "RESTARTS", 1)
+    monkeypatch.setattr(demo, "RESTARTS", 2)
     assert main(["demo", "--output", str(tmp_path / "demo")]) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out.splitlines()[-1])
