@@ -19,6 +19,7 @@ from beam_pipelines.sources.corpus import FORMATS, Corpus, find_corpus
 from beam_pipelines.sources.documents import ReadSettings
 from bert_tf.config import CleaningConfig, ConfigError, DataConfig
 from bert_tf.config.errors import did_you_mean
+from bert_tf.entry.flags import boolean
 
 # Help of the DataConfig flags. As in every command, `lowercase` is spelt `--cased` and `next_sentence` `--no_nsp`.
 _DATA_FLAGS = {
@@ -73,13 +74,7 @@ def _add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, tuple[Any, s
 
 def _add_switch(parser: argparse.ArgumentParser, name: str, text: str) -> None:
     """Adds a switch. `--NAME=true` and `--NAME=false` are accepted too, because templates only pass values."""
-    parser.add_argument(f"--{name}", type=_boolean, nargs="?", const=True, default=False, metavar="BOOLEAN", help=text)
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"must be true or false. Received: {text!r}")
-    return text.lower() == "true"
+    parser.add_argument(f"--{name}", type=boolean, nargs="?", const=True, default=False, metavar="BOOLEAN", help=text)
 
 
 def _add_fields(parser: argparse.ArgumentParser, defaults: Any, flags: Mapping[str, str]) -> None:

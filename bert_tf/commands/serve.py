@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.commands.inputs import check_model_directory, check_path
 from bert_tf.config import ConfigError
+from bert_tf.entry.flags import boolean
 from bert_tf.entry.listening import bound_socket
 
 _DEFAULT_PORT = 8501
@@ -115,7 +116,7 @@ def _add_tf_serving_names(group: argparse._ArgumentGroup) -> None:
     }
     for flag, text in switches.items():
         # As in TF Serving, the value may be omitted.
-        group.add_argument(flag, type=_boolean, nargs="?", const=True, metavar="BOOLEAN", help=text)
+        group.add_argument(flag, type=boolean, nargs="?", const=True, metavar="BOOLEAN", help=text)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -282,9 +283,3 @@ def _metrics_path(args: argparse.Namespace) -> str | None:
     if args.monitoring_config_file:
         return read_monitoring_config(args.monitoring_config_file)
     return metrics.PATH
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"must be true or false. Received: {text!r}")
-    return text.lower() == "true"

@@ -26,7 +26,7 @@ def import_tensorflow(within: contextlib.AbstractContextManager[Any] | None = No
     `TF_CPP_MIN_LOG_LEVEL` is 0 or 1 in the environment.
 
     The import runs without garbage collection, and its objects are excluded from later collections, also from those at
-    exit, see `without_collecting`. This saves 40 % of the CPU time of a program that does little else.
+    exit, see `without_collecting`. Those collections would take a large part of the time of a short program.
 
     If Keras uses another backend, all GPUs are hidden from TensorFlow, because that backend needs their memory.
 

@@ -75,9 +75,9 @@ class Backend(ABC):
             return least
         return least * max(1, math.ceil(config.batch_size / (least * _MOST_SHAPES)))
 
+    @abstractmethod
     def uses_xla(self, config: TrainingConfig) -> bool:
         """Returns True if XLA compiles the forward and backward pass."""
-        return config.jit_compile == "true"
 
     def array_of(self, variable: keras.Variable) -> np.ndarray:
         """Returns the value of a variable in memory that is released with the array."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import fsspec
 import pytest
+from gcp_storage_emulator.server import create_server
+from moto.server import ThreadedMotoServer
 
 from bert_tf.storage import mirrors
 
@@ -14,8 +16,7 @@ from bert_tf.storage import mirrors
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """The URL of an empty bucket of S3."""
-    server_module = pytest.importorskip("moto.server")
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
     with pytest.MonkeyPatch.context() as patch:
@@ -31,8 +32,7 @@ def s3() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[str]:
     """The URL of an empty bucket of Google Cloud Storage."""
-    emulator = pytest.importorskip("gcp_storage_emulator.server")
-    server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+    server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
     server.start()
     port = server._api._httpd.server_address[1]
     with pytest.MonkeyPatch.context() as patch:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py_mini_racer import MiniRacer
 
 from bert_tf.reports.page import asset
 from bert_tf.serving.http.page import page, page_headers
 
-# V8 as a package of the extra `dev`.
-MiniRacer = pytest.importorskip("py_mini_racer").MiniRacer
 # V8 takes its code as UTF-8, which has no lone surrogates; NUL cannot be in a command.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 AWKWARD = "it's \"quoted\" `ls` $HOME \\ \\n !!\n\t東京 🐈 \u2028 ''"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -13,8 +14,6 @@ from bert_tf.preprocessing.text import BertTextPreprocessor
 from bert_tf.text import columns
 from bert_tf.text.tokenizer import BertTokenizer
 from tests.support.preprocessing.text_presets import VOCABULARY
-
-pd = pytest.importorskip("pandas")
 
 FIRST, SECOND = ["good films", "a dull story", ""], ["fine", "bad", "the film"]
 ROWS = list(zip(FIRST, SECOND, strict=True))
