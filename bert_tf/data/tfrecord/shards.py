@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import google_crc32c
 import numpy as np
 
 from bert_tf.config.data import DataConfig
@@ -152,6 +151,9 @@ def _frame_header(length: int) -> bytes:
 
 
 def _masked_crc(data: bytes) -> int:
+    # Imported late: training steps run without this package.
+    import google_crc32c
+
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
