@@ -49,6 +49,10 @@ class TrainingConfig:
         batch_size: global batch size in sequences, over all replicas.
         padding: padding of pre-training examples: `full` pads to the maximum length of the data; `bins` batches
             examples of similar length; `pack` puts several examples into a row, with the loss and gradient of `full`.
+        mask_share: share of the predicted positions replaced by [MASK], instead of the data's `mask_share`; a negative
+            value uses the data's. Needs data with dynamic masks. Held-out data is always masked as its own
+            configuration says.
+        random_share: the same for the share replaced by a random token; the rest are unchanged.
         accumulate: gradient accumulation: number of parts into which each replica splits its share of a batch to save
             memory.
         optimizer: `adamw`, or `lamb` for large batches (arXiv 1904.00962).
@@ -107,6 +111,8 @@ class TrainingConfig:
     epochs: int = 3
     batch_size: int = 32
     padding: str = "full"
+    mask_share: float = -1.0
+    random_share: float = -1.0
     accumulate: int = 1
     optimizer: str = "adamw"
     learning_rate: float = 1e-4
@@ -151,6 +157,7 @@ class TrainingConfig:
         check(["long_share"], lambda value: 0 < value < 1, "must be in (0, 1)")
         check(["average"], lambda value: 0 <= value < 1, "must be in [0, 1)")
         check(["layer_decay"], lambda value: 0 < value <= 1, "must be in (0, 1]")
+        check(["mask_share", "random_share"], lambda value: value <= 1, "must be at most 1; negative uses the data's")
         every = self.checkpoint_every
         check(["keep_every"], lambda value: value % every == 0, f"must be a multiple of `checkpoint_every`, {every}")
         len(self.profiled_steps)  # Raises ConfigError if `profile_steps` is invalid.

@@ -14,11 +14,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import RunConfig, to_dict
+from bert_tf.config import RunConfig, TrainingConfig, to_dict
 from bert_tf.config.preset_names import RUN_PRESET_NAME
 from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
-from bert_tf.data.input.dataset import Batch, Dataset
+from bert_tf.data.input.dataset import Batch, BatchOptions, Dataset
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
@@ -156,7 +156,7 @@ class _Course:
         phase, config = self._phase_of(start), self._run.training
         return pretraining_data(
             phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
-            epochs=None, training=True, by_length=config.padding == "bins",
+            epochs=None, training=True, by_length=config.padding == "bins", **mask_shares(config),
         )  # fmt: skip
 
     def held_out(self, batch: int) -> Dataset:
@@ -221,6 +221,12 @@ def held_out(data: Path, split: str, batch_size: int) -> Dataset:
     return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
 
 
+def mask_shares(config: TrainingConfig) -> dict[str, float]:
+    """Returns the shares of masks that replace those of the data, by name; {} if the data's are used."""
+    shares = {"mask_share": config.mask_share, "random_share": config.random_share}
+    return {name: share for name, share in shares.items() if share >= 0}
+
+
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
     """Raises ValueError if the data is longer than the model, or the vocabulary sizes differ."""
     if len(vocabulary) != run.model.vocabulary_size:
@@ -233,6 +239,7 @@ def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> No
             f"the data's `max_seq_length` must not exceed `model.max_sequence_length`. "
             f"Received: {manifest.config.max_seq_length} and {run.model.max_sequence_length}"
         )
+    BatchOptions(run.training.batch_size, run.training.seed, **mask_shares(run.training)).masking(manifest.config)
 
 
 def _check_alike(one: Phase, other: Phase) -> None:

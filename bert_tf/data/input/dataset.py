@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -68,6 +68,8 @@ class BatchOptions:
     epochs: int | None = None  # passes, None for unlimited; the last incomplete batch is dropped
     training: bool = True  # True for training, False for evaluation
     by_length: bool = False  # batches of similar length with less padding (see `bins`); training only
+    mask_share: float | None = None  # instead of the data's, for dynamic masks; training only
+    random_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -80,6 +82,21 @@ class BatchOptions:
             raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {self.epochs}")
         if self.by_length and not self.training:
             raise ValueError("`by_length` requires `training`.")
+
+    def masking(self, config: DataConfig) -> DataConfig:
+        """Returns the data's configuration with these shares of masks.
+
+        Raises ValueError if a share differs and the data has static masks, which are part of its records.
+        """
+        shares = {"mask_share": self.mask_share, "random_share": self.random_share}
+        shares = {name: value for name, value in shares.items() if value is not None}
+        other = replace(config, **shares)
+        if other != config and config.masking == "static":
+            raise ValueError(
+                f"{' and '.join(f'`{name}`' for name in shares)} must be those of the data, because its masks are "
+                f"static. Received: {', '.join(map(str, shares.values()))}. Run `bert-tf data --masking dynamic`."
+            )
+        return other
 
 
 @dataclass(frozen=True)
@@ -124,7 +141,7 @@ class Split:
             [mirror.path(shard) if mirror else directory / shard.name for shard in shards],
             [shard.examples for shard in shards],
             options.seed if options.training else EVALUATION_SEED,
-            manifest.config,
+            options.masking(manifest.config),
             vocabulary,
             mirror.fetcher(shards) if mirror else None,
         )

@@ -43,7 +43,8 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     Args:
         directory: data directory with its manifest, or its URL.
         split: `train` or `validation`.
-        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`.
+        **options: fields of `BatchOptions`: `batch_size`, `seed`, `start_step`, `epochs`, `training`, `by_length`,
+            `mask_share`, `random_share`.
 
     Returns:
         A dataset of (inputs, targets, weights): int32 (B, S) `token_ids`, `segment_ids`, `padding_mask` and (B, P)
