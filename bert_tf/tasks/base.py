@@ -14,6 +14,7 @@ from bert_tf.config import BertConfig
 from bert_tf.models import BertBackbone
 from bert_tf.reports.tasks.answers import write_answers_page
 from bert_tf.reports.tasks.scored import Scored
+from bert_tf.tasks.example_scores import ExampleScores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text.tokenizer import BertTokenizer
@@ -171,6 +172,15 @@ class Task(ABC, Generic[Example, Answer]):
     @abstractmethod
     def score(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
         """Returns the official metrics by name, in [0, 1] unless the official script uses percent."""
+
+    def example_scores(self, examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, ExampleScores]:
+        """Returns statistics of the examples for metrics of `score` by name, for tests of significance.
+
+        Args:
+            examples: the examples.
+            answers: their predictions.
+        """
+        return {}
 
     @abstractmethod
     def score_details(self, examples: Sequence[Example], answers: Sequence[Answer]) -> Scored:

@@ -20,6 +20,7 @@ from bert_tf.models import BertBackbone, BertTextClassifier
 from bert_tf.reports.tasks.scored import ScoredLabel, ScoredLabels, ScoredNumber, ScoredNumbers
 from bert_tf.tasks.base import Task
 from bert_tf.tasks.classify.rows import TextExample, mean_of_windows, text_rows
+from bert_tf.tasks.example_scores import ExampleScores, correlation_scores, mean_scores
 from bert_tf.tasks.predictions import LabelPrediction, NumberPrediction, check_unranked
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.text import columns
@@ -187,6 +188,16 @@ class TextTask(TextsTask[LabelAnswer]):
         ]
         return ScoredLabels(self.labels, rows)
 
+    def example_scores(
+        self, examples: Sequence[TextExample], answers: Sequence[LabelAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the statistics of `label_scores`."""
+        return self.label_scores([str(example.label) for example in examples], [answer.label for answer in answers])
+
+    def label_scores(self, gold: list[str], predicted: list[str]) -> dict[str, ExampleScores]:
+        """Returns the statistics of predicted labels, other than those of means of two metrics."""
+        return {"accuracy": mean_scores([float(one == other) for one, other in zip(gold, predicted, strict=True)])}
+
 
 @dataclass(frozen=True)
 class NumberTask(TextsTask[NumberAnswer]):
@@ -225,6 +236,13 @@ class NumberTask(TextsTask[NumberAnswer]):
         return [
             NumberAnswer(sum(a.number for a in of_models) / len(of_models)) for of_models in zip(*answers, strict=True)
         ]
+
+    def example_scores(
+        self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer]
+    ) -> dict[str, ExampleScores]:
+        """Returns the statistics of both correlations."""
+        numbers = right_numbers(examples), [answer.number for answer in answers]
+        return {"pearson": correlation_scores(*numbers), "spearman": correlation_scores(*numbers, ranks=True)}
 
     def predictions(
         self, examples: Sequence[TextExample], answers: Sequence[NumberAnswer], top_k: int | None = None

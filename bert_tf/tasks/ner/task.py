@@ -17,6 +17,7 @@ from bert_tf.config.files import staged_file
 from bert_tf.models import BertBackbone, BertTokenClassifier
 from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
+from bert_tf.tasks.example_scores import ExampleScores, f1_scores
 from bert_tf.tasks.input_errors import InputErrors
 from bert_tf.tasks.ner.files import Sentence, read_columns, read_tags
 from bert_tf.tasks.ner.rows import word_rows
@@ -163,6 +164,12 @@ class NerTask(Task[Sentence, NerAnswer]):
     def score(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, float]:
         """Returns the metrics of `entity_scores`."""
         return entity_scores([sentence.tags for sentence in examples], [answer.tags for answer in answers])
+
+    def example_scores(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> dict[str, ExampleScores]:
+        """Returns the counts of correct, predicted and gold entities of each sentence."""
+        spans = [(set(entities(s.tags)), set(entities(a.tags))) for s, a in zip(examples, answers, strict=True)]
+        counts = [(len(gold & predicted), len(predicted), len(gold)) for gold, predicted in spans]
+        return {"f1": f1_scores(*zip(*counts, strict=True))}
 
     def score_details(self, examples: Sequence[Sentence], answers: Sequence[NerAnswer]) -> Scored:
         """Returns gold and predicted entities of each sentence as spans; `right` is the F1 of the sentence."""
