@@ -56,11 +56,6 @@ def pretraining_bytes(config: BertConfig, checkpoints: int) -> int:
     return config.num_parameters * (checkpoints * _CHECKPOINT_BYTES + _PRESET_BYTES)
 
 
-def finetuning_bytes(config: BertConfig) -> int:
-    """Returns the bytes of a fine-tuning run, whose only checkpoint is kept."""
-    return config.num_parameters * (_CHECKPOINT_BYTES + _PRESET_BYTES)
-
-
 def _matrix_parameters(config: BertConfig) -> int:
     """Returns the weights of the matrix products of the layers."""
     return config.num_layers * (4 * config.hidden_dim**2 + 2 * config.hidden_dim * config.intermediate_dim)
