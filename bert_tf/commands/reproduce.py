@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if unfinished and not args.report:
         name, state = next(iter(unfinished.items()))
         raise RuntimeError(
-            f"{len(unfinished)} of {len(runs.runs)} runs are not finished, among them {name}: {state.reason}. The pages "
-            f"name them. Run the command again to resume."
+            f"{len(unfinished)} of {len(runs.runs)} runs are not finished, among them {name}: "
+            f"{state.reason or state.status}. The pages name them. Run the command again to resume."
         )
     return {
         "output": str(args.output),

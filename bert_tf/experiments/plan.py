@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bert_tf.config import BertConfig, RunConfig, with_overrides
+from bert_tf.data.manifest import Manifest, data_directories, read_manifest
 from bert_tf.experiments.design import FIRST_SEED, Column, Pretraining, Row, Table
 from bert_tf.experiments.runs import Run
 from bert_tf.experiments.scales import Scale
 from bert_tf.experiments.tasks import DERIVED_NAME, OFFICIAL, STAND_INS, TableTask, find_task, split_rows
+from bert_tf.experiments.work import finetuning_flops, pretraining_flops
+from bert_tf.pretraining.recipes import recipe
 
 PRETRAINING_NAME, FINETUNING_NAME, FEATURES_NAME = "pretraining", "finetuning", "features"
 # A BiLSTM on features of a frozen encoder needs the rates of an untrained model (`bert-tf finetune --features`).
@@ -31,6 +35,11 @@ class Directories:
     output: Path
     data: Path
     tasks: Path
+
+    @property
+    def corpus(self) -> Manifest:
+        """Manifest of the pre-training data; that of the shorter examples if there are two lengths."""
+        return read_manifest(data_directories(self.data)[0])
 
     @property
     def derived(self) -> Path:
@@ -60,13 +69,31 @@ class Cell:
 
 @dataclass
 class Plan:
-    """Tables with their cells, and all runs by name, in order."""
+    """Tables with their cells, all runs by name, in order, and the configurations of the pre-training runs by name."""
 
     scale: Scale
     directories: Directories
     tables: list[Table] = field(default_factory=list)
     cells: dict[str, list[Cell]] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
+    configs: dict[str, RunConfig] = field(default_factory=dict)
+
+    def config_of(self, start: Pretraining, settings: Mapping[str, Any]) -> RunConfig:
+        """Returns the configuration of a pre-training run.
+
+        Args:
+            start: the run.
+            settings: settings of all pre-training runs.
+        """
+        model = BertConfig.from_size(start.size, vocabulary_size=self.directories.corpus.vocabulary_size)
+        values = {"training.steps": self.scale.steps, **start.settings, **settings}
+        run = RunConfig(model, recipe(self.scale.recipe).training)
+        return with_overrides(run, [f"{name}={value}" for name, value in values.items()])
+
+    def words(self, table: Table) -> str:
+        """Returns the numbers of steps and seeds of a table."""
+        steps = sorted({self.configs[start.name].training.steps for start in table.pretrainings})
+        return f"{' or '.join(f'{count:,}' for count in steps)} steps of pre-training, {self.scale.seeds} seeds"
 
     def add(self, table: Table, settings: Mapping[str, Any]) -> None:
         """Adds a table; runs that another table has are shared.
@@ -77,7 +104,8 @@ class Plan:
         """
         self.tables.append(table)
         for start in table.pretrainings:
-            self._keep(pretraining_run(start, self.scale, self.directories, settings))
+            self.configs[start.name] = self.config_of(start, settings)
+            self._keep(pretraining_run(start, self, settings))
         self.cells[table.name] = [self._cell(row, column) for row in table.rows for column in table.columns]
 
     @property
@@ -117,22 +145,26 @@ def _needs(name: str, tasks: Path, scale: Scale) -> str:
     return f"no data: {paths} does not exist"
 
 
-def pretraining_run(start: Pretraining, scale: Scale, directories: Directories, settings: Mapping[str, Any]) -> Run:
+def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any]) -> Run:
     """Returns a pre-training run.
 
     Args:
         start: the run.
-        scale: scale of the experiment.
-        directories: directories of the experiment.
+        plan: plan of the experiment.
         settings: settings of all pre-training runs.
     """
+    scale, directories = plan.scale, plan.directories
+    config, corpus = plan.configs[start.name], directories.corpus.config
+    tokens = config.training.steps * config.training.batch_size * corpus.max_seq_length
+    is_causal = "causal_lm" in start.settings.values()
+    flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else corpus.masked_lm_prob)
     name = f"{PRETRAINING_NAME}/{start.name}"
     values = {**start.settings, **settings}
     steps = int(values.pop("training.steps", scale.steps))
     command = ["pretrain", "--data", str(directories.data), "--recipe", scale.recipe, "--model", start.size]
     command += ["--steps", str(steps), "--output", str(directories.output / name), *_set(values)]
     identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **values}
-    return Run(name, tuple(command), identity, {"data": directories.data})
+    return Run(name, tuple(command), identity, {"data": directories.data}, work=flops)
 
 
 def finetuning_runs(
@@ -152,6 +184,7 @@ def finetuning_runs(
     preset = folders.output / PRETRAINING_NAME / row.start_name
     cache = ["--feature_cache", str(folders.output / FEATURES_NAME / row.start_name)] if "--features" in flags else []
     changes = "_".join([row.start_name, *(flag.strip("-") for flag in flags)])
+    flops = finetuning_flops(plan.configs[row.start.name].model, task, folders.tasks, settings["training.epochs"])
     for seed in range(FIRST_SEED, FIRST_SEED + scale.seeds):
         trial = f"rate_{settings['training.learning_rate']:g}_seed_{seed}"
         name = f"{FINETUNING_NAME}/{changes}/{column.task}/{trial}"
@@ -161,7 +194,7 @@ def finetuning_runs(
         command += _set({**settings, "training.seed": seed, "training.keep_checkpoints": 1})
         identity = {"task": task.task, "flags": [*task.flags, *flags], **settings, "training.seed": seed}
         inputs = {file: folders.tasks / file for file in task.files}
-        yield Run(name, tuple(command), identity, inputs, after=(f"{PRETRAINING_NAME}/{row.start.name}",))
+        yield Run(name, tuple(command), identity, inputs, flops, (f"{PRETRAINING_NAME}/{row.start.name}",))
 
 
 def _trials(row: Row, column: Column, task: TableTask, scale: Scale) -> list[dict[str, Any]]:

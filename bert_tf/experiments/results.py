@@ -100,9 +100,11 @@ class _Results:
         values = [np.mean([self._value(run, cell) for run in trial]) for cell, trial in zip(cells, trials, strict=True)]
         interval = None
         if cells[0].task is not None:
-            interval = bootstrap_interval(*([self._scores(run, cell) for run in trial]
-                                            for cell, trial in zip(cells, trials, strict=True)))  # fmt: skip
-            interval = tuple(_percent(end, cells[0]) for end in interval)
+            first_scores, second_scores = (
+                [self._scores(run, cell) for run in trial] for cell, trial in zip(cells, trials, strict=True)
+            )
+            low, high = bootstrap_interval(first_scores, second_scores)
+            interval = _percent(low, cells[0]), _percent(high, cells[0])
         return Compared(first, second, column.label, paper, float(values[0] - values[1]), interval)
 
     def _scores(self, run: Run, cell: Cell) -> ExampleScores:

@@ -58,7 +58,7 @@ class Scale:
             return self.pretraining()
         settings = {"num_layers": layers, "hidden_dim": hidden, "num_heads": heads, "intermediate_dim": 4 * hidden}
         return self.pretraining(
-            f"L{layers}_H{hidden}_A{heads}", **{f"model__{name}": value for name, value in settings.items()}
+            f"L{layers}_H{hidden}_A{heads}", "", **{f"model__{name}": value for name, value in settings.items()}
         )
 
     @property

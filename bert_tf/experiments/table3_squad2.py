@@ -17,13 +17,13 @@ LARGE = (78.7, 81.9)
 
 def table(scale: Scale) -> Table:
     """Returns the table at a scale."""
+    title, source = "SQuAD 2.0", "arXiv 1810.04805, table 3"
     if not scale.is_laptop:
-        rows = (Row("BERT Large", scale.sized(24, 1024, 16), LARGE),)
-        return Table("table3", "SQuAD 2.0", "arXiv 1810.04805, table 3", COLUMNS, rows)
+        return Table("table3", title, source, COLUMNS, [Row("BERT Large", scale.sized(24, 1024, 16), LARGE)])
     base = scale.pretraining()
     rows = (
         Row("random weights", base, flags=("--from_scratch",)),
         Row("pre-trained", base, LARGE, "BERT Large"),
     )
     comparisons = (("pre-trained", "random weights"),)
-    return Table("table3", "SQuAD 2.0", "arXiv 1810.04805, table 3", COLUMNS, rows, comparisons)
+    return Table("table3", title, source, COLUMNS, rows, comparisons)

@@ -221,7 +221,7 @@ def held_out(data: Path, split: str, batch_size: int) -> Dataset:
     return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False)
 
 
-def mask_shares(config: TrainingConfig) -> dict[str, float]:
+def mask_shares(config: TrainingConfig) -> dict[str, Any]:
     """Returns the shares of masks that replace those of the data, by name; {} if the data's are used."""
     shares = {"mask_share": config.mask_share, "random_share": config.random_share}
     return {name: share for name, share in shares.items() if share >= 0}

@@ -66,7 +66,9 @@ def mean_scores(values: Sequence[float]) -> ExampleScores:
     return ExampleScores(MEAN, np.stack([column, np.ones_like(column)], axis=1))
 
 
-def f1_scores(correct: Sequence[int], predicted: Sequence[int], gold: Sequence[int]) -> ExampleScores:
+def f1_scores(
+    correct: Sequence[int] | np.ndarray, predicted: Sequence[int] | np.ndarray, gold: Sequence[int] | np.ndarray
+) -> ExampleScores:
     """Returns the statistics of an F1 over counts, such as that of entities.
 
     Args:

@@ -88,8 +88,8 @@ class BatchOptions:
 
         Raises ValueError if a share differs and the data has static masks, which are part of its records.
         """
-        shares = {"mask_share": self.mask_share, "random_share": self.random_share}
-        shares = {name: value for name, value in shares.items() if value is not None}
+        named = {"mask_share": self.mask_share, "random_share": self.random_share}
+        shares: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
         other = replace(config, **shares)
         if other != config and config.masking == "static":
             raise ValueError(
