@@ -45,11 +45,12 @@ _FINETUNING = FinetuningConfig(TrainingConfig(learning_rate=3e-5, batch_size=32,
 # For a BiLSTM on features: the rates of untrained LSTMs, as the paper describes none.
 _ON_FEATURES = FinetuningConfig(TrainingConfig(learning_rate=1e-3, batch_size=32, epochs=10))
 _NO_EFFECT = ("training.steps", "training.evaluate_every")
+_NO_OBJECTIVE = ("training.objective", "training.nsp_weight")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    settings = settings_of(_FINETUNING, without=_NO_EFFECT)
+    settings = settings_of(_FINETUNING, without=(*_NO_EFFECT, *_NO_OBJECTIVE))
     parser.epilog = definitions("settings of --set, with their defaults", settings)
     tasks = parser.add_subparsers(dest="task", required=True, metavar="TASK")
     for name, entry in command_line_tasks().items():
@@ -136,6 +137,7 @@ def check(args: argparse.Namespace) -> None:
     check_preset(args.preset)
     check_length(args.max_sequence_length, args.preset)
     refuse_overrides(args.overrides, _NO_EFFECT, "fine-tuning counts in epochs")
+    refuse_overrides(args.overrides, _NO_OBJECTIVE, "the task has its own objective")
     check_finetuning(configuration(args))
     command_line_tasks()[args.task].make_files(args)
     if args.grid is None and args.restarts == 1:

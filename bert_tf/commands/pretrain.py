@@ -21,7 +21,7 @@ from bert_tf.commands.arguments import (
 from bert_tf.commands.inputs import check_data, check_preset, check_same_vocabulary
 from bert_tf.commands.urls import text_or_url
 from bert_tf.config import BertConfig, ConfigError, RunConfig, TrainingConfig, with_overrides
-from bert_tf.config.training import STRATEGIES
+from bert_tf.config.training import STRATEGIES, check_objective
 from bert_tf.pretraining.recipes import RECIPES, recipe
 from bert_tf.training.output import check_output
 
@@ -130,7 +130,9 @@ def configuration(args: argparse.Namespace) -> RunConfig:
         model = BertConfig.from_name_or_path(str(args.model), vocabulary_size=size)
     else:
         model = replace(config.model, vocabulary_size=size)
-    return with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+    config = with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
+    check_objective(config)
+    return config
 
 
 def _training(args: argparse.Namespace) -> TrainingConfig:

@@ -18,12 +18,15 @@ ON_NAN = ("stop", "skip", "halve")
 PADDINGS = ("full", "bins", "pack")
 JIT_COMPILE = ("auto", "true", "false")
 ATTENTION_KERNELS = ("auto", "fused", "plain")
+# The language models of pre-training; their names are the prefixes of their metrics.
+OBJECTIVES = ("mlm", "causal_lm")
 
 
 _COUNTS = ("steps", "epochs", "batch_size", "accumulate", "checkpoint_every", "keep_checkpoints", "log_every")
 _NOT_NEGATIVE = ("weight_decay", "clip_norm", "evaluate_every", "evaluate_steps", "patience", "show_examples",
-                 "num_replicas", "seed", "peak_flops", "keep_every")  # fmt: skip
+                 "num_replicas", "seed", "peak_flops", "keep_every", "nsp_weight")  # fmt: skip
 _CHOICES = {
+    "objective": OBJECTIVES,
     "precision": PRECISIONS,
     "strategy": STRATEGIES,
     "optimizer": OPTIMIZERS,
@@ -45,6 +48,11 @@ class TrainingConfig:
     Args:
         steps: total number of optimizer steps (pre-training).
         long_share: share of steps, at the end of training, on the longer examples; used if the data has two lengths.
+        objective: language model of pre-training: `mlm` predicts masked tokens; `causal_lm` masks none and predicts
+            each token from the tokens before it, as "LTR" in Table 5 of the paper, which needs `model.attention` =
+            left_to_right.
+        nsp_weight: factor of the next sentence loss (pre-training). 0 leaves next sentence prediction out: the model
+            has neither its head nor a pooler, and the data stays the same.
         epochs: passes over the training data (fine-tuning).
         batch_size: global batch size in sequences, over all replicas.
         padding: padding of pre-training examples: `full` pads to the maximum length of the data; `bins` batches
@@ -104,6 +112,8 @@ class TrainingConfig:
 
     steps: int = 1000
     long_share: float = 0.1
+    objective: str = "mlm"
+    nsp_weight: float = 1.0
     epochs: int = 3
     batch_size: int = 32
     padding: str = "full"
@@ -184,6 +194,25 @@ def check_finetuning(config: TrainingConfig) -> None:
     }
     if reason := reasons.get(config.strategy):
         raise ConfigError(f"`training.strategy` must be none or mirrored. Received: {config.strategy}; {reason}.")
+
+
+def check_objective(config: RunConfig) -> None:
+    """Raises ConfigError if the language model of pre-training and the model's attention do not fit together.
+
+    A language model that sees the next token would copy it. One that predicts masked tokens from the left only is no
+    model of the paper.
+    """
+    objective, attention = config.training.objective, config.model.attention
+    if objective == "causal_lm" and attention != "left_to_right":
+        raise ConfigError(
+            "`training.objective` = causal_lm needs `model.attention` = left_to_right, because other tokens would see "
+            f"the token to predict. Received: {attention}. Set model.attention=left_to_right."
+        )
+    if objective == "mlm" and attention == "left_to_right":
+        raise ConfigError(
+            "`model.attention` = left_to_right needs `training.objective` = causal_lm. "
+            f"Received: {objective}. Set training.objective=causal_lm, or model.attention=bidirectional."
+        )
 
 
 @dataclass(frozen=True)

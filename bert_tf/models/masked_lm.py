@@ -5,6 +5,7 @@ Shape legend: B batch, S sequence, P predictions, V vocabulary.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,8 @@ from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.pretrainer import BertPretrainer, masked_lm_head
 from bert_tf.models.task_model import TextTaskModel
 from bert_tf.models.weights import copy_weights
+
+logger = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -88,6 +91,9 @@ class BertMaskedLM(TextTaskModel):
     def _kept(cls, preset: presets.Preset, arguments: Mapping[str, Any]) -> Self | None:
         """Returns a model with the head of a preset that has a masked language model; None for other presets."""
         if not isinstance(preset.model, BertPretrainer) or not preset.model.masked_lm:
+            return None
+        if preset.config.objective != "mlm":
+            logger.warning("the preset predicts next tokens, not masked ones: the head starts with random weights")
             return None
         model = cls._on_encoder(preset, arguments)
         copy_weights(preset.model, model, optional=("pooler", "nsp_logits"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bert_tf.config.data import DataConfig
+from bert_tf.config.training import OBJECTIVES
 from bert_tf.data.manifest import open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.data.tfrecord.shards import ShardInfo
@@ -68,6 +69,7 @@ class BatchOptions:
     epochs: int | None = None  # passes, None for unlimited; the last incomplete batch is dropped
     training: bool = True  # True for training, False for evaluation
     by_length: bool = False  # batches of similar length with less padding (see `bins`); training only
+    objective: str = "mlm"  # targets: masked tokens, or with `causal_lm` the token after each position
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -80,6 +82,8 @@ class BatchOptions:
             raise ValueError(f"`epochs` must be at least 1, and 1 or None in evaluation. Received: {self.epochs}")
         if self.by_length and not self.training:
             raise ValueError("`by_length` requires `training`.")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"`objective` must be one of {', '.join(OBJECTIVES)}. Received: {self.objective!r}")
 
 
 @dataclass(frozen=True)
