@@ -52,9 +52,8 @@ def _table(args: argparse.Namespace, folder: Path, metrics: Mapping[str, Any]) -
 
     manifest, split = read_manifest(folder), metrics["split"]
     model = open_preset(args.preset).header.config
-    chance = chance_figures(
-        held_out(folder, split, args.batch_size, model.objective), pretraining_objective(model.objective)
-    )
+    objective = pretraining_objective(model.objective, nsp_weight=float("nsp_loss" in metrics))
+    chance = chance_figures(held_out(folder, split, args.batch_size, model.objective), objective)
     published, source = published_figures(model, manifest.config.mask_unit)
     width = max(16, *(len(name) + 2 for name in metrics))
     of_training = " (no examples are held out)" if split == "train" else ""

@@ -121,7 +121,8 @@ def configuration(args: argparse.Namespace) -> RunConfig:
 
     refuse_overrides(args.overrides, _NO_EFFECT, _REASON)
     config = recipe(args.recipe)
-    size = read_manifest((data_directories(args.data) or [args.data])[0]).vocabulary_size
+    manifests = [read_manifest(folder) for folder in data_directories(args.data) or [args.data]]
+    size = manifests[0].vocabulary_size
     if args.init:
         from bert_tf.pretraining.warm_start import InitialWeights
 
@@ -131,7 +132,7 @@ def configuration(args: argparse.Namespace) -> RunConfig:
     else:
         model = replace(config.model, vocabulary_size=size)
     config = with_overrides(RunConfig(model=model, training=_training(args)), args.overrides)
-    check_objective(config)
+    check_objective(config, any(manifest.config.next_sentence for manifest in manifests))
     return config
 
 

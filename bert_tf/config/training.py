@@ -196,22 +196,29 @@ def check_finetuning(config: TrainingConfig) -> None:
         raise ConfigError(f"`training.strategy` must be none or mirrored. Received: {config.strategy}; {reason}.")
 
 
-def check_objective(config: RunConfig) -> None:
-    """Raises ConfigError if the language model of pre-training and the model's attention do not fit together.
+def check_objective(config: RunConfig, has_pairs: bool) -> None:
+    """Raises ConfigError if the objectives of pre-training do not fit the model's attention or the data.
 
-    A language model that sees the next token would copy it. One that predicts masked tokens from the left only is no
-    model of the paper.
+    Args:
+        config: configuration of the run.
+        has_pairs: True if the data has sentence pairs.
     """
-    objective, attention = config.training.objective, config.model.attention
-    if objective == "causal_lm" and attention != "left_to_right":
+    training, attention = config.training, config.model.attention
+    if training.objective == "causal_lm" and attention != "left_to_right":
         raise ConfigError(
-            "`training.objective` = causal_lm needs `model.attention` = left_to_right, because other tokens would see "
+            "`training.objective` = causal_lm needs `model.attention` = left_to_right, because each position would see "
             f"the token to predict. Received: {attention}. Set model.attention=left_to_right."
         )
-    if objective == "mlm" and attention == "left_to_right":
+    if training.objective == "mlm" and attention == "left_to_right":
         raise ConfigError(
-            "`model.attention` = left_to_right needs `training.objective` = causal_lm. "
-            f"Received: {objective}. Set training.objective=causal_lm, or model.attention=bidirectional."
+            "`model.attention` = left_to_right needs `training.objective` = causal_lm, the language model of such "
+            "encoders. Received: mlm. Set training.objective=causal_lm, or model.attention=bidirectional."
+        )
+    if training.objective == "causal_lm" and training.nsp_weight and has_pairs:
+        raise ConfigError(
+            "`training.nsp_weight` must be 0 with `training.objective` = causal_lm and data of sentence pairs: next "
+            "sentences are predicted from [CLS], which sees no other token in a left-to-right model. "
+            f"Received: {training.nsp_weight}. Set training.nsp_weight=0."
         )
 
 

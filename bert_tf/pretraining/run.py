@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from bert_tf.config import ConfigError, RunConfig, to_dict
+from bert_tf.config import RunConfig, to_dict
 from bert_tf.config.preset_names import RUN_PRESET_NAME
 from bert_tf.config.training import check_objective
 from bert_tf.data.examples.sample_examples import tokens_of_row
@@ -91,13 +91,14 @@ def run_pretraining(
 def _run_pretraining(
     data: str | Path, run: RunConfig, output: Path, init: str | Path | None
 ) -> tuple[Path, TrainResult]:
-    check_objective(run)
     phases, vocabulary = phases_of(data, run)
+    has_pairs = any(phase.manifest.config.next_sentence for phase in phases)
+    check_objective(run, has_pairs)
     initial = InitialWeights.of(init) if init else None
     if initial:
         initial.check(run.model, [(phase.data, phase.manifest) for phase in phases])
     training = run.training
-    next_sentence = training.nsp_weight > 0 and any(phase.manifest.config.next_sentence for phase in phases)
+    next_sentence = has_pairs and training.nsp_weight > 0
     objective = pretraining_objective(training.objective, training.nsp_weight if next_sentence else 0.0)
     if not next_sentence:
         run = replace(run, model=replace(run.model, pooler=False))
@@ -231,7 +232,7 @@ def held_out(data: Path, split: str, batch_size: int, objective: str = "mlm") ->
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:
-    """Raises ValueError if the data does not fit the model's length or vocabulary, or the objective."""
+    """Raises ValueError if the data is longer than the model, or the vocabulary sizes differ."""
     if len(vocabulary) != run.model.vocabulary_size:
         raise ValueError(
             f"`model.vocabulary_size` must be that of the data, {len(vocabulary)}. "
@@ -241,12 +242,6 @@ def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> No
         raise ValueError(
             f"the data's `max_seq_length` must not exceed `model.max_sequence_length`. "
             f"Received: {manifest.config.max_seq_length} and {run.model.max_sequence_length}"
-        )
-    if run.training.objective == "causal_lm" and run.training.nsp_weight and manifest.config.next_sentence:
-        raise ConfigError(
-            "`training.nsp_weight` must be 0 with `training.objective` = causal_lm and data of sentence pairs: next "
-            "sentences are predicted from [CLS], which sees no other token in a left-to-right model. "
-            f"Received: {run.training.nsp_weight}. Set training.nsp_weight=0."
         )
 
 

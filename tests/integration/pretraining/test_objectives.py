@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,17 @@ def test_packed_rows_and_parts_of_a_batch_have_the_same_losses(
     run_pretraining(data, RunConfig(MODEL, replace(CAUSAL, **changes)), tmp_path / "run", initial)
     assert losses(tmp_path / "run") == pytest.approx(losses(finished), rel=1e-4)
     assert losses(finished)[0] - losses(finished)[-1] > 0.1
+
+
+@pytest.mark.slow
+def test_two_replicas_have_the_same_losses(data: Path, initial: Path, finished: Path, tmp_path: Path) -> None:
+    settings = {name: getattr(CAUSAL, name) for name in ("batch_size", "learning_rate", "log_every", "nsp_weight")}
+    settings |= {"objective": "causal_lm", "strategy": "mirrored", "num_replicas": 2, "accumulate": 2}
+    overrides = [f"training.{name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "bert_tf", "pretrain", "--data", data, "--init", initial, "--steps", 4,
+               "--output", tmp_path / "run", "--set", *overrides]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    assert losses(tmp_path / "run") == pytest.approx(losses(finished), rel=1e-4)
 
 
 def test_batches_by_length_train(data: Path, tmp_path: Path) -> None:

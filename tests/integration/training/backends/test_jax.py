@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import REPOSITORY, SUPPORT
-from tests.support.training.backend_runs import CASES, trained
+from tests.support.training.backend_runs import CASES, causal, trained
 from tests.support.training.tiny_run import CONFIG, build_model
 
 pytest.importorskip("jax")
@@ -71,6 +71,15 @@ def test_twenty_steps_equal_those_of_tensorflow(tmp_path, case, tolerance):
     assert mine["evaluation"]["loss"] == pytest.approx(theirs["evaluation"]["loss"], rel=tolerance)
     assert mine["again"] == pytest.approx(mine["evaluation"], rel=max(tolerance, 1e-5))
     assert mine["files"] == theirs["files"]
+
+
+def test_left_to_right_language_model_takes_the_steps_of_tensorflow(tmp_path):
+    for name in ("jax", "tensorflow"):
+        (tmp_path / name).mkdir()
+    mine, theirs = runs_on_jax(tmp_path / "jax", "causal"), causal(tmp_path / "tensorflow")
+    assert mine["curve"] == pytest.approx(theirs["curve"], rel=1e-4)
+    assert mine["evaluation"] == pytest.approx(theirs["evaluation"], rel=1e-3)
+    assert theirs["curve"][0] - theirs["curve"][-1] > 0.01
 
 
 def test_kernels_and_rematerialization_compute_as_the_plain_layers():
