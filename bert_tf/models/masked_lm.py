@@ -5,7 +5,6 @@ Shape legend: B batch, S sequence, P predictions, V vocabulary.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -19,8 +18,6 @@ from bert_tf.models.backbone import BertBackbone
 from bert_tf.models.pretrainer import BertPretrainer, masked_lm_head
 from bert_tf.models.task_model import TextTaskModel
 from bert_tf.models.weights import copy_weights
-
-logger = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable(package="bert_tf")
@@ -41,6 +38,9 @@ class BertMaskedLM(TextTaskModel):
     Returns:
         Logits, (B, P, V) float32.
 
+    Raises:
+        ConfigError: for an encoder with left-to-right attention, which is pre-trained to predict next tokens.
+
     Example:
         >>> model = bert_tf.BertMaskedLM.from_preset("runs/small")
         >>> history = model.fit(["a good film", "a dull story", "we saw the old film"], epochs=2, verbose=0)
@@ -52,6 +52,11 @@ class BertMaskedLM(TextTaskModel):
     objective: ClassVar[str] = "masked_lm"
 
     def __init__(self, backbone: BertBackbone, name: str = "bert_masked_lm", **kwargs: Any) -> None:
+        if backbone.config.objective != "mlm":
+            raise ConfigError(
+                f"a {type(self).__name__} needs an encoder with `attention` = bidirectional. Received: left_to_right, "
+                "whose language model predicts next tokens and fills no masks. Train it with `bert-tf pretrain --init`."
+            )
         positions = keras.Input(shape=(None,), dtype="int32", name=MASK_POSITIONS)
         outputs = masked_lm_head(backbone)(backbone(backbone.input)["sequence_output"], positions)
         super().__init__(backbone, backbone.input | {MASK_POSITIONS: positions}, outputs, {}, name, **kwargs)
@@ -91,9 +96,6 @@ class BertMaskedLM(TextTaskModel):
     def _kept(cls, preset: presets.Preset, arguments: Mapping[str, Any]) -> Self | None:
         """Returns a model with the head of a preset that has a masked language model; None for other presets."""
         if not isinstance(preset.model, BertPretrainer) or not preset.model.masked_lm:
-            return None
-        if preset.config.objective != "mlm":
-            logger.warning("the preset predicts next tokens, not masked ones: the head starts with random weights")
             return None
         model = cls._on_encoder(preset, arguments)
         copy_weights(preset.model, model, optional=("pooler", "nsp_logits"))
