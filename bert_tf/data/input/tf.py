@@ -72,9 +72,10 @@ def pretraining_dataset(directory: str | Path, split: str, **options: Any) -> tf
     parse = partial(parse, config=source.config, vocabulary=source.vocabulary, objective=chosen.objective)
     if chosen.by_length:
         # Batches of examples of adjacent lengths.
-        first = chosen.start_step // GROUP
+        first, skipped = divmod(chosen.start_step, GROUP)
         groups = order.shuffled(first * GROUP * size, chosen.epochs).rebatch(GROUP * size, drop_remainder=True)
-        batches = cut_by_length(in_parallel(groups, parse), source.config, chosen)
+        parsed = in_parallel(groups, parse)
+        batches = cut_by_length(parsed, source.config, chosen.seed, first, chosen.objective).skip(skipped)
     elif chosen.training:
         records = order.shuffled(chosen.start_step * size, chosen.epochs).rebatch(size, drop_remainder=True)
         batches = in_parallel(records, parse)

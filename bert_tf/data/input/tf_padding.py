@@ -9,12 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.data import DataConfig
 from bert_tf.data.input.bins import GROUP, TOO_MANY, batch_rows, bin_slots, bin_widths, cut
-from bert_tf.data.input.dataset import BatchOptions
 from bert_tf.data.input.packing import MOST_EXAMPLES, pack_batch
 from bert_tf.data.schema import (
     EXAMPLE_IDS,
@@ -62,29 +60,31 @@ def _packed(inputs: Tensors, targets: Tensors, weights: Tensors, multiple: int) 
     return tf.nest.pack_sequence_as(dtypes, packed)
 
 
-def cut_by_length(groups: tf.data.Dataset, config: DataConfig, options: BatchOptions) -> tf.data.Dataset:
-    """Divides groups of `GROUP` batches, from the start step's on, into the trimmed batches of `bins.batch_rows`."""
-    first, skipped = divmod(options.start_step, GROUP)
+def cut_by_length(
+    groups: tf.data.Dataset, config: DataConfig, seed: int, first: int, objective: str
+) -> tf.data.Dataset:
+    """Divides groups of `GROUP` batches, from number `first` on, into the trimmed batches of `bins.batch_rows`."""
 
     def divide(group: tf.Tensor, batch: Any) -> Any:
         lengths = tf.reduce_sum(batch[0][PADDING_MASK], axis=1)
         rows = tf.numpy_function(
-            lambda lengths, group: batch_rows(lengths, options.seed, group), [lengths, group], tf.int64, stateful=False
+            lambda lengths, group: batch_rows(lengths, seed, group), [lengths, group], tf.int64, stateful=False
         )
         rows.set_shape([GROUP, lengths.shape[0] // GROUP])
         return tf.nest.map_structure(lambda values: tf.gather(values, rows), batch)
 
-    batches = groups.enumerate(first).map(divide).unbatch()
-    slots = bin_slots(config, options.objective)
-    return in_parallel(batches, partial(_trimmed, widths=bin_widths(config), slots=slots)).skip(skipped)
+    return in_parallel(
+        groups.enumerate(first).map(divide).unbatch(), partial(_trimmed, config=config, objective=objective)
+    )
 
 
 def _trimmed(
-    inputs: Tensors, targets: Tensors, weights: Tensors, widths: np.ndarray, slots: np.ndarray
+    inputs: Tensors, targets: Tensors, weights: Tensors, config: DataConfig, objective: str
 ) -> tuple[Tensors, Tensors, Tensors]:
     """Trims a batch like `bins.trimmed`; the error is raised while iterating."""
     longest = tf.reduce_max(tf.reduce_sum(inputs[PADDING_MASK], axis=1))
-    width, count = (tf.gather(tf.constant(values), longest) for values in (widths, slots))
-    beyond = tf.reduce_sum(weights[MLM_LOGITS][:, count:])
+    width = tf.gather(tf.constant(bin_widths(config)), longest)
+    slots = tf.gather(tf.constant(bin_slots(config, objective)), longest)
+    beyond = tf.reduce_sum(weights[MLM_LOGITS][:, slots:])
     with tf.control_dependencies([tf.debugging.assert_equal(beyond, 0.0, TOO_MANY)]):
-        return cut(inputs, targets, weights, tf.identity(width), count)
+        return cut(inputs, targets, weights, tf.identity(width), slots)
