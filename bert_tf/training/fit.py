@@ -128,6 +128,7 @@ class _Trainer:
         make_output(output)
         self.backend = backend = current_backend()
         with backend.build_scope(config):
+            backend.check_same_run({"training": to_dict(config), "steps": self.steps, **run.identity})
             with precision_scope(config):
                 keras.utils.set_random_seed(config.seed)
                 self.model = run.build_model()

@@ -22,6 +22,8 @@ from bert_tf.data.schema import (
     RECORD_TO_INPUT,
     SEGMENT_IDS,
     TOKEN_IDS,
+    Feature,
+    length_feature,
     record_features,
 )
 from bert_tf.data.tfrecord.example_codec import Column
@@ -50,30 +52,46 @@ def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Ba
         if chosen.by_length:
             stream = _by_length(source, chosen)
         elif chosen.training:
-            stream = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            own = chosen.own_rows
+            pieces = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            stream = (_parse(source, records[own], keys[own]) for records, keys in pieces)
         else:
             pieces = RecordOrder(source).in_file_order(chosen.batch_size)
-            stream = (_filled(source, piece, chosen.batch_size) for piece in pieces)
+            stream = (_filled(source, piece, chosen) for piece in pieces)
         return prefetched(stream, _BATCHES_AHEAD)
 
     return Batches(batches)
 
 
-def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Batch]:
-    """Yields shuffled batches of `size` rows from number `start` on."""
+def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Keyed]:
+    """Yields the records of shuffled batches of `size` rows from number `start` on."""
     windows = prefetched(RecordOrder(source).shuffled(start * size, options.epochs), _WINDOWS_AHEAD)
-    for records, keys in _rebatched(windows, size):
-        yield parse_records(records, keys, source.config, source.vocabulary)
+    return _rebatched(windows, size)
+
+
+def _parse(source: Split, records: Sequence[bytes], keys: np.ndarray) -> Batch:
+    return parse_records(records, keys, source.config, source.vocabulary)
 
 
 def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
-    """Yields batches of examples of adjacent lengths."""
+    """Yields the own rows of batches of examples of adjacent lengths, which are those of all rows."""
     first, skipped = divmod(options.start_step, GROUP)
-    for number, group in enumerate(_shuffled(source, options, first, GROUP * options.batch_size), start=first):
-        rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), options.seed, number)
-        for rows in rows_of[skipped if number == first else 0 :]:
-            inputs, targets, weights = ({name: values[rows] for name, values in part.items()} for part in group)
-            yield trimmed(inputs, targets, weights, source.config)
+    groups = _shuffled(source, options, first, GROUP * options.batch_size)
+    for number, (records, keys) in enumerate(groups, start=first):
+        lengths = _lengths(records, source.config)
+        batches = batch_rows(lengths, options.seed, number)
+        for batch in batches[skipped if number == first else 0 :]:
+            rows = batch[options.own_rows]
+            parsed = _parse(source, [records[row] for row in rows.tolist()], keys[rows])
+            yield trimmed(*parsed, int(lengths[batch].max()), source.config)
+
+
+def _lengths(records: Sequence[bytes], config: DataConfig) -> np.ndarray:
+    """Returns the number of tokens of records, without decoding anything else: int64 [n]."""
+    feature = length_feature(config)
+    column = decode_examples(records, [feature.name])[feature.name]
+    _check_counts(feature, column, config)
+    return column.values.reshape(len(records), -1).sum(axis=1)
 
 
 class RecordOrder:
@@ -133,13 +151,14 @@ def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
         records, keys = records[whole:], keys[whole:]
 
 
-def _filled(source: Split, piece: Keyed, batch_size: int) -> Batch:
-    """Builds a full batch; if there are too few records, the last one is repeated with weight 0."""
+def _filled(source: Split, piece: Keyed, options: BatchOptions) -> Batch:
+    """Builds the own rows of a full batch; if there are too few records, the last one is repeated with weight 0."""
     records, keys = piece
-    rows = np.minimum(np.arange(batch_size), len(records) - 1)
-    batch = parse_records([records[row] for row in rows.tolist()], keys[rows], source.config, source.vocabulary)
+    numbers = np.arange(options.batch_size)[options.own_rows]
+    rows = np.minimum(numbers, len(records) - 1)
+    batch = _parse(source, [records[row] for row in rows.tolist()], keys[rows])
     for values in batch[2].values():
-        values[len(records) :] = 0.0
+        values[numbers >= len(records)] = 0.0
     return batch
 
 
@@ -152,10 +171,7 @@ def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig
     features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
     for feature in features:
-        if (length := feature.length_in(config)) is not None:
-            wrong = columns[feature.name].counts[columns[feature.name].counts != length]
-            if len(wrong):
-                raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
+        _check_counts(feature, columns[feature.name], config)
     ids = columns["input_ids"].values
     if ids.min(initial=0) < 0 or ids.max(initial=0) >= len(vocabulary):
         raise ValueError(
@@ -165,6 +181,14 @@ def parse_records(records: Sequence[bytes], keys: np.ndarray, config: DataConfig
     if config.masking == "static":
         return _static_batch(columns, config)
     return _dynamic_batch(columns, keys, config, vocabulary)
+
+
+def _check_counts(feature: Feature, column: Column, config: DataConfig) -> None:
+    """Raises ValueError if a record has another number of values of a feature of fixed length."""
+    if (length := feature.length_in(config)) is not None:
+        wrong = column.counts[column.counts != length]
+        if len(wrong):
+            raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
 
 
 def _dynamic_batch(
