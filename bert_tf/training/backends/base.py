@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -32,6 +32,9 @@ class Backend(ABC):
 
     training_model: type[TrainingModel]
     """Class of the training models."""
+
+    free_settings: Collection[str] = ()
+    """Settings that do not change the steps, so that a run may be resumed with others."""
 
     compiles_each_shape: bool = False
     """True if each new batch shape is compiled."""

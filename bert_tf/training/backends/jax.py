@@ -141,6 +141,8 @@ class JaxBackend(Backend):
     compiles_each_shape = True
     most_widths = 4
     training_model = JaxTrainingModel
+    # Dropout masks are those of the global batch, whichever devices hold its rows.
+    free_settings = ("training.strategy", "training.num_replicas")
     workers: JaxWorkers | None = None
 
     def __init__(self) -> None:
