@@ -31,10 +31,12 @@ def one_process(output: Path, *settings: str, devices: int) -> dict:
 def test_two_processes_equal_one_bit_for_bit(tmp_path):
     """One process with two devices takes the same steps, with dropout; one device sums the rows in another order."""
     ports = free_ports(2)
-    workers = [start(tmp_path / "two", ports, 0, **JAX), start(tmp_path / "two", ports, 1, "kill_at=8", **JAX)]
+    workers = [start(tmp_path / "two", ports, 0, **JAX), start(tmp_path / "two", ports, 1, "kill_at=11", **JAX)]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [1, -9], errors
     assert f"another worker was lost (localhost:{ports[1]})" in errors[0]
+    # Batches are made some steps ahead.
+    assert (tmp_path / "two/checkpoints/step-00000005").is_dir()
     resumed = both(tmp_path / "two", **JAX)
     assert resumed[0] | {"tokens_per_second": 0} == resumed[1] | {"tokens_per_second": 0}
     one = one_process(tmp_path / "one", 'strategy="mirrored"', devices=2)

@@ -49,7 +49,7 @@ def assert_joined(shares: list[list[Any]], whole: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", [pytest.param("tf", marks=pytest.mark.integration), "numpy"])
 def test_shares_of_all_workers_are_the_batches_of_one_process(reader, case, directory):
     shares = [batches(reader, directory, **CASES[case], share=RowShare(i, WORKERS)) for i in range(WORKERS)]
     assert_joined(shares, batches(reader, directory, **CASES[case]))
