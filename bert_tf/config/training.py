@@ -97,7 +97,7 @@ class TrainingConfig:
         rematerialize: whether the backward pass computes the activations of each layer again, which takes less memory
             and more time. The results are the same.
         strategy: distribution strategy: `none`; `mirrored`, one replica per local device; `multi_worker`, one per
-            process listed in `TF_CONFIG`; `tpu`, one per TPU core (not tested yet).
+            device of all processes, which `TF_CONFIG` lists; `tpu`, one per TPU core (not tested yet).
         num_replicas: number of replicas for `mirrored`; 0 uses all devices.
         worker_timeout: seconds that a `multi_worker` process waits for the other workers at the start.
         tpu_name: TPU for `tpu`: a name, `grpc://host:port` or `local`; empty uses `TPU_NAME`.

@@ -19,7 +19,7 @@ from bert_tf.config.preset_names import RUN_PRESET_NAME
 from bert_tf.config.training import check_objective
 from bert_tf.data.examples.sample_examples import tokens_of_row
 from bert_tf.data.input import packed_data, pretraining_data
-from bert_tf.data.input.dataset import Batch, Dataset
+from bert_tf.data.input.dataset import ALL_ROWS, Batch, Dataset, RowShare
 from bert_tf.data.manifest import Manifest, data_directories, open_data
 from bert_tf.data.schema import SPLITS
 from bert_tf.models import BertBackbone, BertPretrainer, load_preset, save_preset
@@ -145,7 +145,7 @@ class _Course:
         training = run.training
         # Always the same object for the same data, so that it is traced once.
         self._held_out = functools.cache(
-            lambda data: held_out(data, "validation", training.batch_size, training.objective)
+            lambda data, share: held_out(data, "validation", training.batch_size, training.objective, share)
         )
         self._first_rows = functools.cache(lambda data, rows: next(iter(held_out(data, "validation", rows))))
         self._chance: dict[Path, Mapping[str, float]] = {}
@@ -155,21 +155,22 @@ class _Course:
         return TrainingData(
             self.batches,
             self.held_out if all(held_out_split(phase.manifest) for phase in self._phases) else None,
-            [phase.first for phase in self._phases[1:]],
-            Packing(BertPretrainer.packed, packed_data) if self._run.training.padding == "pack" else None,
+            takes_share=True,
+            boundaries=[phase.first for phase in self._phases[1:]],
+            packing=Packing(BertPretrainer.packed, packed_data) if self._run.training.padding == "pack" else None,
         )
 
-    def batches(self, start: int) -> Dataset:
-        """Returns endless batches from `start` on."""
+    def batches(self, start: int, share: RowShare = ALL_ROWS) -> Dataset:
+        """Returns the rows of a share of endless batches from `start` on."""
         phase, config = self._phase_of(start), self._run.training
         return pretraining_data(
             phase.data, "train", batch_size=config.batch_size, seed=config.seed, start_step=start - phase.first,
-            epochs=None, training=True, by_length=config.padding == "bins", objective=config.objective,
+            epochs=None, training=True, by_length=config.padding == "bins", objective=config.objective, share=share,
         )  # fmt: skip
 
-    def held_out(self, batch: int) -> Dataset:
-        """Returns the held-out batches of the same length."""
-        return self._held_out(self._phase_of(batch).data)
+    def held_out(self, batch: int, share: RowShare = ALL_ROWS) -> Dataset:
+        """Returns the rows of a share of the held-out batches of the same length."""
+        return self._held_out(self._phase_of(batch).data, share)
 
     def evaluation_context(self, vocabulary: Vocabulary) -> EvaluationContext:
         """Returns baselines and sample predictions to report with every evaluation."""
@@ -226,9 +227,11 @@ class _Course:
         return next(phase for phase in reversed(self._phases) if phase.first <= batch)
 
 
-def held_out(data: Path, split: str, batch_size: int, objective: str = "mlm") -> Dataset:
-    """Returns one pass over `split` with fixed masks, or with the targets of another objective."""
-    return pretraining_data(data, split, batch_size=batch_size, seed=0, epochs=1, training=False, objective=objective)
+def held_out(data: Path, split: str, batch_size: int, objective: str = "mlm", share: RowShare = ALL_ROWS) -> Dataset:
+    """Returns the rows of a share of one pass over `split` with fixed masks, or with the targets of an objective."""
+    return pretraining_data(
+        data, split, batch_size=batch_size, seed=0, epochs=1, training=False, objective=objective, share=share
+    )
 
 
 def check_fits(manifest: Manifest, vocabulary: Vocabulary, run: RunConfig) -> None:

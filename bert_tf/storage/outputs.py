@@ -29,7 +29,9 @@ _ASIDE = ".outdated"
 _CHECKPOINT = re.compile(r"step-\d{8,}")
 
 _LOGGER = logging.getLogger(__name__)
+# Outputs that this process writes, and those of another process that it reads.
 _OPEN: list[Output] = []
+_READ: list[Output] = []
 
 
 class Output:
@@ -235,7 +237,11 @@ def working_copy(path: str | Path, *, fetches: bool = True, writes: bool = True)
     if not writes:
         with locked(folder):
             output.fetch()
-        yield output.path
+        _READ.append(output)
+        try:
+            yield output.path
+        finally:
+            _READ.remove(output)
         return
     folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder, f"writing to {url}, whose working copy is"):
@@ -274,6 +280,26 @@ def publish(path: Path) -> None:
     for output in _OPEN:
         if path.is_relative_to(output.path):
             output.publish()
+
+
+def refresh(path: Path) -> None:
+    """Fetches what the chief has published, if `path` is in an output that this worker only reads.
+
+    Args:
+        path: file or directory that is about to be read.
+
+    Raises:
+        StoreError: if the store refuses or does not answer.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.storage.outputs import refresh
+        >>> refresh(Path("runs/small"))  # not on a store
+    """
+    for output in _READ:
+        if path.is_relative_to(output.path):
+            with locked(output.folder):
+                output.fetch()
 
 
 def _publish_rest(output: Output) -> None:

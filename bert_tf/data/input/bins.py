@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf.config.data import DataConfig
 from bert_tf.data.masking.tokens import prediction_counts
 from bert_tf.data.randomness import stream_keys
-from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS, PADDING_MASK
+from bert_tf.data.schema import MASK_POSITIONS, MLM_LOGITS
 
 # G: examples are sorted by length within this many consecutive batches, so data order changes only within a group.
 GROUP = 16
@@ -49,13 +49,13 @@ def bin_slots(config: DataConfig, objective: str = "mlm") -> np.ndarray:
 
 
 def trimmed(
-    inputs: Arrays, targets: Arrays, weights: Arrays, config: DataConfig, objective: str = "mlm"
+    inputs: Arrays, targets: Arrays, weights: Arrays, longest: int, config: DataConfig, objective: str = "mlm"
 ) -> tuple[Arrays, Arrays, Arrays]:
-    """Trims the padding of a batch (see `schema`) to the length bin of its longest example.
+    """Trims the padding of rows of a batch (see `schema`) to the length bin of its longest example.
 
-    Raises ValueError if an example has more predictions than its length allows.
+    `longest` is the length of that example, which other rows than these may hold. Raises ValueError if an example has
+    more predictions than its length allows.
     """
-    longest = inputs[PADDING_MASK].sum(axis=1).max()
     width, slots = bin_widths(config)[longest], bin_slots(config, objective)[longest]
     if weights[MLM_LOGITS][:, slots:].any():
         raise ValueError(TOO_MANY)

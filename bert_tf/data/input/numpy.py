@@ -23,6 +23,8 @@ from bert_tf.data.schema import (
     RECORD_TO_INPUT,
     SEGMENT_IDS,
     TOKEN_IDS,
+    Feature,
+    length_feature,
     record_features,
 )
 from bert_tf.data.tfrecord.example_codec import Column
@@ -51,7 +53,9 @@ def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Ba
         if chosen.by_length:
             stream = _by_length(source, chosen)
         elif chosen.training:
-            stream = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            own = chosen.own_rows
+            pieces = _shuffled(source, chosen, chosen.start_step, chosen.batch_size)
+            stream = (_parse(source, records[own], keys[own], chosen.objective) for records, keys in pieces)
         else:
             pieces = RecordOrder(source).in_file_order(chosen.batch_size)
             stream = (_filled(source, piece, chosen) for piece in pieces)
@@ -60,21 +64,35 @@ def pretraining_batches(directory: str | Path, split: str, **options: Any) -> Ba
     return Batches(batches)
 
 
-def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Batch]:
-    """Yields shuffled batches of `size` rows from number `start` on."""
+def _shuffled(source: Split, options: BatchOptions, start: int, size: int) -> Iterator[Keyed]:
+    """Yields the records of shuffled batches of `size` rows from number `start` on."""
     windows = prefetched(RecordOrder(source).shuffled(start * size, options.epochs), _WINDOWS_AHEAD)
-    for records, keys in _rebatched(windows, size):
-        yield parse_records(records, keys, source.config, source.vocabulary, options.objective)
+    return _rebatched(windows, size)
+
+
+def _parse(source: Split, records: Sequence[bytes], keys: np.ndarray, objective: str) -> Batch:
+    return parse_records(records, keys, source.config, source.vocabulary, objective)
 
 
 def _by_length(source: Split, options: BatchOptions) -> Iterator[Batch]:
-    """Yields batches of examples of adjacent lengths."""
+    """Yields the own rows of batches of examples of adjacent lengths, which are those of all rows."""
     first, skipped = divmod(options.start_step, GROUP)
-    for number, group in enumerate(_shuffled(source, options, first, GROUP * options.batch_size), start=first):
-        rows_of = batch_rows(group[0][PADDING_MASK].sum(axis=1), options.seed, number)
-        for rows in rows_of[skipped if number == first else 0 :]:
-            inputs, targets, weights = ({name: values[rows] for name, values in part.items()} for part in group)
-            yield trimmed(inputs, targets, weights, source.config, options.objective)
+    groups = _shuffled(source, options, first, GROUP * options.batch_size)
+    for number, (records, keys) in enumerate(groups, start=first):
+        lengths = _lengths(records, source.config)
+        batches = batch_rows(lengths, options.seed, number)
+        for batch in batches[skipped if number == first else 0 :]:
+            rows = batch[options.own_rows]
+            parsed = _parse(source, [records[row] for row in rows.tolist()], keys[rows], options.objective)
+            yield trimmed(*parsed, int(lengths[batch].max()), source.config, options.objective)
+
+
+def _lengths(records: Sequence[bytes], config: DataConfig) -> np.ndarray:
+    """Returns the number of tokens of records, without decoding anything else: int64 [n]."""
+    feature = length_feature(config)
+    column = decode_examples(records, [feature.name])[feature.name]
+    _check_counts(feature, column, config)
+    return column.values.reshape(len(records), -1).sum(axis=1)
 
 
 class RecordOrder:
@@ -135,13 +153,13 @@ def _rebatched(pieces: Iterator[Keyed], batch_size: int) -> Iterator[Keyed]:
 
 
 def _filled(source: Split, piece: Keyed, options: BatchOptions) -> Batch:
-    """Builds a full batch; if there are too few records, the last one is repeated with weight 0."""
+    """Builds the own rows of a full batch; if there are too few records, the last one is repeated with weight 0."""
     records, keys = piece
-    rows = np.minimum(np.arange(options.batch_size), len(records) - 1)
-    filled = [records[row] for row in rows.tolist()]
-    batch = parse_records(filled, keys[rows], source.config, source.vocabulary, options.objective)
+    numbers = np.arange(options.batch_size)[options.own_rows]
+    rows = np.minimum(numbers, len(records) - 1)
+    batch = _parse(source, [records[row] for row in rows.tolist()], keys[rows], options.objective)
     for values in batch[2].values():
-        values[len(records) :] = 0.0
+        values[numbers >= len(records)] = 0.0
     return batch
 
 
@@ -156,10 +174,7 @@ def parse_records(
     features = record_features(config)
     columns = decode_examples(records, [feature.name for feature in features])
     for feature in features:
-        if (length := feature.length_in(config)) is not None:
-            wrong = columns[feature.name].counts[columns[feature.name].counts != length]
-            if len(wrong):
-                raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
+        _check_counts(feature, columns[feature.name], config)
     ids = columns["input_ids"].values
     if ids.min(initial=0) < 0 or ids.max(initial=0) >= len(vocabulary):
         raise ValueError(
@@ -174,6 +189,14 @@ def parse_records(
     masked = mask_rows(inputs[TOKEN_IDS], lengths, keys, config, vocabulary)
     inputs |= {TOKEN_IDS: masked.token_ids, MASK_POSITIONS: masked.mask_positions}
     return _batch(inputs, masked.mask_ids, masked.mask_weights, labels, config)
+
+
+def _check_counts(feature: Feature, column: Column, config: DataConfig) -> None:
+    """Raises ValueError if a record has another number of values of a feature of fixed length."""
+    if (length := feature.length_in(config)) is not None:
+        wrong = column.counts[column.counts != length]
+        if len(wrong):
+            raise ValueError(f"`{feature.name}` must have {length} values in every record. Received: {wrong[0]}")
 
 
 def _unmasked_inputs(

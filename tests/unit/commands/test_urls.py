@@ -101,11 +101,15 @@ def test_commands_name_urls_that_cannot_be_used(
         ((), True),
     ],
 )
+@pytest.mark.parametrize("cluster", ["TF_CONFIG", "JAX_PROCESS_ID"])
 def test_only_the_chief_writes(
-    argv: tuple[str, ...], writes: bool, bucket: str, monkeypatch: pytest.MonkeyPatch
+    argv: tuple[str, ...], writes: bool, cluster: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    if cluster == "TF_CONFIG":
+        workers = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+        monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    else:
+        monkeypatch.setenv("JAX_PROCESS_ID", "1")
     args = parsed("pretrain", "--data", "data", "--output", f"{bucket}/run", *argv)
     with local_arguments(args):
         assert (Store(bucket).read(".run.lease") is not None) == writes

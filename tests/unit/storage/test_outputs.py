@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.storage import Store, StoreError, leases, publish, working_copy
+from bert_tf.storage import Store, StoreError, leases, publish, refresh, working_copy
 from bert_tf.storage.leases import LeaseError
 from tests.support.storage.faulty import CALLS, FAULTS, whole_upload
 
@@ -196,6 +196,16 @@ def test_other_workers_read_only(bucket: str) -> None:
             assert (other / STEP / "state.json").exists()
             (other / "more.txt").write_text("x")
     assert "run/more.txt" not in Store(bucket).files()
+
+
+def test_other_workers_read_what_the_chief_has_published_since(bucket: str) -> None:
+    with working_copy(f"{bucket}/run") as run, working_copy(f"{bucket}/run", writes=False) as other:
+        step = write_step(run, 1)
+        publish(run)
+        refresh(run)
+        assert not other.joinpath(STEP).exists()
+        refresh(other)
+        assert (other / STEP / "state.json").exists(), step
 
 
 def test_no_permission_to_write_is_named_before_the_work(bucket: str) -> None:

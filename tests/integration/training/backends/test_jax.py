@@ -112,7 +112,7 @@ def test_nonfinite_loss_is_detected_in_its_step(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ('strategy="multi_worker"', "multi_worker needs the Keras backend tensorflow. Received: jax"),
+        ('strategy="tpu"', "tpu needs the Keras backend tensorflow. Received: jax"),
         ("num_replicas=2", "needs `training.strategy` = mirrored. Received: 2"),
     ],
 )
