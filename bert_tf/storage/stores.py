@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bert_tf.storage import conditional
 from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk, missing_file_system, permanent
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.+")
@@ -103,24 +104,42 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, content: bytes, *, create: bool = False) -> StoredFile:
+    def info(self, name: str) -> StoredFile | None:
+        """Returns the size and tag of an object, None if it does not exist."""
+        try:
+            return _stored(self._retried(lambda: self._described(name), name))
+        except FileNotFoundError:
+            return None
+
+    def write(
+        self, name: str, content: bytes, *, create: bool = False, replaces: StoredFile | None = None
+    ) -> StoredFile:
         """Writes an object and returns its size and tag.
 
-        With `create`, raises FileExistsError if the object exists. A repeated attempt that finds its own content
-        succeeds.
+        With `create`, raises FileExistsError if the object exists; with `replaces`, if it is not that object any more.
+        A repeated attempt that finds its own content succeeds.
         """
+        key = self._key(name)
 
         def attempt() -> None:
             try:
-                self._system.pipe_file(self._key(name), content, mode="create" if create else "overwrite")
-            except OSError as error:
-                if not (create and _is_refused_creation(error)):
-                    raise
-                if bytes(self._system.cat_file(self._key(name))) != content:
-                    raise FileExistsError(f"{self.path(name)} exists") from error
+                if create:
+                    conditional.create(self._system, key, content)
+                elif replaces:
+                    conditional.replace(self._system, key, content, replaces.tag, lambda info: _stored(info).tag)
+                else:
+                    self._system.pipe_file(key, content)
+            except FileExistsError as error:
+                # The answer to an earlier attempt may have been lost.
+                if not self._has_content(key, content):
+                    raise FileExistsError(f"{self.path(name)} was written by another process") from error
 
-        self._retried(attempt, name)
-        return self._info(name, len(content))
+        try:
+            self._retried(attempt, name)
+            return self._info(name, len(content))
+        except FileNotFoundError:
+            self._check_bucket()
+            raise
 
     def download(self, name: str, target: Path, file: StoredFile) -> None:
         """Downloads an object of a listing beside `target`, then renames it.
@@ -159,7 +178,11 @@ class Store:
             self._system.put_file(str(source), self._key(name))
             return self._info(name, size)
 
-        return self._retried(attempt, name)
+        try:
+            return self._retried(attempt, name)
+        except FileNotFoundError:
+            self._check_bucket()
+            raise
 
     def delete(self, name: str) -> None:
         """Deletes an object; a missing one is ignored."""
@@ -183,11 +206,20 @@ class Store:
         }
 
     def _info(self, name: str, size: int) -> StoredFile:
-        self._system.invalidate_cache()
-        stored = _stored(self._system.info(self._key(name)))
+        stored = _stored(self._described(name))
         if stored.size != size:
             raise _TruncatedError(f"must have {size} bytes. Received: {stored.size}")
         return stored
+
+    def _described(self, name: str) -> dict[str, Any]:
+        self._system.invalidate_cache()
+        return dict(self._system.info(self._key(name)))
+
+    def _has_content(self, key: str, content: bytes) -> bool:
+        try:
+            return bytes(self._system.cat_file(key)) == content
+        except FileNotFoundError:
+            return False
 
     def _check_bucket(self) -> None:
         """Raises StoreError if the bucket does not exist; accounts that may not list the bucket are accepted."""
@@ -258,9 +290,3 @@ def _stored(info: dict[str, Any]) -> StoredFile:
     # Some file systems list a time as a number, but describe a single file with a date.
     tag = tag.timestamp() if isinstance(tag, datetime.datetime) else tag
     return StoredFile(int(info["size"] or 0), str(tag).strip('"'))
-
-
-def _is_refused_creation(error: OSError) -> bool:
-    """Returns True if an object could not be created because it exists."""
-    # s3fs reports the status 412 as "invalid argument".
-    return isinstance(error, FileExistsError) or "PreconditionFailed" in repr(error.__cause__)
