@@ -223,13 +223,13 @@ class Store:
 
     def _check_bucket(self) -> None:
         """Raises StoreError if the bucket does not exist; accounts that may not list the bucket are accepted."""
+        if self._system.root_marker:
+            # A file system with directories.
+            return
         bucket = self._root.strip("/").partition("/")[0]
         try:
             self._retried(lambda: self._system.ls(bucket))
         except FileNotFoundError as error:
-            scheme = self.url.partition("://")[0]
-            if scheme in ("memory", "hdfs"):
-                return
             raise NotRetriedError(
                 f"{self.url}: the bucket {bucket!r} does not exist. Create it, or correct the URL."
             ) from error
