@@ -55,6 +55,7 @@ class Store:
     Args:
         url: URL of an object or of a common prefix, without a slash at the end.
         sleep: function that waits a number of seconds between two attempts.
+        retries: False to fail after the first attempt, for requests that are repeated anyway.
 
     Raises:
         StoreError: if the package of the URL's scheme is missing.
@@ -68,9 +69,9 @@ class Store:
         >>> store.delete("notes/a.txt")
     """
 
-    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, sleep: Callable[[float], None] = time.sleep, *, retries: bool = True) -> None:
         self.url = url.rstrip("/")
-        self._sleep = sleep
+        self._sleep, self._delays = sleep, DELAYS if retries else ()
         self._system, self._root = _file_system(self.url)
 
     def path(self, name: str) -> str:
@@ -241,7 +242,7 @@ class Store:
 
         Raises StoreError after the last attempt, or after the first one if the failure is permanent.
         """
-        for delay in (*DELAYS, None):
+        for delay in (*self._delays, None):
             try:
                 return attempt()
             except Exception as error:
@@ -250,7 +251,7 @@ class Store:
                 reason = str(error) or type(error).__name__
                 if delay is None:
                     raise StoreError(
-                        f"{self.path(name)}: no success after {len(DELAYS) + 1} attempts: {reason}. Run the same "
+                        f"{self.path(name)}: no success after {len(self._delays) + 1} attempts: {reason}. Run the same "
                         "command again when the store answers."
                     ) from error
                 _LOGGER.warning("%s: %s; next attempt in %g s", self.path(name), reason, delay)
@@ -270,6 +271,8 @@ def _file_system(url: str) -> tuple[Any, str]:
         # An emulator has no accounts and no gRPC, which gcsfs would use to read the kind of a bucket.
         options["token"] = "anon"
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    # gcsfs logs each failed attempt with a traceback; the errors of this package have the reason.
+    logging.getLogger("gcsfs").addHandler(logging.NullHandler())
     try:
         import fsspec
     except ImportError as error:

@@ -181,7 +181,7 @@ class Uploader:
                 snapshot.remove()
 
     def _next(self) -> Snapshot | None:
-        """Returns the waiting snapshot; None, and forgets the thread, if there is none or an upload has failed."""
+        """Returns the waiting snapshot, None at the end of the thread: without a snapshot or after a failure."""
         with self._lock:
             snapshot, self._waiting = self._waiting, None
             if snapshot and self._failure is None and not self._stopped.is_set():
