@@ -178,8 +178,9 @@ def _has_ended(holder: dict[str, Any]) -> bool:
         return False
     try:
         os.kill(pid, 0)
+        # A zombie has ended, but its parent has not asked for its exit status, as in containers without an init.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
     except OSError:
         return False
-    return False

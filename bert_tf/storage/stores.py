@@ -123,6 +123,9 @@ class Store:
         key = self._key(name)
 
         def attempt() -> None:
+            if self._system.root_marker:
+                # A file system with directories.
+                self._system.makedirs(key.rpartition("/")[0], exist_ok=True)
             try:
                 if create:
                     conditional.create(self._system, key, content)
