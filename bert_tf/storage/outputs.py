@@ -14,7 +14,7 @@ from typing import Any
 from bert_tf.config import local_path
 from bert_tf.config.files import only_writer
 from bert_tf.storage.cache import folder_of, locked, name_of, read_journal, write_journal
-from bert_tf.storage.errors import NotRetriedError, StoreError
+from bert_tf.storage.errors import NotRetriedError, StoreError, is_full_disk
 from bert_tf.storage.leases import Lease, LeaseError, new_token
 from bert_tf.storage.stores import Store, StoredFile, is_url
 from bert_tf.storage.uploads import Snapshot, Stat, Uploader, stat_of
@@ -176,6 +176,15 @@ class Output:
             yield
         except (StoreError, LeaseError) as error:
             raise type(error)(f"{error} {self._saved_here()}") from error
+        except OSError as error:
+            if not is_full_disk(error):
+                raise
+            raise OSError(
+                error.errno,
+                f"no space left for the upload to {self.url}. Free some space, or set BERT_TF_CACHE to a directory on "
+                f"a larger disk. {self._saved_here()}",
+                str(self.folder),
+            ) from error
 
     def _complete(self, remote: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
         """Returns the files of the store without those of directories that lack their marker."""

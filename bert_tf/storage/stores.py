@@ -202,9 +202,9 @@ class Store:
             listing = self._system.find(root, detail=True)
         except FileNotFoundError:
             return {}
-        # Objects whose names end with a slash stand for directories.
+        # Objects whose names end with a slash stand for directories. Arrow lists names with or without the first slash.
         return {
-            name.removeprefix(root).lstrip("/"): info
+            name.lstrip("/").removeprefix(root.lstrip("/")).lstrip("/"): info
             for name, info in listing.items()
             if info["type"] == "file" and not name.endswith("/")
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -150,6 +151,16 @@ def test_a_second_signal_ends_the_wait_and_the_upload(
     thread.join(60)
     assert list(Store(f"{bucket}/run").files()) == ["checkpoints/step-00000001/model.npz"]
     assert Store(bucket).read(".run.lease") is None
+
+
+def test_a_full_disk_is_named_and_the_checkpoint_is_uploaded(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(uploads, "_keep", keep)
+    with pytest.raises(OSError, match="BERT_TF_CACHE.*last checkpoint is"), working_copy(f"{bucket}/run") as run:
+        publish(write_step(run, 1))
+    assert "run/checkpoints/step-00000001/state.json" in Store(bucket).files()
 
 
 class DiskFileSystem(LocalFileSystem):
