@@ -7,7 +7,8 @@ from typing import Protocol
 
 from bert_tf.export.metadata import SAVED_MODEL_NAME
 from bert_tf.export.versions import no_version, version_folders, version_names
-from bert_tf.storage import Store, copy_path, input_path, is_url, remove_copy
+from bert_tf.storage import Store, input_path, is_url
+from bert_tf.storage.copies import copy_path, remove_copy
 
 
 class VersionSource(Protocol):

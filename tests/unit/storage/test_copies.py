@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.storage import Store, copy_path, input_path, remove_copy
+from bert_tf.storage import Store, input_path
+from bert_tf.storage.copies import copy_path, remove_copy
 from tests.support.storage.faulty import CALLS, FAULTS
 
 

@@ -15,7 +15,7 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from bert_tf.storage import Store, StoreError, publish, uploads, working_copy
+from bert_tf.storage import Store, StoreError, outputs, publish, uploads, working_copy
 from tests.support.storage.faulty import CALLS, FAULTS, whole_upload
 
 FILES = ("model.npz", "optimizer.npz", "state.json")
@@ -27,6 +27,12 @@ def write_step(run: Path, step: int) -> Path:
     for name in FILES:
         (folder / name).write_text(f"weights {step}")
     return folder
+
+
+def join_upload() -> None:
+    """Waits until the upload has ended, with or without success."""
+    if thread := outputs._OPEN[-1]._uploader._thread:
+        thread.join(60)
 
 
 class Pause:
@@ -106,7 +112,7 @@ def test_a_failed_upload_ends_the_run_at_its_next_checkpoint(bucket: str) -> Non
     ):
         FAULTS["put_file"] = [TimeoutError()] * 3
         publish(write_step(run, 1))
-        next(t for t in threading.enumerate() if t.name == "bert_tf-upload").join(60)
+        join_upload()
         publish(write_step(run, 2))
     with working_copy(f"{bucket}/run"):
         assert "run/checkpoints/step-00000002/state.json" in Store(bucket).files()
@@ -116,7 +122,7 @@ def test_the_end_of_a_run_tries_again_after_a_failed_upload(bucket: str) -> None
     with working_copy(f"{bucket}/run") as run:
         FAULTS["put_file"] = [TimeoutError()] * 3
         publish(write_step(run, 1))
-        next(t for t in threading.enumerate() if t.name == "bert_tf-upload").join(60)
+        join_upload()
     assert "run/checkpoints/step-00000001/state.json" in Store(bucket).files()
 
 
@@ -146,7 +152,7 @@ def test_a_second_signal_ends_the_wait_and_the_upload(
     monkeypatch.setattr(uploads, "print", interrupt, raising=False)
     with pytest.raises(KeyboardInterrupt), working_copy(f"{bucket}/run") as run:
         write_step(run, 1)
-    thread = next(t for t in threading.enumerate() if t.name == "bert_tf-upload")
+    [thread] = [thread for thread in threading.enumerate() if thread.name == "bert_tf-upload"]
     pause.release()
     thread.join(60)
     assert list(Store(f"{bucket}/run").files()) == ["checkpoints/step-00000001/model.npz"]
