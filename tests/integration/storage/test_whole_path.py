@@ -148,7 +148,7 @@ def test_faults_of_real_clients_are_named(
         # moto refuses keys of no account.
         patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)
         assert main(["inspect", f"{s3}/data"]) == 1
-        assert "no permission" in capsys.readouterr().err
+        assert "no valid credentials (The AWS Access Key Id" in capsys.readouterr().err
     system = type(fsspec.filesystem("s3"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
