@@ -27,7 +27,7 @@ ALLOWED = {
     "preprocessing": BELOW_TASKS | {"tasks"},
     "export": BELOW_MODELS | {"models"},
     "client": {"export"},
-    "serving": {"entry", "config", "export", "reports"},
+    "serving": {"entry", "config", "storage", "export", "reports"},
     "conversion": BELOW_MODELS | {"models"},
     "commands": BELOW_TASKS | {"client", "conversion", "export", "pretraining", "reports", "serving", "tasks"},
     "cli": {"commands", "entry", "root"},
