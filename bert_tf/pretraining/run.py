@@ -137,8 +137,10 @@ class _Course:
 
     def __init__(self, phases: Sequence[Phase], run: RunConfig) -> None:
         self._phases, self._run = phases, run
-        # Always the same object for the same data, so that it is traced once.
-        self._held_out = functools.cache(lambda data: held_out(data, "validation", run.training.batch_size))
+        # Always the same object for the same data, so that it is traced once. An evaluation takes as many rows at once
+        # as a training step.
+        rows = run.training.batch_size // run.training.accumulate
+        self._held_out = functools.cache(lambda data: held_out(data, "validation", rows))
         self._first_rows = functools.cache(lambda data, rows: next(iter(held_out(data, "validation", rows))))
         self._chance: dict[Path, Mapping[str, float]] = {}
 
