@@ -78,7 +78,7 @@ class TrainingConfig:
         keep_every: keep the checkpoints of multiples of this step too, for example to evaluate `RUN@STEP`; a multiple
             of `checkpoint_every`; 0 keeps only the most recent checkpoints.
         evaluate_every: steps between evaluations on held-out data; 0 evaluates at the end only.
-        evaluate_steps: batches per evaluation; 0 uses all held-out data.
+        evaluate_steps: batches per evaluation, of `batch_size` / `accumulate` examples; 0 uses all held-out data.
         patience: early stopping of fine-tuning after this many epochs without improvement on held-out data; keeps the
             model of the best epoch. 0 runs all epochs and keeps the last model.
         show_examples: held-out examples logged at every evaluation with the predictions for their masks

@@ -143,9 +143,11 @@ class _Course:
     def __init__(self, phases: Sequence[Phase], run: RunConfig, objective: Objective) -> None:
         self._phases, self._run, self._objective = phases, run, objective
         training = run.training
-        # Always the same object for the same data, so that it is traced once.
+        # Always the same object for the same data, so that it is traced once. An evaluation takes as many rows at once
+        # as a training step.
+        size = training.batch_size // training.accumulate
         self._held_out = functools.cache(
-            lambda data, share: held_out(data, "validation", training.batch_size, training.objective, share)
+            lambda data, share: held_out(data, "validation", size, training.objective, share)
         )
         self._first_rows = functools.cache(lambda data, rows: next(iter(held_out(data, "validation", rows))))
         self._chance: dict[Path, Mapping[str, float]] = {}

@@ -68,6 +68,11 @@ def test_first_validation_examples_of_the_same_length_are_shown(data, batch, len
     np.testing.assert_array_equal(targets[MLM_LOGITS], first_targets[MLM_LOGITS][:count])
 
 
+def test_an_evaluation_takes_as_many_rows_at_once_as_a_part_of_a_step(data):
+    sizes = [len(inputs[TOKEN_IDS]) for inputs, *_ in course(data, replace(TRAINING, accumulate=2)).held_out(0)]
+    assert {*sizes} == {2}
+
+
 def test_number_of_shown_examples_is_limited_by_the_data(data):
     _, _, weights = course(data, replace(TRAINING, show_examples=10_000)).shown(0)
     assert (weights[MLM_LOGITS].numpy().sum(axis=1) > 0).all()
