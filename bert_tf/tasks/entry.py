@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.config import existing, local_path
+from bert_tf.config import TrainingConfig, existing, local_path
 
 if TYPE_CHECKING:
     from bert_tf.tasks.base import Task
+
+
+# The middle of the paper's grid (arXiv 1810.04805, A.3).
+MIDDLE_OF_GRID = TrainingConfig(learning_rate=3e-5, batch_size=32, epochs=3)
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,13 @@ class TaskEntry(ScoreEntry):
         task: the subclass of `Task`, as `module:class`.
         items: name of the examples in the help of the files.
         reads_txt: whether files of the task may end in .txt; otherwise `predict` reads such a file as plain text.
+        recipe: defaults of `finetune`, the paper's if it states them for the task.
     """
 
     task: str
     items: str = "examples"
     reads_txt: bool = False
+    recipe: TrainingConfig = MIDDLE_OF_GRID
 
     @property
     def task_class(self) -> type[Task]:
