@@ -83,7 +83,7 @@ def convert_trivia(
             )
         file.write(b"\n]}\n")
     if counts.skipped:
-        logger.warning("%d documents have no text and were skipped%s", counts.skipped, _places(input_errors))
+        logger.warning("documents without a text, which were skipped: %d%s", counts.skipped, _places(input_errors))
     return counts
 
 

@@ -72,7 +72,7 @@ def test_documents_without_a_text_are_counted_and_listed(tmp_path: Path, capsys,
     rows = [line.split("\t") for line in (tmp_path / "squad.json.skipped.tsv").read_text().splitlines()]
     assert [Path(place).name for place, _ in rows] == ["Leeds.txt", "12_7.txt"]
     assert "does not exist" in rows[0][1] and "UTF-8" in rows[1][1]
-    assert "2 documents" in caplog.text and "Leeds.txt" in caplog.text
+    assert "skipped: 2" in caplog.text and "Leeds.txt" in caplog.text
 
 
 def test_a_conversion_without_documents_is_refused(tmp_path: Path, capsys) -> None:
