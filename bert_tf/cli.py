@@ -70,6 +70,7 @@ COMMANDS: dict[str, Command | Pipeline] = {
     "score": Command("bert_tf.commands.score", "compute official metrics of a prediction file"),
     "predict": Command("bert_tf.commands.predict", "run a preset on the examples in a file"),
     "submission": Command("bert_tf.commands.submission", "package GLUE test set predictions as a leaderboard zip"),
+    "triviaqa": Command("bert_tf.commands.triviaqa", "convert the questions of TriviaQA to the format of SQuAD"),
     "attention": Command(
         "bert_tf.commands.attention", "write an HTML page with the attention weights of every head for a text"
     ),
