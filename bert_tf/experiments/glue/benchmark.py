@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bert_tf.config import ConfigError, save_json
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
-from bert_tf.experiments.glue.compare import TaskComparison, compare
+from bert_tf.experiments.glue.compare import compare
 from bert_tf.experiments.glue.plan import (
     PAGE_NAME,
     RESULTS_NAME,
@@ -23,55 +22,15 @@ from bert_tf.experiments.glue.plan import (
     trials_of,
 )
 from bert_tf.experiments.glue.results import (
-    TaskResult,
-    averages,
     best_result,
     copy_predictions,
     most_frequent_label,
 )
-from bert_tf.experiments.glue.table import page_of
+from bert_tf.experiments.glue.table import GlueResults, page_of
 from bert_tf.experiments.glue.tasks import WNLI, TaskData
 from bert_tf.experiments.runs import Executor, Run, Runs, Status
 from bert_tf.reports.glue import write_glue_page
 from bert_tf.tasks.glue.submission import TEST_SETS, bundle
-
-
-@dataclass
-class GlueResults:
-    """Results of a benchmark.
-
-    Args:
-        settings: its settings.
-        tasks: results by the names of the tasks.
-        missing: reasons for what is missing, by task, run or file.
-        comparisons: comparisons with another benchmark by the names of the tasks.
-        other: output directory of the other benchmark.
-    """
-
-    settings: GlueSettings
-    tasks: dict[str, TaskResult] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    comparisons: dict[str, TaskComparison] = field(default_factory=dict)
-    other: Path | None = None
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """Scores in percent by the names of the tasks."""
-        return {name: result.score for name, result in self.tasks.items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the results as JSON values."""
-        settings = self.settings
-        return {
-            "preset": str(settings.preset),
-            "from_scratch": settings.from_scratch,
-            "split": "dev",
-            **averages(self.scores),
-            "tasks": {name: result.to_json() for name, result in self.tasks.items()},
-            "missing": self.missing,
-            "other": self.other and str(self.other),
-            "comparisons": {name: one.to_json() for name, one in self.comparisons.items()},
-        }
 
 
 def run_benchmark(

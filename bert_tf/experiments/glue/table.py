@@ -1,21 +1,59 @@
-"""Tables of a benchmark: scores beside published ones, comparison, and runs; for the page and for the terminal."""
+"""Results of a benchmark and their tables: scores beside published ones, comparison, and runs; for the page and for the terminal."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from bert_tf.experiments.glue.compare import TaskComparison
+from bert_tf.experiments.glue.plan import GlueSettings
 from bert_tf.experiments.glue.published import PUBLISHED, WITHOUT_WNLI, Published
-from bert_tf.experiments.glue.results import averages, score_of
+from bert_tf.experiments.glue.results import TaskResult, averages, score_of
 from bert_tf.experiments.glue.tasks import TASKS
 from bert_tf.experiments.runs import duration
 from bert_tf.reports.glue import ComparisonRow, GluePage, ModelRow, RunRow, TaskRow
 
-if TYPE_CHECKING:
-    from bert_tf.experiments.glue.benchmark import GlueResults
-    from bert_tf.experiments.glue.results import TaskResult
-
 _DEV = "development sets"
 NONE = "–"
+
+
+@dataclass
+class GlueResults:
+    """Results of a benchmark.
+
+    Args:
+        settings: its settings.
+        tasks: results by the names of the tasks.
+        missing: reasons for what is missing, by task, run or file.
+        comparisons: comparisons with another benchmark by the names of the tasks.
+        other: output directory of the other benchmark.
+    """
+
+    settings: GlueSettings
+    tasks: dict[str, TaskResult] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    comparisons: dict[str, TaskComparison] = field(default_factory=dict)
+    other: Path | None = None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Scores in percent by the names of the tasks."""
+        return {name: result.score for name, result in self.tasks.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the results as JSON values."""
+        settings = self.settings
+        return {
+            "preset": str(settings.preset),
+            "from_scratch": settings.from_scratch,
+            "split": "dev",
+            **averages(self.scores),
+            "tasks": {name: result.to_json() for name, result in self.tasks.items()},
+            "missing": self.missing,
+            "other": self.other and str(self.other),
+            "comparisons": {name: one.to_json() for name, one in self.comparisons.items()},
+        }
 
 
 def page_of(results: GlueResults) -> GluePage:

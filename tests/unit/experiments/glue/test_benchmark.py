@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bert_tf.config import ConfigError
-from bert_tf.experiments.glue.benchmark import GlueResults, run_benchmark
+from bert_tf.experiments.glue.benchmark import run_benchmark
 from bert_tf.experiments.glue.plan import GlueSettings
-from bert_tf.experiments.glue.table import text_table
+from bert_tf.experiments.glue.table import GlueResults, text_table
 from bert_tf.experiments.glue.tasks import TASKS, find_data
 from bert_tf.tasks import metrics
 from bert_tf.tasks.glue import submission
