@@ -1,4 +1,4 @@
-"""Results of a benchmark and their tables: scores beside published ones, comparison, and runs; for the page and for the terminal."""
+"""Results of a benchmark and their tables, for the page and the terminal: scores, comparison and runs."""
 
 from __future__ import annotations
 
