@@ -13,6 +13,7 @@ from bert_tf.experiments.glue.results import TaskResult, averages, score_of
 from bert_tf.experiments.glue.tasks import TASKS
 from bert_tf.experiments.runs import duration
 from bert_tf.reports.glue import ComparisonRow, GluePage, ModelRow, RunRow, TaskRow
+from bert_tf.reports.text import plural
 
 _DEV = "development sets"
 NONE = "–"
@@ -160,7 +161,7 @@ def text_table(results: GlueResults) -> str:
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
     seconds = sum(row.seconds for row in page.runs)
-    lines.append(f"this preset: {_DEV}; published: test sets. {len(page.runs)} runs, {duration(seconds)}")
+    lines.append(f"this preset: {_DEV}; published: test sets. {plural(len(page.runs), 'run')}, {duration(seconds)}")
     for row in page.comparisons:
         lines.append(
             f"{row.title}: {row.difference:+.1f} compared with {page.other} (95% interval {row.interval[0]:+.1f} to "
