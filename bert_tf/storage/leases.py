@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -11,10 +12,10 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bert_tf.storage.errors import StoreError
-from bert_tf.storage.stores import Store, StoredFile
+from bert_tf.storage.stores import StoredFile
 
 # Seconds between two renewals of a lease, between two looks at the lease of another process, and without a renewal
 # until a lease has ended.
@@ -25,6 +26,28 @@ _LOGGER = logging.getLogger(__name__)
 
 class LeaseError(RuntimeError):
     """Another process writes to the output."""
+
+
+class LeaseStore(Protocol):
+    """The functions of `Store` and `LocalStore` that a lease uses."""
+
+    def path(self, name: str) -> str:
+        """Returns the URL or path of an object."""
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the content of an object, None if it does not exist."""
+
+    def info(self, name: str) -> StoredFile | None:
+        """Returns size and tag of an object, None if it does not exist."""
+
+    def write(self, name: str, content: bytes, *, create: bool = False, replaces: StoredFile | None = None) -> object:
+        """Writes an object.
+
+        Raises FileExistsError with `create` if it exists, and with `replaces` if it is another object.
+        """
+
+    def delete(self, name: str) -> None:
+        """Deletes an object."""
 
 
 class Lease:
@@ -40,7 +63,7 @@ class Lease:
         sleep: function that waits a number of seconds between two looks.
     """
 
-    def __init__(self, store: Store, name: str, token: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, store: LeaseStore, name: str, token: str, sleep: Callable[[float], None] = time.sleep) -> None:
         self.token, self.output = token, store.path(name)
         self._store, self._sleep, self._name = store, sleep, f".{name}.lease"
         self._renewals = 0
@@ -49,8 +72,12 @@ class Lease:
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._renew_until_released, name="bert_tf-lease", daemon=True)
 
-    def acquire(self) -> bool:
+    def acquire(self, wait: bool = True) -> bool:
         """Acquires the lease and returns True if nobody else has written since this writer held it last.
+
+        Args:
+            wait: whether to wait for a sign of a process of another machine that holds the lease; otherwise it counts
+                as alive.
 
         Raises:
             LeaseError: if another process holds it.
@@ -58,6 +85,8 @@ class Lease:
         holder, stored = self._look()
         was_own = holder is not None and holder.get("token") == self.token
         if holder is not None and not was_own and not _has_ended(holder):
+            if not wait:
+                raise self._error(holder)
             stored = self._wait_for_end(holder, stored)
         try:
             self._write(stored)
@@ -86,9 +115,7 @@ class Lease:
 
         Raises LeaseError if it was renewed.
         """
-        _LOGGER.warning(
-            "%s: %s has the lease; waiting up to %g s for a sign of it", self.output, _described(holder), END
-        )
+        _warn_once(f"{self.output}: {_described(holder)} has the lease; waiting up to {END:g} s for a sign of it")
         for _ in range(round(END / LOOK)):
             self._sleep(LOOK)
             current, stored = self._look()
@@ -153,6 +180,11 @@ class Lease:
 def new_token() -> str:
     """Returns a token that no other writer has."""
     return uuid.uuid4().hex
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    _LOGGER.warning("%s", message)
 
 
 def _described(holder: dict[str, Any]) -> str:

@@ -28,6 +28,8 @@ SURFACE = {
     "pretrain": "--data --init --model --output --recipe --set --steps --strategy --verify",
     "evaluate": "--batch_size --data --preset --verify",
     "finetune": "TASK",
+    "glue": "--compare --data --from_scratch --max_seq_length --max_sequence_length --output --plan --preset --rates "
+    "--restarts --seeds --set --skip_bad --tasks --train_wnli",
     "score": "TASK",
     "predict": "--batch_size --ensemble --input --output --preset --skip_bad --top_k",
     "submission": "--output --predictions",
