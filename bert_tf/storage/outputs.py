@@ -342,6 +342,26 @@ def publish(path: Path) -> None:
             output.publish_later()
 
 
+def settle(path: Path) -> None:
+    """Uploads the output that holds `path` and waits for the end; does nothing for an output of this machine.
+
+    Args:
+        path: file or directory.
+
+    Raises:
+        StoreError: if the store refuses or does not answer.
+        LeaseError: if another process has taken over the output.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from bert_tf.storage import settle
+        >>> settle(Path("runs/small"))  # not on a store
+    """
+    for output in _OPEN:
+        if path.is_relative_to(output.path):
+            output.publish()
+
+
 def refresh(path: Path) -> None:
     """Fetches what the chief has published, if `path` is in an output that this worker only reads.
 

@@ -17,7 +17,7 @@ from bert_tf.config import TrainingConfig, to_dict
 from bert_tf.config.files import only_writer
 from bert_tf.config.preset_names import CHECKPOINTS_NAME
 from bert_tf.layers.computation import set_computation
-from bert_tf.storage import refresh, working_copy
+from bert_tf.storage import refresh, settle, working_copy
 from bert_tf.training.backends import Model, current_backend, precision_scope
 from bert_tf.training.evaluation.baselines import Evaluation
 from bert_tf.training.evaluation.evaluate import early_stopping, evaluate
@@ -160,8 +160,7 @@ class _Trainer:
 
     def train(self) -> TrainingCallback:
         """Runs the remaining steps; returns to a checkpoint after a loss that is not finite, if `on_nan` allows it."""
-        # The chief may have published newer files when it started, before all workers met.
-        refresh(self._output)
+        self._share_checkpoints()
         recovery = NanRecovery.load(self._output)
         while True:
             events = self._restore()
@@ -174,10 +173,18 @@ class _Trainer:
                     events.log.finish()
                 return events
             except NotFiniteError as error:
-                refresh(self._output)
+                self._share_checkpoints()
                 recovery = recovery.after(error, self._config.on_nan, self._store.steps())
                 if self.is_chief:
                     recovery.save(self._output)
+
+    def _share_checkpoints(self) -> None:
+        """Makes the checkpoints of the chief available to all workers, whose copies of a store may be older."""
+        if self.backend.workers:
+            settle(self._output)
+            # Waits until the chief has uploaded its checkpoints.
+            self.backend.workers.any_worker(False)
+        refresh(self._output)
 
     def _status(self) -> RunStatus:
         """Returns the facts of the run for its reports."""

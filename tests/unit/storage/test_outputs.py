@@ -216,7 +216,7 @@ def test_other_workers_read_only(bucket: str) -> None:
 def test_other_workers_read_what_the_chief_has_published_since(bucket: str) -> None:
     with working_copy(f"{bucket}/run") as run, working_copy(f"{bucket}/run", writes=False) as other:
         step = write_step(run, 1)
-        publish(run)
+        publish_now(run)
         refresh(run)
         assert not other.joinpath(STEP).exists()
         refresh(other)
