@@ -116,9 +116,8 @@ class Plan:
 
     def prepare(self) -> None:
         """Writes the files that are derived from the task data."""
-        tasks = {cell.task for cells in self.cells.values() for cell in cells if cell.task and cell.task.split}
-        for task in sorted(tasks, key=lambda task: task.name):
-            source, folder = task.split or ("", "")
+        tasks = (cell.task for cells in self.cells.values() for cell in cells if cell.task)
+        for source, folder in sorted({task.split for task in tasks if task.split}):
             split_rows(self.directories.tasks / source, self.directories.derived / folder)
 
     def _cell(self, row: Row, column: Column) -> Cell:

@@ -15,7 +15,13 @@ from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut
 
 # Outcomes of a comparison.
-SAME, REVERSED, NOISE, ABSENT, NEW = "same direction", "reversed", "within noise", "missing", "not in the paper"
+SAME, REVERSED, NOISE, ABSENT, NEW = (
+    "same direction",
+    "reversed",
+    "within noise",
+    "missing",
+    "no direction in the paper",
+)
 _NONE = "–"
 
 
@@ -69,12 +75,12 @@ class Compared:
 
     @property
     def outcome(self) -> str:
-        """One of the outcomes: noise if the interval contains 0, otherwise the sign compared with the paper's."""
+        """One of the outcomes: noise if the interval contains 0, otherwise the sign compared with the paper's, which may have none."""
         if self.difference is None:
             return ABSENT
         if self.interval and self.interval[0] <= 0 <= self.interval[1]:
             return NOISE
-        if self.paper is None:
+        if not self.paper:
             return NEW
         return SAME if (self.difference > 0) == (self.paper > 0) else REVERSED
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bert_tf.storage.errors import StoreError
+from bert_tf.storage.stores import StoredFile
 
 # Seconds between two renewals of a lease, between two looks at the lease of another process, and without a renewal
 # until a lease has ended.
@@ -36,8 +37,14 @@ class LeaseStore(Protocol):
     def read(self, name: str) -> bytes | None:
         """Returns the content of an object, None if it does not exist."""
 
-    def write(self, name: str, content: bytes, *, create: bool = False) -> object:
-        """Writes an object. With `create`, raises FileExistsError if it exists."""
+    def info(self, name: str) -> StoredFile | None:
+        """Returns size and tag of an object, None if it does not exist."""
+
+    def write(self, name: str, content: bytes, *, create: bool = False, replaces: StoredFile | None = None) -> object:
+        """Writes an object.
+
+        Raises FileExistsError with `create` if it exists, and with `replaces` if it is another object.
+        """
 
     def delete(self, name: str) -> None:
         """Deletes an object."""
@@ -75,18 +82,17 @@ class Lease:
         Raises:
             LeaseError: if another process holds it.
         """
-        holder = self._read()
+        holder, stored = self._look()
         was_own = holder is not None and holder.get("token") == self.token
         if holder is not None and not was_own and not _has_ended(holder):
             if not wait:
                 raise self._error(holder)
-            self._wait_for_end(holder)
+            stored = self._wait_for_end(holder, stored)
         try:
-            self._store.write(self._name, self._content(), create=holder is None)
+            self._write(stored)
         except FileExistsError:
             raise self._error(self._read() or {}) from None
-        # Of two processes that took over the same lease, the last one has it; also for stores that replace an object
-        # although it must not exist.
+        # Of two processes that took over the same lease, the last one has it, if the store cannot compare tags.
         self.check()
         self._thread.start()
         return was_own
@@ -104,27 +110,51 @@ class Lease:
             if (self._read() or {}).get("token") == self.token:
                 self._store.delete(self._name)
 
-    def _wait_for_end(self, holder: dict[str, Any]) -> None:
-        """Returns when the lease of another process was not renewed for long enough. Raises LeaseError if it was."""
+    def _wait_for_end(self, holder: dict[str, Any], stored: StoredFile | None) -> StoredFile | None:
+        """Returns the object of a lease that was not renewed for long enough, None if it was released.
+
+        Raises LeaseError if it was renewed.
+        """
         _warn_once(f"{self.output}: {_described(holder)} has the lease; waiting up to {END:g} s for a sign of it")
         for _ in range(round(END / LOOK)):
             self._sleep(LOOK)
-            current = self._read()
+            current, stored = self._look()
             if current is None:
-                return
+                return None
             if current != holder:
                 raise self._error(current)
+        return stored
 
     def _renew_until_released(self) -> None:
         while not self._released.wait(RENEWAL):
             try:
                 with self._writing:
-                    if self._released.is_set() or (self._read() or {}).get("token") != self.token:
+                    if self._released.is_set() or not self._renew():
                         return
-                    self._renewals += 1
-                    self._store.write(self._name, self._content())
             except StoreError as error:
                 _LOGGER.warning("%s: the lease could not be renewed: %s", self.output, error)
+
+    def _renew(self) -> bool:
+        """Renews the lease and returns True, False if another process has taken it over."""
+        holder, stored = self._look()
+        if (holder or {}).get("token") != self.token:
+            return False
+        self._renewals += 1
+        try:
+            self._write(stored)
+        except FileExistsError:
+            return False
+        return True
+
+    def _write(self, stored: StoredFile | None) -> None:
+        """Writes the lease. Raises FileExistsError if the object in the store is not `stored`, None if absent."""
+        self._store.write(self._name, self._content(), create=stored is None, replaces=stored)
+
+    def _look(self) -> tuple[dict[str, Any] | None, StoredFile | None]:
+        """Returns the lease and its object; the content is never older than the object."""
+        stored = self._store.info(self._name)
+        holder = self._read() if stored else None
+        return holder, None if holder is None else stored
 
     def _content(self) -> bytes:
         fields = {"token": self.token, "host": _host(), "pid": os.getpid(), "renewals": self._renewals}
@@ -180,8 +210,9 @@ def _has_ended(holder: dict[str, Any]) -> bool:
         return False
     try:
         os.kill(pid, 0)
+        # A zombie has ended, but its parent has not asked for its exit status, as in containers without an init.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
     except OSError:
         return False
-    return False

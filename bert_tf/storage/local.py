@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from pathlib import Path
 
 from bert_tf.config.files import write_file
+from bert_tf.storage.stores import StoredFile
 
 
 class LocalStore:
@@ -39,8 +41,25 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def write(self, name: str, content: bytes, *, create: bool = False) -> None:
-        """Writes a file atomically. With `create`, raises FileExistsError if it exists."""
+    def info(self, name: str) -> StoredFile | None:
+        """Returns size and hash of a file, None if it does not exist."""
+        content = self.read(name)
+        return None if content is None else StoredFile(len(content), hashlib.sha256(content).hexdigest())
+
+    def write(self, name: str, content: bytes, *, create: bool = False, replaces: StoredFile | None = None) -> None:
+        """Writes a file atomically.
+
+        Args:
+            name: name of the file.
+            content: its content.
+            create: whether the file must not exist.
+            replaces: the file to replace. It is compared before the file is written, not at the same time.
+
+        Raises:
+            FileExistsError: with `create` if the file exists, and with `replaces` if it is another one.
+        """
+        if replaces is not None and self.info(name) != replaces:
+            raise FileExistsError(f"{self.path(name)} was changed by another process")
         path = self._directory / name
         if not create:
             write_file(path, content)

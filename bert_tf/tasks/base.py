@@ -223,11 +223,14 @@ class Task(ABC, Generic[Example, Answer]):
             ValueError: for a prediction that is missing, duplicate or of an unknown example, with file and line or id.
         """
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError if the predictions of another preset's task cannot be averaged with those of this one."""
+
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[Answer]]) -> list[Answer]:
         """Returns the ensemble's prediction for each example.
 
         Args:
-            tasks: the tasks of the further models' presets, of the same name.
+            tasks: the tasks of the further models' presets, of the same name, checked by `check_member`.
             answers: the predictions of each model, this task's first.
 
         Returns:

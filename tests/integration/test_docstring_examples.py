@@ -36,6 +36,9 @@ FUNCTIONS = (
     "bert_tf.experiments.runs.Run",
     "bert_tf.experiments.runs.Runs",
     "bert_tf.experiments.runs.duration",
+    "bert_tf.experiments.statistics.mcnemar",
+    "bert_tf.experiments.statistics.paired_bootstrap",
+    "bert_tf.experiments.statistics.spread",
     "bert_tf.storage.local.LocalStore",
 )
 # Examples that train, export, serve, or read pre-training data.

@@ -16,10 +16,11 @@ from bert_tf.reports.tasks.scored import Scored, ScoredSpans, Span
 from bert_tf.tasks.base import Task, pairs_of
 from bert_tf.tasks.example_scores import ExampleScores, mean_scores
 from bert_tf.tasks.input_errors import InputErrors
+from bert_tf.tasks.json_files import read_json_object
 from bert_tf.tasks.predictions import AnswerPrediction
 from bert_tf.tasks.rows import Arrays, EncodedRows
 from bert_tf.tasks.squad.answers import SquadAnswer, average, find_answers
-from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_json_object, read_squad
+from bert_tf.tasks.squad.files import SquadExample, json_object_writer, read_squad
 from bert_tf.tasks.squad.metric import Points, best_threshold, metrics_v1, metrics_v2, points_v1, points_v2
 from bert_tf.tasks.squad.windows import Windows, make_windows
 from bert_tf.text import columns

@@ -93,6 +93,13 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
         check_unranked(self.name, top_k)
         return [{"choice": answer.choice, "probabilities": list(answer.probabilities)} for answer in answers]
 
+    def check_member(self, other: Self) -> None:
+        """Raises ValueError for another number of choices."""
+        if self.choices and other.choices and other.choices != self.choices:
+            raise ValueError(
+                f"an ensemble must have the same number of choices, {self.choices}. Received: {other.choices}"
+            )
+
     def averaged(self, tasks: Sequence[Self], answers: Sequence[Sequence[ChoiceAnswer]]) -> list[ChoiceAnswer]:
         """Returns the choices of the largest mean probability over all models."""
         means = np.mean([[answer.probabilities for answer in of_model] for of_model in answers], axis=0)
@@ -115,7 +122,7 @@ class SwagTask(Task[ChoiceExample, ChoiceAnswer]):
     def example_scores(
         self, examples: Sequence[ChoiceExample], answers: Sequence[ChoiceAnswer]
     ) -> dict[str, ExampleScores]:
-        """Returns whether each choice is correct."""
+        """Returns the correctness of each choice."""
         pairs = zip(examples, answers, strict=True)
         return {"accuracy": mean_scores([float(answer.choice == example.label) for example, answer in pairs])}
 

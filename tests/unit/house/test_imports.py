@@ -28,7 +28,7 @@ ALLOWED = {
     "preprocessing": BELOW_TASKS | {"tasks"},
     "export": BELOW_MODELS | {"models"},
     "client": {"export"},
-    "serving": {"entry", "config", "export", "reports"},
+    "serving": {"entry", "config", "storage", "export", "reports"},
     "conversion": BELOW_MODELS | {"models"},
     "commands": BELOW_TASKS
     | {"client", "conversion", "experiments", "export", "pretraining", "reports", "serving", "tasks"},
