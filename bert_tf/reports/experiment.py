@@ -15,7 +15,7 @@ from bert_tf.reports.page import render, write_page
 from bert_tf.reports.text import cut
 
 # Outcomes of a comparison.
-SAME, REVERSED, NOISE, ABSENT, NEW = (
+SAME, REVERSED, NOISE, ABSENT, UNKNOWN = (
     "same direction",
     "reversed",
     "within noise",
@@ -75,13 +75,13 @@ class Compared:
 
     @property
     def outcome(self) -> str:
-        """One of the outcomes: noise if the interval contains 0, otherwise the sign compared with the paper's, which may have none."""
+        """One of the outcomes: noise if the interval contains 0, otherwise the sign compared with the paper's."""
         if self.difference is None:
             return ABSENT
         if self.interval and self.interval[0] <= 0 <= self.interval[1]:
             return NOISE
         if not self.paper:
-            return NEW
+            return UNKNOWN
         return SAME if (self.difference > 0) == (self.paper > 0) else REVERSED
 
 
@@ -141,7 +141,7 @@ def markdown(experiment: Experiment) -> str:
 def page(experiment: Experiment) -> str:
     """Returns the page."""
     outcomes = [one.outcome for one in experiment.compared]
-    counts = {name: outcomes.count(name) for name in (SAME, REVERSED, NOISE, NEW, ABSENT) if name in outcomes}
+    counts = {name: outcomes.count(name) for name in (SAME, REVERSED, NOISE, UNKNOWN, ABSENT) if name in outcomes}
     return render(
         "experiment.html.jinja",
         heading=cut(experiment.title, 200),

@@ -10,6 +10,7 @@ import pytest
 
 from bert_tf.cli import build_parser
 from bert_tf.config import ConfigError, DataConfig
+from bert_tf.experiments import results
 from bert_tf.experiments.plan import Directories, Plan
 from bert_tf.experiments.registry import TABLES, table
 from bert_tf.experiments.results import bootstrap_interval, write_tables
@@ -35,6 +36,11 @@ def directories(tmp_path: Path) -> Directories:
             (tmp_path / "tasks" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "tasks" / name).write_text("header\n" + "row\n" * 9)
     return Directories(tmp_path / "out", tmp_path / "data", tmp_path / "tasks")
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESAMPLES", 400)
 
 
 def plan_of(directories: Directories, *names: str, scale_name: str = LAPTOP) -> Plan:
