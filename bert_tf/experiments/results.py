@@ -48,7 +48,7 @@ class _Results:
         experiment = Experiment(
             table.name,
             table.title,
-            f"{table.source}, at the scale `{scale.name}`: {self._plan.words(table)}.",
+            f"{table.source}, with runs of the {scale.name} scale: {self._plan.words(table)}.",
             [(row.label, row.paper_label) for row in table.rows],
             [column.label for column in table.columns],
             [self._values(cell) for cell in self._cells.values()],
@@ -126,6 +126,9 @@ class _Results:
                 notes.append(f"{cell.column.label}: {cell.task.name}, in the place of {cell.task.stands_for}.")
             elif cell.missing:
                 notes.append(f"{cell.column.label}: {cell.missing}.")
+        for (row, column), cell in self._cells.items():
+            if not cell.missing and not self._trials[row, column]:
+                notes.append(f"{row}, {column}: {self._reason(cell)}.")
         return notes
 
 
