@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bert_tf.commands.arguments import add_overrides, settings_of
+from bert_tf.commands.arguments import add_overrides, refuse_overrides, settings_of
 from bert_tf.commands.inputs import check_data, check_path
 from bert_tf.config import ConfigError, RunConfig, with_overrides
 from bert_tf.config.preset_names import CHECKPOINTS_NAME, RUN_PRESET_NAME
@@ -32,12 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scale", choices=SCALES, default=LAPTOP, help=f"size of the models and runs; default: {LAPTOP}"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds of fine-tuning; default: those of the scale")
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="steps of each pre-training run; default: those of the scale"
+    )
     parser.add_argument("--plan", action="store_true", help="show the runs with an estimate of time and disk, and exit")
     parser.add_argument("--report", action="store_true", help="write the pages of the finished runs, and exit")
     parser.add_argument(
         "--keep_presets", action="store_true", help="keep the presets of fine-tuning runs, which no table needs"
     )
-    add_overrides(parser, settings_of(RunConfig()))
+    add_overrides(parser, settings_of(RunConfig(), without=["training.epochs", "training.steps"]))
 
 
 def check(args: argparse.Namespace) -> None:
@@ -53,7 +56,10 @@ def check(args: argparse.Namespace) -> None:
     check_path(args.tasks, "--tasks")
     if args.seeds is not None and args.seeds < 1:
         raise ConfigError(f"--seeds must be at least 1. Received: {args.seeds}")
+    refuse_overrides(args.overrides, ["training.steps"], "use --steps")
     with_overrides(RunConfig(), args.overrides)
+    if args.steps is not None:
+        scale(args.scale).with_steps(args.steps)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -98,6 +104,8 @@ def _plan(args: argparse.Namespace, names: list[str] | tuple[str, ...]) -> Plan:
     size = scale(args.scale)
     if args.seeds is not None:
         size = replace(size, seeds=args.seeds)
+    if args.steps is not None:
+        size = size.with_steps(args.steps)
     overrides = dict(item.partition("=")[::2] for item in args.overrides)
     plan = Plan(size, Directories(args.output, args.data, args.tasks))
     for name in names:

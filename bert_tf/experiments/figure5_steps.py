@@ -2,7 +2,7 @@
 
 Command:  bert-tf reproduce figure5 --scale laptop --data DATA --tasks TASKS --output DIR
 Data:     `bert-tf data --max_seq_length 128` of Wikipedia; TASKS with glue/
-Hardware: docs/reproduction.md has the runs on two CPU cores. The paper's scale was not run here.
+Hardware: written for two CPU cores at the laptop's scale (docs/reproduction.md). The paper's was not run.
 Paper:    MNLI rises by about 1.0 from 500,000 to a million steps; masked language models converge more slowly than
           left-to-right ones, but are better almost at once. The paper's values are drawn in a figure, without numbers.
 """

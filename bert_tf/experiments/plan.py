@@ -159,7 +159,7 @@ def pretraining_run(start: Pretraining, plan: Plan, settings: Mapping[str, Any])
     flops = pretraining_flops(config.model, tokens, 1.0 if is_causal else corpus.masked_lm_prob)
     name = f"{PRETRAINING_NAME}/{start.name}"
     values = {**start.settings, **settings}
-    steps = int(values.pop("training.steps", scale.steps))
+    steps = scale.steps
     command = ["pretrain", "--data", str(directories.data), "--recipe", scale.recipe, "--model", start.size]
     command += ["--steps", str(steps), "--output", str(directories.output / name), *_set(values)]
     identity = {"recipe": scale.recipe, "model": start.size, "steps": steps, **values}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bert_tf.config import BertConfig, ConfigError
 from bert_tf.experiments.design import Pretraining
 
 LAPTOP, PAPER = "laptop", "paper"
+# The steps of figure 5, as shares of a run. The paper's curves begin at 200,000 of a million steps.
+FIGURE_SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,23 @@ class Scale:
         named = {key.replace("__", "."): value for key, value in settings.items()}
         return Pretraining(name, size or self.size, {**self.settings, **named})
 
+    def with_steps(self, steps: int) -> Scale:
+        """Returns the scale with other pre-training runs, whose checkpoints for figure 5 are kept.
+
+        Args:
+            steps: optimizer steps of a run.
+
+        Raises:
+            ConfigError: unless the steps of figure 5 are whole numbers.
+        """
+        every, rest = divmod(steps, len(FIGURE_SHARES))
+        if steps < 1 or rest:
+            raise ConfigError(
+                f"--steps must be a multiple of {len(FIGURE_SHARES)}, for the steps of figure 5. Received: {steps}"
+            )
+        kept = {"training.checkpoint_every": every, "training.keep_every": every}
+        return replace(self, steps=steps, settings={**self.settings, **kept})
+
     def sized(self, layers: int, hidden: int, heads: int) -> Pretraining:
         """Returns BERT of another size.
 
@@ -66,9 +85,6 @@ class Scale:
         """True at the scale of a laptop."""
         return self.name == LAPTOP
 
-
-# The steps of figure 5, as shares of a run: the paper evaluates every 100,000 of a million steps from 200,000 on.
-FIGURE_SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 SCALES = {
     # Two cores: the size `tiny`, without dropout because no text is repeated.

@@ -30,7 +30,7 @@ SURFACE = {
     "finetune": "TASK",
     "glue": "--compare --data --from_scratch --max_seq_length --max_sequence_length --output --plan --preset --rates "
     "--restarts --seeds --set --skip_bad --tasks --train_wnli",
-    "reproduce": "TABLE --data --keep_presets --list --output --plan --report --scale --seeds --set --tasks",
+    "reproduce": "TABLE --data --keep_presets --list --output --plan --report --scale --seeds --set --steps --tasks",
     "score": "TASK",
     "predict": "--batch_size --ensemble --input --output --preset --skip_bad --top_k",
     "submission": "--output --predictions",

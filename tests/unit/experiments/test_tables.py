@@ -92,10 +92,19 @@ def test_other_data_replaces_official_data_only_on_a_laptop(directories):
 
 def test_settings_of_the_user_replace_those_of_the_scale(directories):
     plan = Plan(scale(LAPTOP), directories)
-    plan.add(table("figure5", plan.scale), {"training.steps": "7", "training.precision": "bfloat16"})
+    plan.add(table("figure5", plan.scale), {"training.precision": "bfloat16"})
+    assert "training.precision=bfloat16" in plan.runs["pretraining/bert"].command
+
+
+def test_other_steps_keep_the_checkpoints_of_the_figure(directories):
+    plan = Plan(scale(LAPTOP).with_steps(10), directories)
+    plan.add(table("figure5", plan.scale), {})
     command = plan.runs["pretraining/bert"].command
-    assert command[command.index("--steps") + 1] == "7"
-    assert "training.precision=bfloat16" in command
+    assert command[command.index("--steps") + 1] == "10"
+    assert {"training.keep_every=2", "training.checkpoint_every=2"} <= set(command)
+    assert {row.step for row in plan.tables[0].rows} == {2, 4, 6, 8, 10}
+    with pytest.raises(ConfigError, match="7"):
+        scale(LAPTOP).with_steps(7)
 
 
 def test_an_unknown_table_is_named():
