@@ -12,7 +12,7 @@ from typing import Any
 
 from bert_tf.commands.arguments import add_overrides, refuse_overrides, settings_of
 from bert_tf.commands.inputs import check_data, check_path
-from bert_tf.config import ConfigError, RunConfig, with_overrides
+from bert_tf.config import ConfigError, RunConfig
 from bert_tf.config.preset_names import CHECKPOINTS_NAME, RUN_PRESET_NAME
 from bert_tf.experiments.plan import FINETUNING_NAME, Directories, Plan
 from bert_tf.experiments.registry import TABLES, module_of, table
@@ -57,9 +57,7 @@ def check(args: argparse.Namespace) -> None:
     if args.seeds is not None and args.seeds < 1:
         raise ConfigError(f"--seeds must be at least 1. Received: {args.seeds}")
     refuse_overrides(args.overrides, ["training.steps"], "use --steps")
-    with_overrides(RunConfig(), args.overrides)
-    if args.steps is not None:
-        scale(args.scale).with_steps(args.steps)
+    _plan(args)
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if args.list:
         print("\n\n".join(_description(name) for name in names))
         return {"tables": list(names)}
-    plan = _plan(args, names)
+    plan = _plan(args)
     runs = Runs(args.output, list(plan.runs.values()))
     if not args.report:
         _show(plan, runs)
@@ -100,7 +98,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _plan(args: argparse.Namespace, names: list[str] | tuple[str, ...]) -> Plan:
+def _plan(args: argparse.Namespace) -> Plan:
+    """Returns the plan. Raises ConfigError for settings that a run does not accept."""
     size = scale(args.scale)
     if args.seeds is not None:
         size = replace(size, seeds=args.seeds)
@@ -108,7 +107,7 @@ def _plan(args: argparse.Namespace, names: list[str] | tuple[str, ...]) -> Plan:
         size = size.with_steps(args.steps)
     overrides = dict(item.partition("=")[::2] for item in args.overrides)
     plan = Plan(size, Directories(args.output, args.data, args.tasks))
-    for name in names:
+    for name in args.tables or TABLES:
         plan.add(table(name, size), overrides)
     return plan
 
