@@ -35,3 +35,14 @@ def test_a_second_writer_is_refused_at_once(tmp_path: Path) -> None:
     first.release()
     second.acquire(wait=False)
     second.release()
+
+
+def test_only_the_expected_file_is_replaced(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.write("a", b"first")
+    seen = store.info("a")
+    store.write("a", b"second", replaces=seen)
+    with pytest.raises(FileExistsError):
+        store.write("a", b"third", replaces=seen)
+    assert store.read("a") == b"second"
+    assert store.info("b") is None
