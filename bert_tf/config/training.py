@@ -227,6 +227,12 @@ def check_objective(config: RunConfig, has_pairs: bool) -> None:
             "sentences are predicted from [CLS], which sees no other token in a left-to-right model. "
             f"Received: {training.nsp_weight}. Set training.nsp_weight=0."
         )
+    for name in ("mask_share", "random_share"):
+        if training.objective == "causal_lm" and getattr(training, name) >= 0:
+            raise ConfigError(
+                f"`training.{name}` has no effect with `training.objective` = causal_lm, which masks no tokens. "
+                f"Received: {getattr(training, name)}. Leave it out."
+            )
 
 
 @dataclass(frozen=True)
